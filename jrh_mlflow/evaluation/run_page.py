@@ -5,11 +5,8 @@ Both are made by `ShownRun.page`. A logged run is shown with the numbers that it
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -39,30 +36,18 @@ from jrh_mlflow.results import Datasheet, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import Report, read_report
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES
-from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.logged_evaluation import LoggedEvaluation, LoggedGate, logged_evaluation
 from jrh_mlflow.tracking.outbox import JudgeFacts
-from jrh_mlflow.tracking.read import (
-    check_evaluation,
-    downloaded,
-    experiment_names,
-    find_run,
-    finished_runs,
-    read_calls,
-)
-from jrh_mlflow.tracking.store import reading_client
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 NO_TEXTS_NOTE = "Texts are left out: where one would stand there is its sha256."
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
 OWN_LABELS_NOTE = "The judge graded its own labels: it wrote labels of this suite, and agrees with itself there."
 NOT_ASKED = "none, no model was asked"
-_MOST_OTHERS = 12
-"""Other judges of the same suite that a page leads to, the newest ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,53 +152,34 @@ def run_page(tracking_uri: str, run_id: str, *, addresses: Addresses | None) -> 
         RecipeError: when there is no such run, it is no evaluation, or did not finish.
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
-    with reading_client(tracking_uri) as client:
-        run = find_run(client, run_id, tracking_uri)
-        check_evaluation(run, "shown")
-        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-            shown = _logged(client, run, folder, addresses)
+    shown = _shown(logged_evaluation(tracking_uri, run_id), addresses)
     return shown.page(sheet_figures(shown.sheet, shown.calls, shown.judge.label))
 
 
-def _logged(client: MlflowClient, run: Run, folder: str, addresses: Addresses | None) -> ShownRun:
-    tags = run.data.tags
-    sheet = read_report(_json(client, run, keys.DATASHEET_JSON, folder))
-    calls = read_calls(client, run, folder)
-    suite, items = _suite(client, run, folder, whole=not isinstance(sheet, Datasheet))
-    until = _json(client, run, keys.UNTIL_JSON, folder) if keys.TAG_UNTIL in tags else None
+def _shown(run: LoggedEvaluation, addresses: Addresses | None) -> ShownRun:
+    suite = SuiteFacts(
+        name=str(run.manifest["name"]),
+        n_items=int(run.manifest["n_items"]),
+        sha256=str(run.manifest["sha256"]),
+        has_texts="texts" not in run.manifest,
+        origin=run.manifest.get("origin") or {},
+    )
+    links = None
+    if addresses is not None:
+        ids = {"run_id": run.run_id, "experiment_id": run.experiment_id}
+        links = PageLinks(addresses=addresses, others=run.others, **ids)
     return ShownRun(
-        judge=_judge(_json(client, run, keys.JUDGE_FILE, folder), tags, suite),
+        judge=_judge(run.judge, run.tags, suite),
         suite=suite,
-        calls=calls,
-        sheet=sheet,
-        seconds=run.data.metrics.get(keys.SECONDS),
-        truncated=tags.get(keys.TAG_TRUNCATED),
-        stopped=None if until is None else UntilReport.from_dict(until),
-        worst=() if items is None else worst_items(calls, {one.id: one for one in items.items}),
-        gate=_gate(client, run, folder, addresses),
-        links=None if addresses is None else _links(client, run, suite, addresses),
+        calls=run.calls,
+        sheet=read_report(run.sheet),
+        seconds=run.seconds,
+        truncated=run.tags.get(keys.TAG_TRUNCATED),
+        stopped=None if run.until is None else UntilReport.from_dict(run.until),
+        worst=() if run.suite is None else worst_items(run.calls, {one.id: one for one in run.suite.items}),
+        gate=None if run.gate is None else _gate(run.gate, addresses),
+        links=links,
     )
-
-
-def _json(client: MlflowClient, run: Run, name: str, folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(downloaded(client, run, name, folder).read_text(encoding="utf-8"))
-    return found
-
-
-def _suite(client: MlflowClient, run: Run, folder: str, *, whole: bool) -> tuple[SuiteFacts, Suite | None]:
-    """Return what the manifest says, and the suite itself only where its texts are shown: it may be large."""
-    if whole:
-        suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
-        return SuiteFacts.of(suite), suite
-    manifest = read_manifest(Path(downloaded(client, run, f"{keys.SUITE_FOLDER}/{MANIFEST_FILE}", folder)))
-    facts = SuiteFacts(
-        name=str(manifest["name"]),
-        n_items=int(manifest["n_items"]),
-        sha256=str(manifest["sha256"]),
-        has_texts="texts" not in manifest,
-        origin=manifest.get("origin") or {},
-    )
-    return facts, None
 
 
 def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: SuiteFacts) -> JudgeFacts:
@@ -233,33 +199,9 @@ def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: SuiteFact
     )
 
 
-def _gate(client: MlflowClient, run: Run, folder: str, addresses: Addresses | None) -> DecisionSection | None:
-    """Return the newest gate of a run; what it came to is told by a tag where its own run is gone."""
-    reason, gate_id = run.data.tags.get(keys.TAG_GATE), run.data.tags.get(keys.TAG_GATE_RUN)
-    if reason is None or gate_id is None:
-        return None
-    from mlflow.exceptions import MlflowException
-
-    try:
-        gate = client.get_run(gate_id)
-        data = _json(client, gate, keys.GATE_JSON, folder)
-    except (MlflowException, OSError):
-        return gate_section(reason, [], notes=["The run of this gate is gone: its rules are not known."])
-    link = "" if addresses is None else addresses.mlflow(gate.info.experiment_id, gate_id)
-    return gate_section(reason, data["checks"], notes=data["notes"], ended_ms=gate.info.start_time, link=link)
-
-
-def _links(client: MlflowClient, run: Run, suite: SuiteFacts, addresses: Addresses) -> PageLinks:
-    run_id = str(run.info.run_id)
-    chosen = f"params.`{keys.PARAM_SUITE_SHA256}` = '{run.data.params.get(keys.PARAM_SUITE_SHA256, suite.sha256)}'"
-    found = finished_runs(client, "evaluate", list(experiment_names(client)), most=_MOST_OTHERS + 1, chosen=chosen)
-    others = {str(one.info.run_id): str(one.info.run_name) for one in found if one.info.run_id != run_id}
-    return PageLinks(
-        addresses=addresses,
-        run_id=run_id,
-        experiment_id=str(run.info.experiment_id),
-        others=dict(list(others.items())[:_MOST_OTHERS]),
-    )
+def _gate(gate: LoggedGate, addresses: Addresses | None) -> DecisionSection:
+    link = "" if addresses is None or not gate.experiment_id else addresses.mlflow(gate.experiment_id, gate.run_id)
+    return gate_section(gate.reason, gate.checks, notes=gate.notes, ended_ms=gate.started_ms, link=link)
 
 
 def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
