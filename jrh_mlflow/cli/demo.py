@@ -156,7 +156,8 @@ def _print_links(store: Store, *, port: int) -> None:
     click.echo("Look at them in MLflow:")
     click.echo(f"  {_command()} {(links.command or '').removeprefix('jrh ')}")
     click.echo(f"  judges side by side  {links.table}")
-    click.echo(f"  their curves         {links.charts}\n")
+    click.echo(f"  their curves         {links.charts}")
+    click.echo(f"  pages and calls      {links.pages}\n")
 
 
 def _command() -> str:

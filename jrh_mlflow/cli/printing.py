@@ -99,6 +99,7 @@ def _about(one: Evaluation) -> list[str]:
         *withheld_lines(one.sheet.withheld_readings),
         *notes,
         f"logged: {one.link}",
+        f"page: {one.page_link}",
     ]
 
 

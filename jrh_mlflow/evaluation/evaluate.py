@@ -40,6 +40,7 @@ from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
+from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.cards import brief_run
 from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
@@ -105,6 +106,11 @@ class Evaluation:
     def view_link(self) -> str:
         """Where it stands beside the other judges of the experiment, in one line."""
         return str(self.view)
+
+    @property
+    def page_link(self) -> str:
+        """Where its datasheet is a page that leads to its calls: by `jrh ui`, or a server with `--app-name jrh`."""
+        return Addresses(self.view.pages).run(self.run_id)
 
     @cached_property
     def cost_usd(self) -> float | None:

@@ -11,13 +11,16 @@ Pages are made from what a run holds. A logged page is a file, and anybody may l
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from jrh_mlflow.errors import JrhError
 from jrh_mlflow.pages.responses import FindStore, answering, demand_run_id, html_response, in_thread
 from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.run_overview import RunSummary
@@ -26,7 +29,10 @@ from jrh_mlflow.review.guard import SANDBOX_POLICY, Refusal
 MOST_ROWS = 200
 MOST_COMPARED = 12
 """Judges on one page: differences are of all pairs."""
-_OF_A_RUN = Addresses("../")
+_KEPT = 64
+"""Pages in memory: a finished run stays what it is, and a second look at it should not wait."""
+_OF_THE_LIST, _OF_A_RUN = Addresses(""), Addresses("../")
+_log = logging.getLogger("jrh_mlflow")
 _COMPARING = ThreadPoolExecutor(1, thread_name_prefix="jrh-compare")
 
 
@@ -35,15 +41,14 @@ def run_routes(find_store: FindStore) -> list[Route]:
 
     async def index(request: Request) -> Response:
         # With the token that the visitor's own link has: the page knows none.
-        review = Addresses("").review(request.query_params.get("token"))
+        review = _OF_THE_LIST.review(request.query_params.get("token"))
         return html_response(await in_thread(_index, find_store(request), review))
 
     async def run(request: Request) -> Response:
         return await in_thread(_run, find_store(request), demand_run_id(request.path_params["run_id"]))
 
     async def datasheet(request: Request) -> Response:
-        run_id = demand_run_id(request.path_params["run_id"])
-        return html_response(await in_thread(_datasheet, find_store(request), run_id), policy=SANDBOX_POLICY)
+        return await in_thread(_datasheet, find_store(request), demand_run_id(request.path_params["run_id"]))
 
     async def compare(request: Request) -> Response:
         runs = _chosen(request.query_params.getlist("run"))
@@ -94,10 +99,24 @@ def _demand_run(store: str, run_id: str) -> RunSummary:
     return run
 
 
-def _datasheet(store: str, run_id: str) -> bytes:
-    if _demand_run(store, run_id).kind != "evaluate":
+def _datasheet(store: str, run_id: str) -> Response:
+    """Show an evaluation by what it holds; where that cannot be read, the page that it logged."""
+    run = _demand_run(store, run_id)
+    if run.kind != "evaluate":
         raise Refusal(404, "This run has no datasheet: only evaluations have one.")
-    return _logged_page(store, run_id)
+    try:
+        return html_response(_fresh_datasheet(store, run_id, run.state))
+    except Exception:  # whatever a file that anybody wrote, or did not write, can do to its reader
+        _log.warning("Run %s cannot be shown by what it holds: its logged page is.", run_id, exc_info=True)
+        return html_response(_logged_page(store, run_id), policy=SANDBOX_POLICY)
+
+
+@lru_cache(maxsize=_KEPT)
+def _fresh_datasheet(store: str, run_id: str, state: str) -> str:
+    """Render the page of an evaluation; as long as its run is in the same state, it stays the same."""
+    from jrh_mlflow.evaluation.run_page import run_page
+
+    return run_page(store, run_id, addresses=_OF_A_RUN)
 
 
 def _logged_page(store: str, run_id: str) -> bytes:
@@ -110,9 +129,15 @@ def _logged_page(store: str, run_id: str) -> bytes:
 
 
 def _compared(store: str, runs: Sequence[str]) -> str:
-    from jrh_mlflow.evaluation.compare import compare
+    from jrh_mlflow.evaluation.compare import served_comparison
 
-    return compare(runs, tracking_uri=store, log=False).to_html()
+    try:
+        return served_comparison(runs, store, addresses=_OF_THE_LIST)
+    except JrhError:
+        raise
+    except Exception as error:  # whatever a file that anybody wrote can do to its reader
+        _log.warning("Runs %s cannot be compared.", ", ".join(runs), exc_info=True)
+        raise Refusal(422, "These runs cannot be compared: what one of them holds cannot be read.") from error
 
 
 def _chosen(runs: list[str]) -> list[str]:

@@ -53,6 +53,8 @@ class ViewLinks:
     """Address of the table: one line per judge."""
     charts: str
     """Address of the charts: the judges' curves in one picture."""
+    pages: str
+    """Folder of our own pages: each judge's datasheet and calls, comparisons."""
     command: str | None = None
     """What has to run before these addresses answer; None for a server."""
 
@@ -68,9 +70,10 @@ def view_links(uri: str, experiment_id: str, *, port: int = _PORT) -> ViewLinks:
         'http://mlflow:5000/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=jrh'
     """
     served = uri.startswith("http")
-    page = f"{_address(uri, port)}/{_page(experiment_id)}"
+    address = _address(uri, port)
+    page = f"{address}/{_page(experiment_id)}"
     command = None if served else f"jrh ui {_ui_argument(uri)}" + ("" if port == _PORT else f" --port {port}")
-    return ViewLinks(table=page, charts=f"{page}{_CHARTS}", command=command)
+    return ViewLinks(table=page, charts=f"{page}{_CHARTS}", pages=f"{address}/{FOLDER}", command=command)
 
 
 def newest_view(address: str) -> str:

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 import jrh_mlflow as jrh
 from jrh_mlflow.pages.runs import MOST_COMPARED, run_routes
 from jrh_mlflow.pages.server import Beside
+from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.html import evaluations_page
 from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
 from jrh_mlflow.tracking.read import evaluations_in_runs, run_file
@@ -87,6 +88,12 @@ def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     for name in ("generation", "stranger"):
         store.client.set_terminated(found[name])
     return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
 
 
 def _named(name: str):
@@ -164,15 +171,24 @@ def test_a_store_without_evaluations_has_a_list_that_says_so():
     assert "<form" not in page
 
 
-def test_a_datasheet_is_the_file_of_the_run_in_a_sandbox(client, runs, store_uri, tmp_path):
+def test_a_datasheet_is_made_from_what_the_run_holds_and_leads_on(client, runs):
     status, headers, content = client.send("GET", f"/datasheet/{runs['oracle']}")
-    kept = MlflowClient(store_uri).download_artifacts(runs["oracle"], "datasheet.html", str(tmp_path))
-    assert (status, content) == (200, Path(kept).read_bytes())
-    assert headers["content-security-policy"] == SANDBOX_POLICY
-    assert {"default-src 'none'", "sandbox"} < set(SANDBOX_POLICY.split("; "))
-    assert "script-src" not in SANDBOX_POLICY
-    assert headers["x-content-type-options"] == "nosniff"
-    assert "cross-origin-opener-policy" not in headers
+    assert (status, headers["content-security-policy"]) == (200, FORM_POLICY)
+    assert "script-src" not in FORM_POLICY
+    for link in ("../", f"../calls/{runs['oracle']}", f"/runs/{runs['oracle']}"):
+        assert f'{link}"' in content.decode()
+    assert client.send("GET", f"/datasheet/{runs['oracle']}")[2] == content
+
+
+def test_a_run_that_cannot_be_read_shows_the_page_that_it_logged_in_a_sandbox(client, runs):
+    for page in ("datasheet", "logged"):
+        status, headers, content = client.send("GET", f"/{page}/{runs['stranger']}")
+        assert (status, content.decode()) == (200, HOSTILE_SHEET)
+        assert headers["content-security-policy"] == SANDBOX_POLICY
+        assert {"default-src 'none'", "sandbox"} < set(SANDBOX_POLICY.split("; "))
+        assert "script-src" not in SANDBOX_POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "cross-origin-opener-policy" not in headers
 
 
 @pytest.mark.parametrize(
@@ -198,7 +214,8 @@ def test_only_run_ids_are_asked_for(store_uri):
 
 def test_a_comparison_shows_judges_side_by_side_and_logs_nothing(client, runs, store_uri):
     status, headers, content = client.send("GET", f"/compare?run={runs['oracle']}&run={runs['hostile']}")
-    expected = jrh.compare([runs["oracle"], runs["hostile"]], tracking_uri=store_uri, log=False).to_html()
+    expected = jrh.compare([runs["oracle"], runs["hostile"]], tracking_uri=store_uri, log=False)
+    expected = expected.to_html(addresses=Addresses(""))
     assert (status, content.decode()) == (200, expected)
     assert headers["content-security-policy"] == FORM_POLICY
     logged = MlflowClient(store_uri).search_experiments(filter_string="name LIKE 'run pages %'")
@@ -320,28 +337,41 @@ def test_everything_else_is_answered_by_the_application_beside(client):
     assert "content-security-policy" not in headers
 
 
-def test_in_a_browser_two_ticks_compare_and_a_strangers_datasheet_does_nothing(client, runs, tmp_path):
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_list_run_page_and_problem_are_accessible_and_scroll_down_only(client, runs, browser, scheme, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    found = {}
+    for name in ("", f"run/{runs['generation']}", f"run/{'0' * 32}"):
+        page.goto(f"http://{client.address}/jrh/{name}")
+        found |= {(name, one["id"]): one["nodes"][0]["html"] for one in Axe().run(page).response["violations"]}
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    page.close()
+    assert found == {}
+
+
+def test_in_a_browser_two_ticks_compare_and_a_strangers_datasheet_does_nothing(client, runs, browser):
     link = f"http://{client.address}/jrh/"
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(link)
-        for name in ("oracle", "hostile"):
-            page.locator(f"input[value='{runs[name]}']").check()
-        page.get_by_role("button", name="Compare").click()
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Comparison of 2 judges")
-        page.go_back()
-        page.locator(f"a[href='datasheet/{runs['oracle']}']").click()
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Judge reliability: Oracle")
-        expect(page.locator("figure img").first).to_have_js_property("complete", True)
-        page.goto(f"{link}datasheet/{runs['stranger']}")
-        expect(page.locator("#said")).to_have_text("read me")
-        page.wait_for_timeout(300)
-        assert (page.title(), page.url) == ("calm", f"{link}datasheet/{runs['stranger']}")
-        assert page.evaluate("window.origin") == "null"
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(link)
+    for name in ("oracle", "hostile"):
+        page.locator(f"input[value='{runs[name]}']").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Comparison of 2 judges")
+    page.go_back()
+    page.locator(f"a[href='datasheet/{runs['oracle']}']").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Judge reliability: Oracle")
+    expect(page.locator("figure svg").first).to_be_visible()
+    page.goto(f"{link}datasheet/{runs['stranger']}")
+    expect(page.locator("#said")).to_have_text("read me")
+    page.wait_for_timeout(300)
+    assert (page.title(), page.url) == ("calm", f"{link}datasheet/{runs['stranger']}")
+    assert page.evaluate("window.origin") == "null"
 
 
-def test_in_a_browser_the_reviewer_of_the_link_is_taken_once_and_remembered(tmp_path):
-    with served(ten(tmp_path / "suite")) as link, chromium() as browser:
+def test_in_a_browser_the_reviewer_of_the_link_is_taken_once_and_remembered(tmp_path, browser):
+    with served(ten(tmp_path / "suite")) as link:
         page = browser.new_page()
         page.goto(f"{link}&reviewer=Ada%20L")
         expect(page.locator("#reviewer")).to_have_text("Ada L")

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import mlflow
 import pytest
-from mlflow import MlflowClient
 from mlflow.utils.plugins import get_entry_points
+from playwright.sync_api import expect
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.pages.links import listening_address, server_token
 from jrh_mlflow.pages.server import Beside, create_app
-from jrh_mlflow.review.guard import SANDBOX_POLICY
+from jrh_mlflow.review.guard import FORM_POLICY
 from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.store import RunContent, Store, first_tags, publish
+from tests.review.browser import chromium
 from tests.review.making import TOKEN, Client, suite_items
 
 
@@ -138,7 +140,7 @@ def test_the_link_leads_to_the_evaluations_and_on_to_the_review_and_back(client)
     assert (status, headers["location"]) == (303, f"/jrh/review/?token={TOKEN}")
 
 
-def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown(client, tmp_path):
+def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown_and_mlflows_page_leads_there(client):
     suite = jrh.datasheet_suite(n_tasks=3, depth=1)
     options = {"experiment": "judges", "tracking_uri": f"http://{client.address}", "progress": False}
     judges = (jrh.scripted.AlwaysFirst(), jrh.scripted.Oracle())
@@ -146,12 +148,30 @@ def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown(client, tm
     pages = Client(client.address, "", prefix="/jrh")
     assert f'href="datasheet/{oracle}"'.encode() in pages.send("GET", "/")[2]
     status, headers, content = pages.send("GET", f"/datasheet/{first}")
-    assert (status, headers["content-security-policy"]) == (200, SANDBOX_POLICY)
-    kept = MlflowClient(options["tracking_uri"]).download_artifacts(first, "datasheet.html", str(tmp_path))
-    assert content == Path(kept).read_bytes()
+    assert (status, headers["content-security-policy"]) == (200, FORM_POLICY)
+    assert b"AlwaysFirst" in content
+    assert pages.send("GET", f"/calls/{first}")[0] == 200
     assert pages.send("GET", f"/datasheet/{'0' * 32}")[0] == 404
     status, _, content = pages.send("GET", f"/compare?run={first}&run={oracle}")
     assert (status, b"AlwaysFirst (simulated)" in content) == (200, True)
+    _follow_the_description(f"http://{client.address}", Store(**_place(options)).experiment_id, first)
+
+
+def _place(options):
+    return {name: options[name] for name in ("tracking_uri", "experiment")}
+
+
+def _follow_the_description(address: str, experiment_id: str, run_id: str) -> None:
+    """Click the link of a run's description on MLflow's own page, as it is folded at first."""
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{address}/#/experiments/{experiment_id}/runs/{run_id}")
+        with page.expect_popup() as opened:
+            page.get_by_role("link", name="Page of this run").click()
+        expect(opened.value).to_have_url(f"{address}/jrh/datasheet/{run_id}")
+        expect(opened.value.get_by_role("heading", level=1)).to_contain_text("AlwaysFirst")
+        opened.value.get_by_role("link", name="Run in MLflow").click()
+        expect(opened.value).to_have_url(re.compile(f"/#/experiments/{experiment_id}/runs/{run_id}"))
 
 
 def test_the_server_says_where_its_pages_are(client, folder):
