@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,9 +74,12 @@ class RunFacts:
 class Column:
     """A column that calls are filtered by: its values that occur, and the code of each call's value."""
 
-    def __init__(self, cells: Iterable[str]) -> None:
-        codes, values = pd.factorize(np.array(list(cells), dtype=object))
-        self.codes: Codes = codes.astype(np.intp)
+    def __init__(self, cells: pd.Series[Any], text: Callable[[Any], str]) -> None:
+        """Spell each different cell once, by `text`."""
+        codes, cells_that_differ = pd.factorize(cells, use_na_sentinel=False)
+        spelled = np.array(["" if pd.isna(cell) else text(cell) for cell in cells_that_differ], dtype=object)
+        alike, values = pd.factorize(spelled)
+        self.codes: Codes = alike.astype(np.intp)[codes]
         self.values: list[str] = [str(value) for value in values]
 
     def among(self, wanted: Sequence[str]) -> Mask:
@@ -123,18 +126,9 @@ class RunCalls:
         """Return one of `FILTERS`, or the item."""
         with self._lock:
             if name not in self._columns:
-                self._columns[name] = Column(self._cells(name))
+                cells = self.frame[{"test": "condition", "item": "suite_item"}.get(name, name)]
+                self._columns[name] = Column(cells, _SPELLED.get(name, str))
             return self._columns[name]
-
-    def _cells(self, name: str) -> Iterable[str]:
-        if name == "delta":
-            return ("" if np.isnan(cell) else f"{cell:g}" for cell in self.frame["delta"].to_numpy(float))
-        cells = self.frame["condition" if name == "test" else "suite_item" if name == "item" else name]
-        texts = cells.fillna("").astype(str)
-        if name != "test":
-            return texts.tolist()
-        tests = {condition: name_of_test(condition) for condition in set(texts)}
-        return [tests[condition] for condition in texts]
 
     def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return the cells of `TEXTS` of some calls, None where there is none."""
@@ -226,6 +220,7 @@ class RunCalls:
         return key if name in groups else f"{kind}/{spelled.get(name, name)}/{axis}"
 
 
+_SPELLED: Mapping[str, Callable[[Any], str]] = {"test": name_of_test, "delta": lambda step: f"{step:g}"}
 _PLURAL = {"category": "categories", "rubric": "rubrics"}
 
 
