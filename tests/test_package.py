@@ -9,7 +9,9 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import urllib.request
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_string
 from email.message import Message
@@ -17,6 +19,9 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+
+from jrh_mlflow.tracking.mlflow_server import free_port
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 LEFT_BEHIND = shutil.ignore_patterns(
@@ -159,3 +164,38 @@ def test_the_demo_runs_from_it(demo: tuple[Path, str]) -> None:
     _, printed = demo
     assert re.search(r"dark current +\d\.\d\d \[", printed)
     assert "Measured in" in printed
+
+
+@pytest.fixture
+def ui(bin_of_wheel: Path, demo: tuple[Path, str]) -> Iterator[str]:
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    command = [bin_of_wheel / "jrh", "ui", demo[0], "--port", str(port)]
+    with (demo[0].parent / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=demo[0].parent, env=_environment(), stdout=log, stderr=log)
+        try:
+            wait_until(lambda: process.poll() is not None or _answers(f"{url}/health"))
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return bool(_page(url))
+    except OSError:
+        return False
+
+
+def _page(url: str) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=120) as answer:
+        return str(answer.read().decode())
+
+
+def test_the_pages_beside_mlflow_are_found_and_show_the_judges_of_the_demo(ui: str) -> None:
+    shown = _page(f"{ui}/jrh/")
+    assert "Qwen32B" in shown
+    run = re.search(r'href="([^"]*datasheet/[0-9a-f]{32})"', shown)
+    assert run
+    assert "dark current" in _page(f"{ui}/jrh/{run[1].removeprefix('/jrh/')}").lower()

@@ -149,20 +149,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(store: Path) -> Iterator[str]:
-    """MLflow's own server over a copy of the store, with our pages beside it."""
+    """`jrh ui` over a copy of the store: MLflow's own server, with our pages beside it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    place = ["--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--workers", "1", "--app-name", "jrh"]
-    where = ["--backend-store-uri", f"sqlite:///{store / 'mlflow.db'}"]
-    where += ["--artifacts-destination", (store / "artifacts").as_uri()]
-    quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "JRH_REVIEW_TOKEN": TOKEN}
+    command = [sys.executable, "-c", JRH, "ui", store, "--port", url.rpartition(":")[2]]
     with (store.parent / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", *where, *place],
-            env={**os.environ, **quiet},
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            command, env={**os.environ, "JRH_REVIEW_TOKEN": TOKEN}, stdout=log, stderr=subprocess.STDOUT
         )
         try:
             wait_for(f"{url}/health", process)
@@ -380,6 +374,15 @@ def test_a_run_of_then_is_gated_and_its_page_and_description_show_the_gate(serve
     # All else of the page is what it was.
     begin, end = shown.index("<!-- gate -->"), shown.index("<!-- /gate -->") + len("<!-- /gate -->\n")
     assert shown[:begin] + shown[end:] == before
+
+
+@pytest.mark.parametrize(
+    ("run_id", "judge"), [(RUNS["datasheet"]["run_id"], "Qwen32B"), (JOURNAL["whole"]["run_id"], "judge-of-then")]
+)
+def test_the_judge_of_a_run_of_then_is_known_as_measured(run_id: str, judge: str, server: str) -> None:
+    told = json.loads(command("status", run_id, "--tracking-uri", server, "--json"))
+    assert (told["state"], told["differs"]) == ("measured", [])
+    assert judge in told["name"]
 
 
 def test_suites_that_were_generated_then_can_be_reviewed_beside_mlflow(server: str) -> None:
