@@ -23,7 +23,8 @@ class Where(NamedTuple):
 ELSEWHERE = (
     Where(r"(DEMO=\w+ )?make demo", "Makefile", "$(BIN)/jrh demo"),
     Where(r"jrh demo", "tests/cli/test_cli_demo.py", "done = run(small)"),
-    Where(r"jrh validate --quick", "tests/cli/test_cli_validate.py", 'run("--quick", monkeypatch'),
+    # In full it takes minutes to hours of one core; every part is run in its quick form.
+    Where(r"jrh validate\b.*", "tests/cli/test_cli_validate.py", 'run("--quick", monkeypatch'),
     Where(r"jrh model fetch smollm2", "tests/models/local/conftest.py", 'fetch_model("smollm2")'),
     Where(r"jrh evaluate --model local/smollm2 .*", "tests/models/local/test_real_model.py", "_is_measured_at_no_cost"),
     Where(r"jrh evaluate recipes/ray_cluster.yaml", "tests/engine/test_ray.py", 'backend="ray"'),
