@@ -47,7 +47,7 @@ def test_each_part_is_printed_when_it_is_measured_and_says_what_it_is(small: Pat
         "measuring Coder1.5B forced A/B (recorded) on datasheet-paper",
         "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M)",
         "nobody is asked now",
-        "better δ=5",
+        "chooses the better (δ = 5)",
         "measuring Coder1.5B forced A/B (recorded) on datasheet\n",
         "Does it read?",
         "Graders, simulated",
