@@ -28,7 +28,7 @@ from tests.docs.world import World
 
 Reader = Callable[[Path], object]
 """Reads a file of the page, as the command does that takes it."""
-Word = str | Sequence[str] | Callable[[], str]
+Word = str | Sequence[str] | Callable[[dict[str, Any]], str]
 
 
 class Printed:
@@ -36,9 +36,10 @@ class Printed:
 
     `names` is what Python blocks take for granted; one that begins with `# NAME.py` is that file, too. `words`
     stands for words of commands, such as the id of a run; a list gives the first, second, … time that a word stands
-    in one command, and a function is asked when the command is run. `exits` are exit codes other than 0, by how the
-    command begins. `readers` read the YAML, TOML and JSON blocks, in their order; a name takes the block's place in
-    the folder. With `shown` a `text` block is the output of the code before it, where `…` stands for anything.
+    in one command, and a function of the names is asked when the command is run. `exits` are exit codes other than
+    0, by how the command begins. `readers` read the YAML, TOML and JSON blocks, in their order; a name takes the
+    block's place in the folder. With `shown` a `text` block is the output of the code before it, where `…` stands
+    for anything.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Printed:
         for word, value in self.words.items():
             pattern = re.compile(rf"(?<![\w/.-]){re.escape(word)}(?![\w-])")
             if pattern.search(command):
-                filled = value() if callable(value) else value
+                filled = value(self.names) if callable(value) else value
                 values = itertools.repeat(filled) if isinstance(filled, str) else iter(filled)
                 command = pattern.sub(lambda _, values=values: next(values), command)
         return command

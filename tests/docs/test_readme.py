@@ -22,10 +22,9 @@ def test_every_line_of_the_readme_runs(world: World) -> None:
         PAGE,
         world,
         names={"my_model": lambda instruction, first, second: "tie"},
-        words={"RUN": lambda: str(page.names["done"].run_id)},
+        words={"RUN": lambda names: str(names["done"].run_id)},
         exits={"jrh gate": 1},  # whoever always ties sees no difference
-    )
-    page.run()
+    ).run()
     assert page.names["done"].metrics["dark_current/rate"] == 0.0
     assert len(page.commands) == 4
 

@@ -34,7 +34,7 @@ def test_the_tutorial_leads_to_a_datasheet_and_prints_what_it_shows(
         [run] = tutorial.client.search_runs([experiment.experiment_id], f"tags.mlflow.runName = 'judges:{judge}'")
         return str(run.info.run_id)[:8]
 
-    words = {first: lambda: run_of("longer"), second: lambda: run_of("on_topic")}
+    words = {first: lambda _: run_of("longer"), second: lambda _: run_of("on_topic")}
     page = Printed(PAGE, tutorial, words=words, exits={"jrh gate": 1}, shown=True).run()
     assert "vacuum-active" in page.output, "the model on loopback says A to everything"
     monkeypatch.chdir(tutorial.folder)
