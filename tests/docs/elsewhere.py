@@ -36,7 +36,7 @@ ELSEWHERE = (
     Where(r"make test-mlflow( MLFLOW=\S+)?", "Makefile", "-m tests.mlflow_versions"),
     Where(r"(\.venv/bin/)?jrh ui\b.*", "tests/tracking/test_server.py", "running_server"),
     Where(r"mlflow server .*--app-name jrh", "tests/pages/test_server.py", '"--app-name", "jrh"'),
-    Where(r"jrh review (?!.*--(finish|withdraw)).*", "tests/review/making.py", '[JRH, "review", *folders'),
+    Where(r"jrh review (?!.*--(finish|withdraw|status)).*", "tests/review/making.py", '[JRH, "review", *folders'),
 )
 
 

@@ -1,0 +1,53 @@
+"""docs/howto/decisions.md: comparisons, gates, `passed`, `until` and plans, as printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pytest
+
+import jrh_mlflow as jrh
+from tests.docs.printed import Printed
+from tests.docs.world import World
+from tests.evaluation.test_passed_mlflow import SAID, TRUE, ratings
+from tests.tracking.mlflow_chat import compare
+
+# Of MLflow's own imports, and of judges that are not measured.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_every_line_of_the_page_on_decisions_runs_in_its_order(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = replace(world, folder=tmp_path)
+    here.enter(monkeypatch)
+    compare(name="closer").register()
+    ratings().to_csv("ratings.csv", index=False)
+    # Rules that hold need all tasks.
+    done = jrh.evaluate(jrh.scripted.Oracle(), jrh.datasheet_suite(depth=1), progress=False, traces="none")
+    profiles = [jrh.scripted.profile(name) for name in ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")]
+    runs = [jrh.evaluate(judge, "datasheet", progress=False, traces="none").run_id for judge in profiles]
+    names: dict[str, Any] = {"jrh": jrh, "mlflow": mlflow, "done": done, "judge": jrh.scripted.Oracle()}
+    names |= dict(zip("abcd", runs, strict=True))
+    names |= {"result": [True] * 100, "judge_run": pd.DataFrame({"judge": SAID, "human": TRUE})}
+
+    def gated(policy: Path) -> None:
+        text = policy.read_text(encoding="utf-8")
+        policy.write_text(text.replace("3f2a9c01b71d4e22", runs[3]), encoding="utf-8")
+        assert len(jrh.gate(runs[1], policy=policy, log=False).checks) == 2
+
+    page = Printed(
+        "docs/howto/decisions.md",
+        here,
+        names=names,
+        words={"RUN": runs, "MAIN_RUN": runs[3], "SCORER": "scorers:/closer", "NAME": "openai/gpt-4o-mini"},
+        exits={"jrh gate": 1},
+        readers=[("gate.yaml", gated)],
+    ).run()
+    assert Path("gate.xml").is_file()
+    gate = jrh.passed([False] * 13 + [True] * 7, page.names["agreement"].run_id, max_failure=0.2)
+    assert gate.passed is False
