@@ -26,16 +26,19 @@ def claims() -> dict[str, Path]:
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        runs = [
-            node.func.value.args[0]
+        # `Printed(…).run()`, or the same by a name that the page's own words need.
+        made = {
+            node.targets[0].id: node.value
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "run"
-            and isinstance(node.func.value, ast.Call)
-            and ast.unparse(node.func.value.func) == "Printed"
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        ran = [
+            made.get(node.func.value.id) if isinstance(node.func.value, ast.Name) else node.func.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run"
         ]
-        for page in (named[run.id] if isinstance(run, ast.Name) else ast.literal_eval(run) for run in runs):
+        runs = [node.args[0] for node in ran if isinstance(node, ast.Call) and ast.unparse(node.func) == "Printed"]
+        for page in (str(named[run.id]) if isinstance(run, ast.Name) else ast.literal_eval(run) for run in runs):
             assert page not in found, f"{path.name} and {found[page].name} run one page."
             found[page] = path
     return found
