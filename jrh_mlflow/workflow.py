@@ -34,6 +34,7 @@ from jrh_mlflow.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.review import serve
 from jrh_mlflow.review.decided import decide_from
 from jrh_mlflow.review.finish import ReviewLogger
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
@@ -509,7 +510,7 @@ def _ask(judge: Judge, suite: Suite, options: Mapping[str, Any]) -> JudgedStage:
 
 def _found_stage(judge: Judge, found: FinishedStep) -> JudgedStage:
     """Return the evaluation that an earlier start logged."""
-    cost = found.metrics.get(keys.COST)
+    cost = found.metrics.get(metric_keys.COST)
     return JudgedStage(
         judge=JudgeFacts.of(judge).label,
         run_id=found.run_id,

@@ -120,7 +120,7 @@ def _print(done: WorkflowRun, *, markdown: bool) -> None:
 
 
 def _cells(one: Any) -> list[str]:
-    from jrh_mlflow.tracking.keys import CALLS_TOTAL
+    from jrh_mlflow.schema.metric_keys import CALLS_TOTAL
 
     cost = "n/a" if one.cost_usd is None else money_text(one.cost_usd)
     return [f"{one.metrics.get(CALLS_TOTAL, 0):.0f}", cost, f"{one.run_id}{' (before)' if one.reused else ''}"]

@@ -48,6 +48,7 @@ from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, worst_items
 from jrh_mlflow.results.measure import categorised
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, CallRecord
 from jrh_mlflow.scoring.metric import DEFAULT, find_metric
@@ -746,5 +747,5 @@ def _reading_tags(sheet: Sheet) -> dict[str, str]:
     tags = {keys.own_key(axis): tag_text(one) for axis, one in readings.items() if isinstance(one, Estimate)}
     if isinstance(sheet, ReliabilityReport) and (mean := sheet.summary["mean"]) is not None:
         ends = short_interval(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
-        tags[keys.own_key(keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"
+        tags[keys.own_key(metric_keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"
     return tags

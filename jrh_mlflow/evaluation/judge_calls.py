@@ -13,6 +13,7 @@ from jrh_mlflow.measures.axis_units import AxisUnits, every_axis_units
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.results.measure import Report, categorised, measure
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.suites.suite import Suite
@@ -44,7 +45,7 @@ class JudgeCalls:
         """Every axis that was measured."""
         found = keys.sheet_readings(self.report)
         if isinstance(self.report, ReliabilityReport):
-            found[keys.RELIABILITY_MEAN] = _mean_reading(self.report)
+            found[metric_keys.RELIABILITY_MEAN] = _mean_reading(self.report)
         return found
 
     @cached_property

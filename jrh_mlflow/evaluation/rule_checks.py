@@ -12,8 +12,8 @@ from jrh_mlflow.evaluation.run_facts import cost_check, excluded_check
 from jrh_mlflow.measures.rules import Rule, RuleCheck, State, known, undecided
 from jrh_mlflow.reports.numbers import threshold_text
 from jrh_mlflow.results import ReliabilityReport
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, NotEstimable
-from jrh_mlflow.tracking import keys
 
 
 def check_rules(
@@ -42,7 +42,7 @@ def check_rules(
 
 
 def _check_known(rule: Rule, judge: JudgeCalls, costs: Mapping[str, Ends | None]) -> None:
-    if isinstance(judge.report, ReliabilityReport) and rule.axis == keys.RELIABILITY_MIN:
+    if isinstance(judge.report, ReliabilityReport) and rule.axis == metric_keys.RELIABILITY_MIN:
         tests = [f"{test}/{judge.report.metric}" for test in judge.report.tests][:2]
         each = " and ".join(f"'{test} {rule.op} {rule.limit:g}'" for test in tests)
         raise RecipeError(f"{rule.axis} has no interval, so that {rule.text!r} cannot be decided. Require {each}, ….")

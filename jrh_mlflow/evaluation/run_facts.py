@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.rules import COSTS, Rule, RuleCheck, decide, undecided
 from jrh_mlflow.results import usd_per_accuracy_point
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import LoggedRun
@@ -96,11 +97,11 @@ def known_costs(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, En
         usd = keys.whole_total(calls, "cost_usd")
         points += keys.price_points(usd_per_accuracy_point(usd, accuracy.value))
     values = dict.fromkeys(keys.SUMMED, 0.0) if calls.empty else {}
-    values |= {point.key: point.value for point in points if point.key != keys.SECONDS}
+    values |= {point.key: point.value for point in points if point.key != metric_keys.SECONDS}
     values |= {key: value for key, value in run.metrics.items() if key.startswith(COSTS)}
-    values[keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
+    values[metric_keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
     if unknown:
-        values.pop(keys.COST_PER_1K_CALLS, None)
+        values.pop(metric_keys.COST_PER_1K_CALLS, None)
     gaps = {key for key, column in keys.SUMMED.items() if calls[column].isna().any()}
     known = {key: (value, None if key in gaps else value) for key, value in values.items()}
     return {**dict.fromkeys(keys.SPENT), **known}

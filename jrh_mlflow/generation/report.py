@@ -24,6 +24,7 @@ from jrh_mlflow.perturb import ReliabilityTest
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, plain, table
 from jrh_mlflow.reports.numbers import spent_text
 from jrh_mlflow.resolve import journal_place
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_manifest
@@ -155,13 +156,13 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
             for name, one in made.tests.items()
         },
         usage={
-            keys.CALLS_TOTAL: made.usage.calls,
-            keys.CALLS_CACHED: made.usage.cached,
-            keys.INPUT_TOKENS: made.usage.input_tokens,
-            keys.OUTPUT_TOKENS: made.usage.output_tokens,
-            keys.COST: made.usage.cost_usd,
-            keys.UNKNOWN_COSTS: (made.usage.cost_usd is not None and made.usage.unknown_costs) or None,
-            keys.CPU_SECONDS: made.cpu_seconds,
+            metric_keys.CALLS_TOTAL: made.usage.calls,
+            metric_keys.CALLS_CACHED: made.usage.cached,
+            metric_keys.INPUT_TOKENS: made.usage.input_tokens,
+            metric_keys.OUTPUT_TOKENS: made.usage.output_tokens,
+            metric_keys.COST: made.usage.cost_usd,
+            metric_keys.UNKNOWN_COSTS: (made.usage.cost_usd is not None and made.usage.unknown_costs) or None,
+            metric_keys.CPU_SECONDS: made.cpu_seconds,
         },
         seconds=made.seconds,
     )

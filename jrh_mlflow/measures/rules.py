@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends
 
 Kind = Literal["axis", "excluded", "cost", "baseline"]
@@ -24,7 +25,7 @@ Op = Literal["<=", "<", ">=", ">"]
 State = Literal["holds", "fails", "undecided"]
 
 EXCLUDED = "excluded/"
-COSTS = ("cost/", "tokens/", "time/", "calls/")
+COSTS = (metric_keys.COST_OF, metric_keys.TOKENS, metric_keys.TIME, metric_keys.CALLS)
 """What the keys of a run's facts begin with: known numbers, without an interval."""
 _MIRRORED: dict[Op, Op] = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 _SPELLED: dict[str, Op] = {"≤": "<=", "≥": ">=", **{op: op for op in _MIRRORED}}

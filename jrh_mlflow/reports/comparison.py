@@ -31,6 +31,7 @@ from jrh_mlflow.reports.numbers import (
     short_interval,
     source_ends,
 )
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 if TYPE_CHECKING:
@@ -386,7 +387,7 @@ class JudgeLinks:
 def calls_key(axis: str) -> str:
     """Return the key under which the calls behind an axis of a comparison are found: of a test, what scores it."""
     if axis == OVERALL:
-        return "reliability/mean"
+        return metric_keys.RELIABILITY_MEAN
     return axis if "/" in axis or find(axis) else f"{axis}/{expectation_of(axis).statistic}"
 
 

@@ -28,6 +28,7 @@ from jrh_mlflow.reports.numbers import (
     source_ends,
     threshold_text,
 )
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT
@@ -213,7 +214,7 @@ def report_headline(report: ReliabilityReadings) -> list[PageRow]:
     if (mean := report.summary["mean"]) is not None:
         ends = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
         n = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
-        key = "reliability/mean"
+        key = metric_keys.RELIABILITY_MEAN
         row = PageRow(label=axis_name(key), value=f"{mean:.3f}", left_out="0", key=key, interval=ends, n=n)
         rows.append(replace(row, meaning=axis_meaning(key)))
     base = f"{BASELINE}/{report.metric}"

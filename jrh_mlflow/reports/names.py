@@ -16,6 +16,7 @@ from jrh_mlflow.measures.comparison import OVERALL
 from jrh_mlflow.measures.reliability import ALL
 from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.metric import is_error
 from jrh_mlflow.scoring.readings import AGREEMENT
@@ -182,42 +183,58 @@ _RUN: Mapping[str, Named] = {
         meaning="How often the judge fits the others at least as well as the person left out; higher is better.",
     ),
     OVERALL: Named(name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT),
-    "reliability/mean": Named(name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT),
-    "reliability/sd": Named(
+    metric_keys.RELIABILITY_MEAN: Named(
+        name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT
+    ),
+    metric_keys.RELIABILITY_SD: Named(
         name="spread over tests", meaning="Standard deviation of the tests' scores; lower is better."
     ),
-    "reliability/min": Named(name="weakest test", meaning="Lowest score of a test; 1 is right."),
-    "reliability/max": Named(name="strongest test", meaning="Highest score of a test; 1 is right."),
-    "reliability/n_tests": Named(name="tests with a number", meaning="How many tests the mean is over; all is right."),
-    "reliability/mean_ci_low": Named(
+    metric_keys.RELIABILITY_MIN: Named(name="weakest test", meaning="Lowest score of a test; 1 is right."),
+    metric_keys.RELIABILITY_MAX: Named(name="strongest test", meaning="Highest score of a test; 1 is right."),
+    metric_keys.RELIABILITY_TESTS: Named(
+        name="tests with a number", meaning="How many tests the mean is over; all is right."
+    ),
+    metric_keys.RELIABILITY_MEAN_LOW: Named(
         name="mean over tests (lower end)", meaning="Lower end of the 95 % interval of the mean; higher is better."
     ),
-    "reliability/mean_ci_high": Named(
+    metric_keys.RELIABILITY_MEAN_HIGH: Named(
         name="mean over tests (upper end)", meaning="Upper end of the 95 % interval of the mean; higher is better."
     ),
-    "calls/total": Named(name="calls", meaning="Calls that were asked; all that the suite has is right."),
-    "calls/verdict": Named(
+    metric_keys.CALLS_TOTAL: Named(name="calls", meaning="Calls that were asked; all that the suite has is right."),
+    metric_keys.CALLS_VERDICT: Named(
         name="calls with a verdict", meaning="Calls that chose; what is right depends on the suite."
     ),
-    "calls/tie": Named(name="calls with a tie", meaning="Calls that said tie; what is right depends on the suite."),
-    "calls/abstain": Named(name="calls that abstained", meaning="Calls that gave no judgment on purpose; few is good."),
-    "calls/unparsed": Named(name="unreadable answers", meaning="Calls whose answer could not be read; 0 is right."),
-    "calls/error": Named(name="failed calls", meaning="Calls that failed; 0 is right."),
-    "calls/cached": Named(name="calls from the journal", meaning="Calls that had been paid before; more costs less."),
-    "tokens/input": Named(name="input tokens", meaning="Tokens of the prompts; fewer cost less."),
-    "tokens/output": Named(name="output tokens", meaning="Tokens of the answers; fewer cost less."),
-    "cost/usd": Named(name="cost in dollars", meaning="Dollars of all calls with a known price; lower is better."),
-    "cost/usd_per_1k_calls": Named(name="dollars per 1,000 calls", meaning="Dollars per 1,000 calls; lower is better."),
-    "cost/usd_per_1k_judgments": Named(
+    metric_keys.CALLS_TIE: Named(
+        name="calls with a tie", meaning="Calls that said tie; what is right depends on the suite."
+    ),
+    metric_keys.CALLS_ABSTAIN: Named(
+        name="calls that abstained", meaning="Calls that gave no judgment on purpose; few is good."
+    ),
+    metric_keys.CALLS_UNPARSED: Named(
+        name="unreadable answers", meaning="Calls whose answer could not be read; 0 is right."
+    ),
+    metric_keys.CALLS_ERROR: Named(name="failed calls", meaning="Calls that failed; 0 is right."),
+    metric_keys.CALLS_CACHED: Named(
+        name="calls from the journal", meaning="Calls that had been paid before; more costs less."
+    ),
+    metric_keys.INPUT_TOKENS: Named(name="input tokens", meaning="Tokens of the prompts; fewer cost less."),
+    metric_keys.OUTPUT_TOKENS: Named(name="output tokens", meaning="Tokens of the answers; fewer cost less."),
+    metric_keys.COST: Named(
+        name="cost in dollars", meaning="Dollars of all calls with a known price; lower is better."
+    ),
+    metric_keys.COST_PER_1K_CALLS: Named(
+        name="dollars per 1,000 calls", meaning="Dollars per 1,000 calls; lower is better."
+    ),
+    metric_keys.COST_PER_1K_JUDGMENTS: Named(
         name="dollars per 1,000 judgments", meaning="Dollars per 1,000 decisions of a policy; lower is better."
     ),
-    "cost/usd_per_accuracy_point": Named(
+    metric_keys.COST_PER_ACCURACY_POINT: Named(
         name="dollars per accuracy point",
         meaning="Dollars divided by accuracy in percentage points; lower is better.",
     ),
-    "cost/unknown_calls": Named(name="calls of unknown cost", meaning="Calls without a known price; 0 is right."),
-    "time/seconds": Named(name="seconds", meaning="How long the run took; lower is better."),
-    "time/cpu_seconds": Named(name="processor seconds", meaning="Processor time of the run; lower is better."),
+    metric_keys.UNKNOWN_COSTS: Named(name="calls of unknown cost", meaning="Calls without a known price; 0 is right."),
+    metric_keys.SECONDS: Named(name="seconds", meaning="How long the run took; lower is better."),
+    metric_keys.CPU_SECONDS: Named(name="processor seconds", meaning="Processor time of the run; lower is better."),
 }
 """Whole keys: of agreement with people, of a report's summary and of a run's facts."""
 

@@ -18,6 +18,7 @@ from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import decide, part_of, tally
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.measure import by_category
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
@@ -25,7 +26,7 @@ from jrh_mlflow.tracking import keys
 
 RELIABILITY = "reliability"
 """The composite of `measures.composite`."""
-COST = keys.COST_PER_1K_JUDGMENTS
+COST = metric_keys.COST_PER_1K_JUDGMENTS
 DIRECTIONS = ("maximize", "minimize")
 
 _CONSTRAINT = re.compile(r"\s*(?P<metric>\S+)\s*(?P<sign><=|>=)\s*(?P<limit>[-+0-9.eE]+)\s*")
@@ -95,7 +96,7 @@ def picked(metrics: Mapping[str, float], name: str) -> float:
         RecipeError: when the run has none of that name, with the nearest one.
     """
     if name not in metrics:
-        if name == COST or keys.UNKNOWN_COSTS in metrics:
+        if name == COST or metric_keys.UNKNOWN_COSTS in metrics:
             raise RecipeError(
                 "The cost of a call is unknown, so its objective is too. Give the model's price "
                 "(`prices`), or answers that carry `cost_usd`."

@@ -1,4 +1,4 @@
-"""Every MLflow key of a run: tags, params, metrics and artifacts.
+"""Every MLflow key of a run: tags, params, metrics and artifacts; metrics that rules name are in `schema.metric_keys`.
 
 A test looks through the package for keys that are spelled anywhere else.
 """
@@ -25,6 +25,7 @@ from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.rules import State
 from jrh_mlflow.results import Datasheet, ReliabilityReport
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.suites.suite import Suite
@@ -174,30 +175,30 @@ PARAM_SEED = "run.seed"
 PARAM_REPLICATES = "run.replicates"
 PARAM_METRIC = "run.metric"
 
-CALLS_TOTAL = "calls/total"
-CALLS_UNPARSED = "calls/unparsed"
-CALLS_ERROR = "calls/error"
-CALLS_CACHED = "calls/cached"
-INPUT_TOKENS = "tokens/input"
-OUTPUT_TOKENS = "tokens/output"
-COST = "cost/usd"
-COST_PER_1K_CALLS = "cost/usd_per_1k_calls"
-UNKNOWN_COSTS = "cost/unknown_calls"
-"""Calls whose cost is unknown, where that of others is known: then totals are of those others, and a lower bound."""
-COST_PER_1K_JUDGMENTS = "cost/usd_per_1k_judgments"
-"""A goal of sweeps; trials log it as `sweep/usd_per_1k_judgments`."""
-SECONDS = "time/seconds"
-CPU_SECONDS = "time/cpu_seconds"
-RELIABILITY_MEAN = "reliability/mean"
-RELIABILITY_MIN = "reliability/min"
-
-COST_PER_ACCURACY_POINT = "cost/usd_per_accuracy_point"
-SUMMED = {COST: "cost_usd", INPUT_TOKENS: "input_tokens", OUTPUT_TOKENS: "output_tokens"}
+SUMMED = {
+    metric_keys.COST: "cost_usd",
+    metric_keys.INPUT_TOKENS: "input_tokens",
+    metric_keys.OUTPUT_TOKENS: "output_tokens",
+}
 """Sums over calls, and the column they are of: where it has gaps the sum is a lower bound."""
-SPENT = (*SUMMED, COST_PER_1K_CALLS, COST_PER_ACCURACY_POINT, SECONDS, CPU_SECONDS)
+SPENT = (
+    *SUMMED,
+    metric_keys.COST_PER_1K_CALLS,
+    metric_keys.COST_PER_ACCURACY_POINT,
+    metric_keys.SECONDS,
+    metric_keys.CPU_SECONDS,
+)
 """What an evaluation spent, where it is known."""
 
-_ALWAYS = (COST, COST_PER_1K_CALLS, UNKNOWN_COSTS, CALLS_TOTAL, CALLS_UNPARSED, CALLS_ERROR, SECONDS)
+_ALWAYS = (
+    metric_keys.COST,
+    metric_keys.COST_PER_1K_CALLS,
+    metric_keys.UNKNOWN_COSTS,
+    metric_keys.CALLS_TOTAL,
+    metric_keys.CALLS_UNPARSED,
+    metric_keys.CALLS_ERROR,
+    metric_keys.SECONDS,
+)
 """Headline metrics of every evaluation."""
 _SHIFT = "criterion_shift/"
 _CRITERION = "tie_rate/delta_0_same"
@@ -324,7 +325,7 @@ def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
     points = all_points(sheet_readings(sheet))
     if isinstance(sheet, Datasheet):
         return points + _curve_points(sheet.estimates)
-    return points + known_points({f"reliability/{name}": value for name, value in sheet.summary.items()})
+    return points + known_points({f"{metric_keys.RELIABILITY}{name}": value for name, value in sheet.summary.items()})
 
 
 def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
@@ -332,7 +333,7 @@ def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityRepor
 
     Axes say at their declaration whether they are among these; of a family it is the main step and the curve.
     """
-    chosen = {*_ALWAYS, RELIABILITY_MEAN, RELIABILITY_MIN}
+    chosen = {*_ALWAYS, metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN}
     chosen |= {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items()}
     chosen |= {f"{axis.name}/curve" for axis in axes.AXES if axis.headline and axis.curve}
     return [point for point in points if point.key in chosen]
@@ -345,7 +346,7 @@ def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) 
     if it had been read: `≤ 1` and `> 1` as the same bar. The description of the entry has it in words.
     """
     censored = {f"{axis}/{one.statistic}" for axis, one in sheet.headline.items() if one.censored}
-    left_out = {SECONDS, *censored}
+    left_out = {metric_keys.SECONDS, *censored}
     headline = headline_points(points, sheet)
     return [point for point in headline if point.key not in left_out and not point.key.endswith("/curve")]
 
@@ -402,25 +403,25 @@ def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | Non
     """Counts by outcome, tokens, cost and time; totals are of the calls where they are known."""
     counts = calls["outcome"].value_counts()
     values: dict[str, float | None] = {
-        CALLS_TOTAL: len(calls),
-        **{f"calls/{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
-        CALLS_CACHED: int(calls["cached"].sum()),
-        INPUT_TOKENS: known_total(calls, "input_tokens"),
-        OUTPUT_TOKENS: known_total(calls, "output_tokens"),
-        COST: known_total(calls, "cost_usd"),
-        SECONDS: seconds,
-        CPU_SECONDS: cpu_seconds,
+        metric_keys.CALLS_TOTAL: len(calls),
+        **{f"{metric_keys.CALLS}{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
+        metric_keys.CALLS_CACHED: int(calls["cached"].sum()),
+        metric_keys.INPUT_TOKENS: known_total(calls, "input_tokens"),
+        metric_keys.OUTPUT_TOKENS: known_total(calls, "output_tokens"),
+        metric_keys.COST: known_total(calls, "cost_usd"),
+        metric_keys.SECONDS: seconds,
+        metric_keys.CPU_SECONDS: cpu_seconds,
     }
-    cost, unknown = values[COST], unknown_costs(calls)
+    cost, unknown = values[metric_keys.COST], unknown_costs(calls)
     if cost is not None:
-        values[COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
-        values[UNKNOWN_COSTS] = unknown or None
+        values[metric_keys.COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
+        values[metric_keys.UNKNOWN_COSTS] = unknown or None
     return known_points(values)
 
 
 def price_points(usd_per_point: float | None) -> list[Point]:
     """What a percentage point of accuracy costs, where it is known."""
-    return known_points({COST_PER_ACCURACY_POINT: usd_per_point})
+    return known_points({metric_keys.COST_PER_ACCURACY_POINT: usd_per_point})
 
 
 def known_total(calls: pd.DataFrame, column: str) -> float | None:
@@ -446,7 +447,11 @@ def unknown_costs(calls: pd.DataFrame) -> int:
 
 def without_partial(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return metrics without those that are sums over some of the calls: an objective must not prefer the unknown."""
-    partial = (COST, COST_PER_1K_CALLS, INPUT_TOKENS, OUTPUT_TOKENS) if UNKNOWN_COSTS in metrics else ()
+    partial = (
+        (metric_keys.COST, metric_keys.COST_PER_1K_CALLS, metric_keys.INPUT_TOKENS, metric_keys.OUTPUT_TOKENS)
+        if metric_keys.UNKNOWN_COSTS in metrics
+        else ()
+    )
     return {name: value for name, value in metrics.items() if name not in partial}
 
 
@@ -495,12 +500,12 @@ def paid_points(paid: Paid) -> list[Point]:
     """Spell what was sent and paid; the dollars are of the calls where they are known."""
     usd, known = paid.usd, paid.calls - paid.unknown
     values: dict[str, float | None] = {
-        CALLS_TOTAL: paid.calls,
-        INPUT_TOKENS: paid.input_tokens or None,
-        OUTPUT_TOKENS: paid.output_tokens or None,
-        COST: usd,
-        COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
-        UNKNOWN_COSTS: paid.unknown or None,
+        metric_keys.CALLS_TOTAL: paid.calls,
+        metric_keys.INPUT_TOKENS: paid.input_tokens or None,
+        metric_keys.OUTPUT_TOKENS: paid.output_tokens or None,
+        metric_keys.COST: usd,
+        metric_keys.COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
+        metric_keys.UNKNOWN_COSTS: paid.unknown or None,
     }
     return known_points(values)
 
@@ -614,7 +619,11 @@ def alignment_points(report: AlignmentReport) -> list[Point]:
     costs = report.cost.values()
     calls, unknown = sum(one.calls for one in costs), sum(one.unknown for one in costs)
     told = [one.usd for one in costs if one.usd is not None]
-    paid = {CALLS_TOTAL: calls, COST: sum(told) if told else None, UNKNOWN_COSTS: unknown or None if told else None}
+    paid = {
+        metric_keys.CALLS_TOTAL: calls,
+        metric_keys.COST: sum(told) if told else None,
+        metric_keys.UNKNOWN_COSTS: unknown or None if told else None,
+    }
     points = [point for name, reading in readings.items() for point in reading_points(f"align/{name}", reading)]
     return points + known_points({**counts, **paid})
 
@@ -643,7 +652,7 @@ def generation_points(
     values: dict[str, float | None] = {f"generate/{name}": value for name, value in totals.items()}
     for test, counts in tests.items():
         values |= {f"generate/{test}/{name}": value for name, value in counts.items()}
-    values |= {**usage, SECONDS: seconds}
+    values |= {**usage, metric_keys.SECONDS: seconds}
     return known_points(values)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import (
@@ -86,7 +87,7 @@ def logged_evaluation(tracking_uri: str, run_id: str) -> LoggedEvaluation:
             run_id=str(run.info.run_id),
             experiment_id=str(run.info.experiment_id),
             tags=dict(tags),
-            seconds=run.data.metrics.get(keys.SECONDS),
+            seconds=run.data.metrics.get(metric_keys.SECONDS),
             sheet=sheet,
             judge=_json(client, run, keys.JUDGE_FILE, folder),
             calls=read_calls(client, run, folder),

@@ -25,6 +25,7 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import plain
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.descriptions import run_description
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
@@ -524,7 +525,7 @@ def publish(
         logged: dict[str, float] = stood.metrics if stood else {}
         if replaces and stood and keys.TAG_TRUNCATED in stood.tags and keys.TAG_TRUNCATED not in content.tags:
             store.client.delete_tag(run_id, keys.TAG_TRUNCATED)
-        if replaces or keys.CALLS_TOTAL not in logged:
+        if replaces or metric_keys.CALLS_TOTAL not in logged:
             if content.suite is not None:
                 store.log_dataset(run_id, content.suite)
             _log_numbers(store, run_id, content, note)

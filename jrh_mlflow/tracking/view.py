@@ -23,6 +23,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.measures import axes
 from jrh_mlflow.reports.addresses import FOLDER, Addresses
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 
@@ -204,9 +205,9 @@ def _state() -> dict[str, Any]:
         "attributes.`Run Name`": 275,
         "runDateAndNestInfo": 140,
         **{f"tags.`{keys.own_key(axis)}`": width for axis, width in READINGS.items()},
-        f"tags.`{keys.own_key(keys.RELIABILITY_MEAN)}`": 135,
+        f"tags.`{keys.own_key(metric_keys.RELIABILITY_MEAN)}`": 135,
         f"tags.`{keys.TAG_GATE}`": 200,
-        f"metrics.`{keys.COST}`": 90,
+        f"metrics.`{metric_keys.COST}`": 90,
         f"tags.`{keys.TAG_PROFILE}`": 420,
         f"params.`{keys.PARAM_CRITERION}`": 120,
         f"params.`{keys.PARAM_SUITE_NAME}`": 130,
@@ -215,8 +216,8 @@ def _state() -> dict[str, Any]:
         _curve("target_sensitivity/curve"),
         _curve("matched_sensitivity/curve"),
         _scatter(_FALSE_PREFERENCE, _SENSITIVITY),
-        _scatter(keys.COST_PER_1K_CALLS, keys.RELIABILITY_MEAN),
-        _scatter(keys.COST_PER_1K_CALLS, _SENSITIVITY),
+        _scatter(metric_keys.COST_PER_1K_CALLS, metric_keys.RELIABILITY_MEAN),
+        _scatter(metric_keys.COST_PER_1K_CALLS, _SENSITIVITY),
     ]
     return {
         "searchFilter": f"tags.`{keys.TAG_KIND}` = 'evaluate'",
@@ -273,7 +274,8 @@ def _description(experiment_id: str) -> str:
         f"Datasheets and comparisons as pages: [all judges]({Addresses(FOLDER).index()}), where `jrh ui` serves them.",
         "",
         *meanings,
-        f"- `{keys.own_key(keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; 1 is right.",
+        f"- `{keys.own_key(metric_keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; "
+        "1 is right.",
         f"- `{keys.TAG_GATE}`: what the newest `jrh gate` of the run came to.",
         "",
         "In brackets: the 95 % interval over tasks.",

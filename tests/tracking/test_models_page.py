@@ -15,6 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.evaluation.evaluate import resume
 from jrh_mlflow.judges.scripted import Noisy
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking import store as store_module
 from jrh_mlflow.tracking.models_page import JudgeEntry
@@ -54,7 +55,7 @@ def measure(store: Store) -> Callable[..., str]:
         params: dict[str, str] | None = None,
         tags: dict[str, str] | None = None,
     ) -> str:
-        points = [keys.Point(key=RATE, value=rate), keys.Point(key=keys.CALLS_TOTAL, value=10)]
+        points = [keys.Point(key=RATE, value=rate), keys.Point(key=metric_keys.CALLS_TOTAL, value=10)]
         entry = JudgeEntry(
             label=name,
             fingerprint=fingerprint,
