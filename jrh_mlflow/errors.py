@@ -3,6 +3,7 @@
     JrhError                    a user's input or service is at fault: one line, what to do next, an exit code
     ├── SuiteError              a suite, its tasks or its file breaks a rule
     ├── CallsError              call records break a rule
+    │   └── NoCommonCallsError  judges were not asked one call in common
     ├── RecipeError             a recipe, a name or a mapping cannot be resolved
     ├── ReviewError             a decision about an item makes no sense, or a review cannot be opened
     ├── JudgeError              the judge cannot be used, or its service failed          (exit code 4)
@@ -40,6 +41,10 @@ class SuiteError(JrhError):
 
 class CallsError(JrhError):
     """Call records break a rule."""
+
+
+class NoCommonCallsError(CallsError):
+    """Judges that are to be compared were not asked one call in common."""
 
 
 class RecipeError(JrhError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import NoCommonCallsError, RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation, checked_metric
 from jrh_mlflow.measures.comparison import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
@@ -27,7 +27,7 @@ from jrh_mlflow.reports.figures.svg import page_figures
 from jrh_mlflow.reports.frames import differences_frame, frame_rows
 from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.results import measure, worst_items
-from jrh_mlflow.results.comparison import common_calls, compare_calls
+from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.suites.suite import Suite
@@ -230,18 +230,21 @@ def compare(
     loaded, tracking_uri = load_together(
         _with_baseline(runs, baseline), "A comparison", tracking_uri=tracking_uri, log=log
     )
-    check_common_calls(loaded)
     used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
-    contrasts = compare_calls(
-        {run.judge: run.calls for run in loaded},
-        seed=seed,
-        alpha=alpha,
-        labels=loaded[0].suite.labels,
-        metric=used,
-        primary=[primary] if isinstance(primary, str) else primary,
-        baseline=next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None),
-        margin=margin,
-    )
+    against = next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None)
+    try:
+        contrasts = compare_calls(
+            {run.judge: run.calls for run in loaded},
+            seed=seed,
+            alpha=alpha,
+            labels=loaded[0].suite.labels,
+            metric=used,
+            primary=[primary] if isinstance(primary, str) else primary,
+            baseline=against,
+            margin=margin,
+        )
+    except NoCommonCallsError as error:
+        raise RecipeError(_without_common_calls(loaded)) from error
     if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
         differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
         contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
@@ -362,16 +365,10 @@ def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
     )
 
 
-def check_common_calls(runs: Sequence[LoggedRun]) -> None:
-    """Refuse runs that were stopped before a call that all of them were asked.
-
-    Raises:
-        RecipeError: with why each was stopped.
-    """
-    if not common_calls({run.run_id: normalise(run.calls) for run in runs}).empty:
-        return
+def _without_common_calls(runs: Sequence[LoggedRun]) -> str:
+    """Say that there is no call that all runs were asked, and why each was stopped."""
     ended = "; ".join(f"{run.judge}: {run.truncated}" for run in runs if run.truncated)
-    raise RecipeError(
+    return (
         f"The runs are on the same suite, but there is no call that all of them were asked{ended and f' ({ended})'}. "
         f"Evaluate them on the same calls: whole, or with the same rules in `until`."
     )

@@ -163,8 +163,8 @@ def _weighted(table: ScoreTable, both: Mask) -> _Units:
     weight = n / (len(tests) * sizes[code])
     shown = np.arange(n) if table.presentation is None else table.presentation[both]
     # A presentation is of one test: sources stand for units in several.
-    _, asked = np.unique(np.column_stack([code, shown]), axis=0, return_inverse=True)
-    told = np.square(np.bincount(asked.ravel(), weights=weight)).sum()
+    _, asked = np.unique(code * (shown.max() + 1) + shown, return_inverse=True)
+    told = np.square(np.bincount(asked, weights=weight)).sum()
     return _Units(
         weight=weight,
         cluster=table.cluster[both],

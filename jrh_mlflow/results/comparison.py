@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.errors import CallsError, RecipeError, suggest
+from jrh_mlflow.errors import CallsError, NoCommonCallsError, RecipeError, suggest
 from jrh_mlflow.measures.axes import headline_axes, lower_is_better
 from jrh_mlflow.measures.comparison import (
     ALPHA,
@@ -178,11 +178,12 @@ def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the normalised records of the calls that every judge was asked, checking that they mean the same.
 
     Raises:
-        CallsError: when there is no such call, or when two judges were asked different things under one name.
+        NoCommonCallsError: when there is no such call.
+        CallsError: when two judges were asked different things under one name.
     """
     common = common_calls(judges)
     if common.empty:
-        raise CallsError(
+        raise NoCommonCallsError(
             f"{', '.join(judges)} have no call in common: they are on different suites, or were stopped before one "
             f"that all were asked. Compare runs on the same suite, asked to the end."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import numpy as np
 from scipy import stats
@@ -96,6 +97,9 @@ def resampled_sums(sums: Array, *, n_resamples: int = 1000, seed: int = 0) -> It
     """
     k, n_features = sums.shape
     rows = max(1, _BLOCK // max(1, n_features))
+    if n_resamples <= min(rows, _BLOCK // k):
+        yield _all_weights(k, n_resamples, seed) @ sums
+        return
     for draws in _draws(k, n_resamples=n_resamples, seed=seed):
         for start in range(0, len(draws), rows):
             yield _weights(draws[start : start + rows]) @ sums
@@ -118,6 +122,7 @@ def percentile_interval(values: Array, *, n_clusters: int, level: float = 0.95) 
     return None if math.isclose(low, high, rel_tol=1e-12, abs_tol=1e-12) else (low, high)
 
 
+@lru_cache(maxsize=1024)
 def expanded_tail(k: int, *, level: float) -> float:
     """Share of the resamples beyond each end, `Phi(-sqrt(k / (k - 1)) t_{k - 1})`, which tends to (1 - level) / 2.
 
@@ -144,6 +149,15 @@ def _draws(k: int, *, n_resamples: int, seed: int) -> Iterator[Codes]:
     rows = max(1, _BLOCK // k)
     for start in range(0, n_resamples, rows):
         yield rng.integers(k, size=(min(rows, n_resamples - start), k), dtype=np.intp)
+
+
+@lru_cache(maxsize=4)
+def _all_weights(k: int, n_resamples: int, seed: int) -> Array:
+    """Draw one block of resamples; every axis of a suite draws the same clusters, so the last few blocks are kept."""
+    (draws,) = _draws(k, n_resamples=n_resamples, seed=seed)
+    weights = _weights(draws)
+    weights.flags.writeable = False
+    return weights
 
 
 def _positions(starts: Codes, sizes: Codes) -> Codes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -45,6 +46,7 @@ class PairedDifference:
     """`mcnemar_midp` of the two counts, which takes units as independent; `cluster_sign_p` does not."""
 
 
+@lru_cache(maxsize=4096)
 def mcnemar_midp(b: int, c: int) -> float:
     """Two-sided mid-p value of McNemar's test on the discordant counts b and c.
 

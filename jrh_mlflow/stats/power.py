@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy import stats
@@ -37,6 +37,8 @@ _PATTERNS = 999
 _FEW = 60
 """Tasks up to which the power goes in steps."""
 _HIGHEST_ICC = 0.95
+_MOST_DOUBLINGS = 14
+"""Standard errors, as a power of two, beyond which no difference is looked for."""
 
 
 def detectable_from_interval(
@@ -110,14 +112,27 @@ def detectable_difference(
             f"A spread, clusters and a largest must be given, but got {standard_error=}, {n_clusters=}, {largest=}."
         )
 
-    def missing(difference: float) -> float:
-        share = min(1.0, difference / largest)
-        spread = max(standard_error, largest * math.sqrt(share * (1 - share) / (n_units or n_clusters)))
-        return sign_flip_power(difference, spread, n_clusters, critical=critical) - _share(power, "power")
-
-    if missing(largest) < 0:
+    needed = _needed_noncentrality(n_clusters, critical, _share(power, "power"))
+    if needed is None or needed * standard_error > largest:
         return None
-    return float(brentq(missing, 0.0, largest, xtol=1e-6))
+    # Where d is this many times the larger of the two spreads; with n units, d² n = needed² d (1 - d) for shares.
+    return max(needed * standard_error, largest * needed**2 / ((n_units or n_clusters) + needed**2))
+
+
+@lru_cache(maxsize=4096)
+def _needed_noncentrality(n_clusters: int, critical: float, power: float) -> float | None:
+    """Return how many standard errors a difference must have to be found with this chance; None where none is."""
+
+    def missing(difference: float) -> float:
+        return sign_flip_power(difference, 1.0, n_clusters, critical=critical) - power
+
+    # The root of k, squared, may fall short of k in the last bit.
+    if critical**2 >= n_clusters * (1 - TOLERANCE):
+        return None
+    if missing(0.0) >= 0:
+        return 0.0
+    most = next((2.0**step for step in range(_MOST_DOUBLINGS) if missing(2.0**step) >= 0), None)
+    return None if most is None else float(brentq(missing, 0.0, most, xtol=1e-12))
 
 
 def sign_flip_power(difference: float, standard_error: float, n_clusters: int, *, critical: float) -> float:
@@ -141,6 +156,7 @@ def sign_flip_power(difference: float, standard_error: float, n_clusters: int, *
     return 1.0 if math.isnan(chance) else float(chance)
 
 
+@lru_cache(maxsize=4096)
 def sign_flip_critical(n_clusters: int, *, alpha: float = 0.05) -> float:
     """Value of `T = |sum_j d_j| / sqrt(sum_j d_j²)` that one test of two judges must exceed, before any data.
 
@@ -157,6 +173,7 @@ def sign_flip_critical(n_clusters: int, *, alpha: float = 0.05) -> float:
     return t * math.sqrt(n_clusters / (n_clusters - 1 + t * t))
 
 
+@lru_cache(maxsize=4096)
 def sign_flip_p(statistic: float, n_clusters: int) -> float:
     """Two-sided p-value of Student's t at `T = |sum_j d_j| / sqrt(sum_j d_j²)`: the inverse of `sign_flip_critical`.
 
@@ -492,6 +509,7 @@ def family_factor(n_tests: int, *, power: float = POWER, alpha: float = 0.05) ->
     return ((all_of_them + z) / (one + z)) ** 2
 
 
+@lru_cache(maxsize=4096)
 def _normal_quantile(at: float) -> float:
     return float(stats.norm.ppf(at))
 

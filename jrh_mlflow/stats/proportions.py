@@ -8,6 +8,7 @@ it likes.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -177,11 +178,10 @@ def beta_binomial_interval(successes: Array, sizes: Array, *, level: float = 0.9
 class RatePosterior:
     """What `beta_binomial_interval` takes its ends from, at any level."""
 
-    for_low: Array
-    """Weights of even cells of angles from `start` to `stop`, under the prior of the lower end."""
-    for_high: Array
-    start: float
-    stop: float
+    below_low: Array
+    """Weight of all angles below each of the `borders`, under the prior of the lower end."""
+    below_high: Array
+    borders: Array
     none: bool
     """No success: the lower end is 0."""
     every: bool
@@ -189,11 +189,11 @@ class RatePosterior:
 
     def low(self, tail: float) -> float:
         """End under which the rate lies with the chance `tail`."""
-        return 0.0 if self.none else _grid_quantile(self.for_low, tail, self.start, self.stop)
+        return 0.0 if self.none else _grid_quantile(self.below_low, tail, self.borders)
 
     def high(self, tail: float) -> float:
         """End over which the rate lies with the chance `tail`."""
-        return 1.0 if self.every else _grid_quantile(self.for_high, 1 - tail, self.start, self.stop)
+        return 1.0 if self.every else _grid_quantile(self.below_high, 1 - tail, self.borders)
 
 
 def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
@@ -202,14 +202,14 @@ def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
     x, m = successes[used], sizes[used]
     if not len(m) or (x < 0).any() or (x > m).any():
         raise ValueError(f"`0 <= successes <= sizes` and a size over 0 must hold, but got {successes=}, {sizes=}.")
-    kinds, n_kinds = np.unique(np.column_stack([x, m]), axis=0, return_counts=True)
-    return _rate_posterior(tuple(map(tuple, kinds.tolist())), tuple(n_kinds.tolist()))
+    kinds = Counter(zip(x.tolist(), m.tolist(), strict=True))
+    return _rate_posterior(tuple(sorted(kinds.items())))
 
 
 @lru_cache(maxsize=8192)
-def _rate_posterior(kinds: tuple[tuple[float, ...], ...], n_kinds: tuple[int, ...]) -> RatePosterior:
-    """Of `n_kinds` clusters of each of the `kinds` (successes, size): two milliseconds, so it is kept."""
-    x, m = np.repeat(np.array(kinds), n_kinds, axis=0).T
+def _rate_posterior(kinds: tuple[tuple[tuple[float, float], int], ...]) -> RatePosterior:
+    """Of clusters by kind, ((successes, size), how many): two milliseconds, so it is kept."""
+    x, m = np.repeat(np.array([kind for kind, _ in kinds]), [n for _, n in kinds], axis=0).T
     first = _angles(0.0, math.pi / 2, n=_N_RATES // 4)
     weight = _marginal_likelihood(np.square(np.sin(first)), x, m)
     inside = np.flatnonzero(weight > _NO_WEIGHT * weight.max())
@@ -218,11 +218,16 @@ def _rate_posterior(kinds: tuple[tuple[float, ...], ...], n_kinds: tuple[int, ..
     start, stop = max(0.0, float(first[inside[0]]) - margin), min(math.pi / 2, float(first[inside[-1]]) + margin)
     rates = np.square(np.sin(_angles(start, stop, n=_N_RATES)))
     weight = _marginal_likelihood(rates, x, m)
-    for_low, for_high = (
-        weight * rates ** (a - 0.5) * (1 - rates) ** (b - 0.5) for a, b in (_RATE_PRIOR, _RATE_PRIOR[::-1])
+    below_low, below_high = (
+        np.concatenate([[0.0], np.cumsum(weight * rates ** (a - 0.5) * (1 - rates) ** (b - 0.5))])
+        for a, b in (_RATE_PRIOR, _RATE_PRIOR[::-1])
     )
     return RatePosterior(
-        for_low=for_low, for_high=for_high, start=start, stop=stop, none=not x.any(), every=bool((x == m).all())
+        below_low=below_low,
+        below_high=below_high,
+        borders=np.linspace(start, stop, _N_RATES + 1),
+        none=not x.any(),
+        every=bool((x == m).all()),
     )
 
 
@@ -265,10 +270,8 @@ def _icc_prior(rates: Array) -> Array:
     return prior
 
 
-def _grid_quantile(weight: Array, at: float, start: float, stop: float) -> float:
-    """Rate under which the share `at` of the weight lies; weights belong to even cells of angles."""
-    below = np.concatenate([[0.0], np.cumsum(weight)])
-    borders = np.linspace(start, stop, len(below))
+def _grid_quantile(below: Array, at: float, borders: Array) -> float:
+    """Rate under which the share `at` of the weight lies, from the weight below each border of a cell of angles."""
     return float(np.sin(np.interp(at * below[-1], below, borders)) ** 2)
 
 

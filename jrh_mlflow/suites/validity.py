@@ -172,8 +172,9 @@ def _check_labels(item: Item) -> None:
 
 def _check_leaks(item: Item) -> None:
     shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}\n{item.response}"
-    # An id that is a common word ("a", "1") tells nothing.
-    named = re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown) if len(item.id) > 3 else None
+    # An id that is a common word ("a", "1") tells nothing; looked for as it is first, because a pattern takes long.
+    held = len(item.id) > 3 and item.id in shown
+    named = re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown) if held else None
     if found := named or _LEAK.search(shown):
         raise SuiteError(f"Item {item.id!r} would tell the judge about the experiment: {found[0]!r}.")
 
