@@ -252,10 +252,11 @@ def axis_name(key: str) -> str:
         >>> axis_name("target_sensitivity/delta_1"), axis_name("label_flip/mae"), axis_name("label_flip")
         ('chooses the better (δ = 1)', 'label flip: mean absolute error', 'label flip')
     """
+    if key.startswith(EXPECTED):
+        return _noted(axis_name(key.removeprefix(EXPECTED)), "expected")
     axis = find(key)
     if axis is not None:
-        name = _noted(axis.label, step_name(key, axis)) if axis.by_step else axis.label
-        return _noted(name, "expected") if key.startswith(EXPECTED) else name
+        return _noted(axis.label, step_name(key, axis)) if axis.by_step else axis.label
     known = _RUN.get(key)
     if known is not None:
         return known.name
@@ -265,10 +266,7 @@ def axis_name(key: str) -> str:
     if first == _SHIFT and "/" in rest:
         arm, _, axis_key = rest.partition("/")
         return f"shift to {_words(arm)}: {axis_name(axis_key)}"
-    test, _, statistic = key.rpartition("/")
-    if not test:
-        return _TESTS.get(key, _words(key))
-    return f"{_TESTS.get(test, _words(test))}: {statistic_name(statistic)}"
+    return _test_name(key)
 
 
 def axis_meaning(key: str) -> str:
@@ -276,10 +274,11 @@ def axis_meaning(key: str) -> str:
 
     Of a reliability test it is what changes, what is expected, and what is counted.
     """
+    if key.startswith(EXPECTED):
+        return f"{axis_meaning(key.removeprefix(EXPECTED))} Probabilities in place of verdicts."
     axis = find(key)
     if axis is not None:
-        probable = " Probabilities in place of verdicts." if key.startswith(EXPECTED) else ""
-        return f"{axis.meaning}{probable}"
+        return axis.meaning
     known = _RUN.get(key)
     if known is not None:
         return known.meaning
@@ -348,6 +347,14 @@ def _what_changes(condition: str) -> str:
         return "All tests pooled, the baseline apart. "
     test = written_by(condition)
     return "" if test is None else f"{test.title[:1].upper()}{test.title[1:]}; expected: {test.expects.text}. "
+
+
+def _test_name(key: str) -> str:
+    """Return the name of a reliability test, or of a statistic of one."""
+    test, _, statistic = key.rpartition("/")
+    if not test:
+        return _TESTS.get(key, _words(key))
+    return f"{_TESTS.get(test, _words(test))}: {statistic_name(statistic)}"
 
 
 def _noted(name: str, note: str) -> str:

@@ -195,13 +195,13 @@ def test_pointwise_answers_are_right_when_they_equal_the_expected_one_however_th
     assert (accuracy.bound_low, accuracy.bound_high) == pytest.approx((0.3, (0.6 + 0.3) / 2))
     assert "expected/error_injection_1/accuracy" not in found.estimates
     assert "### Confidence" in found.to_markdown()
-    assert "expected: typos/accuracy" in found.to_markdown()
+    assert "typos: accuracy (expected)" in found.to_markdown()
 
 
 def test_the_page_of_a_datasheet_shows_calibration_and_expected_values():
     page = measured(sure(pairs([("1", "2")] * 30, **LADDER), 0.9)).to_markdown()
     section = page[page.index("### Confidence") :]
-    for text in ("Brier score | 0.0100", "calibration error (ECE) | 0.1000", "expected: target_sensitivity/delta_1"):
+    for text in ("Brier score | 0.0100", "calibration error (ECE) | 0.1000", "chooses the better (δ = 1, expected)"):
         assert text in section
 
 
