@@ -59,7 +59,14 @@ def test_one_address_is_told_everywhere() -> None:
     source = stated(r'^Source = "(.+)"$', PROJECT)
     assert yaml.safe_load(CITATION.read_text(encoding="utf-8"))["repository-code"] == source
     owner = source.rpartition("/")[0]
-    for path in ("CHANGELOG.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", ".github/ISSUE_TEMPLATE/config.yml"):
+    for path in (
+        "pyproject.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        ".github/ISSUE_TEMPLATE/config.yml",
+    ):
         text = (ROOT / path).read_text(encoding="utf-8")
         ours = re.findall(rf"{re.escape(owner)}/[\w.-]+", text)
         assert set(ours) <= {source}, path

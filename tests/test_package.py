@@ -28,8 +28,9 @@ LEFT_BEHIND = shutil.ignore_patterns(
     ".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist", "demo", "_build"
 )
 """What a fresh clone has not; all else is offered to the build, and must be left out by it where it is no part."""
-BESIDE = ("CHANGELOG.md", "CITATION.cff", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
-MADE = ("PKG-INFO", "setup.cfg")
+BESIDE = ("CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "pyproject.toml")
+MADE = ("PKG-INFO", ".gitignore")
+"""What the builder adds: the second so that a wheel made of the archive leaves out the same files."""
 DATA = {".css", ".csv", ".html", ".js", ".json", ".svg", ".txt", ".xz", ".yaml"}
 """Kinds of files of the package that are no Python; another kind is added here on purpose, or does not belong."""
 
@@ -55,7 +56,7 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("built")
     source = shutil.copytree(ROOT, folder / "source", ignore=LEFT_BEHIND)
-    build = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    build = f"from hatchling import build; build.build_sdist({str(folder)!r})"
     _run(sys.executable, "-c", build, cwd=source)
     (sdist,) = folder.glob("*.tar.gz")
     offline = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation")
@@ -110,8 +111,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built: Built
 def test_the_source_archive_holds_the_package_and_the_files_beside_it_and_nothing_else(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         files = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    made = {name for name in files if name in MADE or name.startswith("jrh_mlflow.egg-info/")}
-    assert files - made == package_files() | set(BESIDE)
+    assert files == {*package_files(), *BESIDE, *MADE}
 
 
 def test_the_index_is_told_license_pythons_extras_and_addresses(metadata: Message) -> None:
