@@ -9,14 +9,14 @@ All filters are optional and must all hold; one that is given twice lets either 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jrh_mlflow.pages.responses import FindStore, answering, demand_run_id, html_response, in_thread
+from jrh_mlflow.pages.responses import READING, FindStore, answering, demand_run_id, html_response, in_thread
 from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.review.guard import Refusal
 
@@ -59,6 +59,19 @@ def _calls(store: str, run_id: str, query: QueryParams) -> str:
     return calls_page(*found, query)
 
 
+def prepare() -> None:
+    """Import what the page needs and read its template, in a thread: the first visitor should not wait for that."""
+    READING.submit(_prepare)
+
+
+def _prepare() -> None:
+    import jrh_mlflow.reports.call_browser  # noqa: F401 - for its sake
+    from jrh_mlflow.reports.html import read_template
+
+    _call_store()
+    read_template("calls.html")
+
+
 def _call_store() -> CallStore:
     """Return the runs that this process keeps; of two threads that make it at once, one is forgotten."""
     global _store  # noqa: PLW0603 - made when first needed: it imports pandas and MLflow
@@ -88,6 +101,7 @@ def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
         run_id=facts.run_id,
         experiment_id=facts.experiment_id,
         judge=facts.judge,
+        marks=_marks(facts),
         facts={"run": facts.name, "suite": facts.suite, "calls": f"{len(calls):,}"},
         notes=_notes(facts, calls),
         filters=filters,
@@ -144,7 +158,7 @@ def _page(query: QueryParams, rows: Codes) -> tuple[int, Codes]:
 
 def _choices(calls: RunCalls, filters: CallFilters, masks: dict[str, Mask], behind: Behind | None) -> list[Choice]:
     """Offer the values that occur, each with how many calls the other filters leave of it."""
-    from jrh_mlflow.reports.call_browser import COUNTS_TEXT, MOST_OPTIONS, Choice
+    from jrh_mlflow.reports.call_browser import COUNTS_TEXT, MOST_OPTIONS, Choice, option_texts
     from jrh_mlflow.tracking.run_calls import FILTERS
 
     found = []
@@ -157,14 +171,24 @@ def _choices(calls: RunCalls, filters: CallFilters, masks: dict[str, Mask], behi
         column, chosen = calls.column(name), getattr(filters, name)
         others = _all_of([mask for each, mask in masks.items() if each != name], len(calls))
         values = column.counts(others)
-        if name == "test" and set(values) == set(calls.column("condition").values):
-            continue
         if name == "delta":
             values = dict(sorted(values.items(), key=lambda pair: float(pair[0])))
-        if len(values) > 1 or chosen:
-            typed = len(values) > MOST_OPTIONS
-            found.append(Choice(name=name, label=_LABELS[name], values={} if typed else values, chosen=chosen))
+        if chosen or _is_offered(calls, name, values):
+            named = {"label": _LABELS[name], "chosen": chosen, "texts": option_texts(name, values)}
+            found.append(Choice(name=name, values={} if len(values) > MOST_OPTIONS else values, **named))
     return [*found, Choice(name="item", label=_LABELS["item"], values={}, chosen=filters.item)]
+
+
+def _is_offered(calls: RunCalls, name: str, values: Mapping[str, int]) -> bool:
+    """Offer what the run has a value of, also where it is one only; tests where there are any."""
+    if name == "test":
+        return calls.has_tests
+    return len(values) > (name == "task")
+
+
+def _marks(facts: RunFacts) -> list[str]:
+    told = {"simulated": facts.simulated, "recorded": facts.recorded, f"truncated: {facts.truncated}": facts.truncated}
+    return [mark for mark, holds in told.items() if holds]
 
 
 def _notes(facts: RunFacts, calls: RunCalls) -> list[str]:

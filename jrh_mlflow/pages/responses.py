@@ -23,7 +23,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
 # Threads of our own: the server answers our questions from its pool, and must not wait for us in it.
-_READING = ThreadPoolExecutor(4, thread_name_prefix="jrh-pages")
+READING = ThreadPoolExecutor(4, thread_name_prefix="jrh-pages")
 
 
 def demand_run_id(text: str) -> str:
@@ -37,7 +37,7 @@ def demand_run_id(text: str) -> str:
     return text
 
 
-async def in_thread(work: Callable[..., T], *values: object, pool: ThreadPoolExecutor = _READING) -> T:
+async def in_thread(work: Callable[..., T], *values: object, pool: ThreadPoolExecutor = READING) -> T:
     """Let a thread of ours do what waits or computes."""
     return await asyncio.get_running_loop().run_in_executor(pool, work, *values)
 

@@ -33,6 +33,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 def create_app() -> ASGIApp:
     """Return MLflow's application with our pages beside it."""
+    from jrh_mlflow.pages.calls import prepare
     from jrh_mlflow.pages.links import server_token
     from jrh_mlflow.review.guard import Guard
     from jrh_mlflow.tracking.mlflow_internals import server_application, static_prefix
@@ -42,7 +43,10 @@ def create_app() -> ASGIApp:
     if _is_first_process():
         _say_links(static_prefix(), token, hosts)
     pages = Guard(_pages(token, hosts), token=None, hosts=hosts)
-    return Beside(server_application(), pages, prefix=static_prefix() + PREFIX)
+    application = Beside(server_application(), pages, prefix=static_prefix() + PREFIX)
+    # Last: two threads that import the same modules would wait for each other.
+    prepare()
+    return application
 
 
 def _is_first_process() -> bool:

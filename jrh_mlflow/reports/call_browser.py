@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from jrh_mlflow.measures.records import choice
 from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.datasheet_page import page_row
 from jrh_mlflow.reports.html import render
-from jrh_mlflow.reports.names import axis_meaning, axis_name
+from jrh_mlflow.reports.names import axis_meaning, axis_name, condition_name
+from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
@@ -20,10 +21,13 @@ from jrh_mlflow.schema.presentation import Message, context_texts, part_text
 PAGE_SIZE = 50
 MOST_OPTIONS = 200
 """Values that a list offers; of more (tasks) one is typed."""
-_BEGINNING = 160
+_BEGINNING = 260
 """Characters of a rationale in the table."""
 _LONG = 700
 """Characters past which a text has a scroll bar of its own, which the keyboard must reach."""
+_LEAST_SECONDS = 0.005
+"""Less is shown as nothing: judges that are code take as long."""
+SLOTS = {"uv": "slot 1 is u, slot 2 is v", "vu": "slot 1 is v, slot 2 is u"}
 COUNTS_TEXT = {"yes": "counts", "no": "does not count", "left_out": "left out"}
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
@@ -86,6 +90,13 @@ class Choice:
     """Value to its words, where they differ."""
 
 
+def option_texts(name: str, values: Iterable[str]) -> dict[str, str]:
+    """Return the words of a filter's values, where they are other than the values themselves."""
+    if name in ("condition", "test"):
+        return {value: condition_name(value) for value in values}
+    return {order: f"{order}: {slots}" for order, slots in SLOTS.items()} if name == "order" else {}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownCall:
     """One call as the page shows it."""
@@ -127,6 +138,13 @@ class ShownCall:
     def wanted(self) -> str:
         """The better content, or the expected answer."""
         return self.better or self.expected
+
+    @property
+    def spent(self) -> str:
+        """What it cost and how long it took, where that is known and more than nothing."""
+        cost = money_text(self.cost_usd) if self.cost_usd else ""
+        time = f"{self.latency_s:.2f}\N{NO-BREAK SPACE}s" if (self.latency_s or 0) >= _LEAST_SECONDS else ""
+        return ", ".join(filter(None, [cost, time]))
 
     @property
     def is_wrong(self) -> bool:
@@ -239,11 +257,19 @@ class OpenedItem:
         return came_to(self.calls)
 
     @property
+    def better(self) -> str:
+        """Which content of a pair is better, in words; empty for single responses."""
+        if not any(call.order for call in self.calls):
+            return ""
+        return f"content {self.wanted}" if self.wanted else "neither content"
+
+    @property
     def columns(self) -> list[tuple[str, list[ShownCall]]]:
         """Its calls, both orders of a pair side by side; of single responses the original's beside them."""
         if any(call.order for call in self.calls):
-            slots = {"uv": "Order uv: slot 1 is u, slot 2 is v", "vu": "Order vu: slot 1 is v, slot 2 is u"}
-            return [(head, [call for call in self.calls if call.order == order]) for order, head in slots.items()]
+            better = f"; {self.wanted} is the better one" if self.wanted else ""
+            orders = {order: f"Order {order}: {slots}{better}" for order, slots in SLOTS.items()}
+            return [(head, [call for call in self.calls if call.order == order]) for order, head in orders.items()]
         beside = [("Original: what the judge answered", list(self.baseline))] if self.baseline else []
         return [*beside, ("This item: what the judge answered", list(self.calls))]
 
@@ -297,6 +323,7 @@ def call_page(
     run_id: str,
     experiment_id: str,
     judge: str,
+    marks: Sequence[str],
     facts: Mapping[str, str],
     notes: Sequence[str],
     filters: CallFilters,
@@ -317,6 +344,7 @@ def call_page(
         run_id: Of the run.
         experiment_id: Of the run.
         judge: Its name, with what it is where it is no model that was asked.
+        marks: Beside the title: simulated, recorded, truncated.
         facts: Of the run, shown as they are.
         notes: What to know first.
         filters: As the address has them.
@@ -336,7 +364,8 @@ def call_page(
         addresses=addresses,
         run_id=run_id,
         experiment_id=experiment_id,
-        title=f"Calls: {judge}",
+        title=f"Calls: {visible(judge)}",
+        marks=marks,
         facts=facts,
         notes=notes,
         filters=filters,
@@ -354,11 +383,14 @@ def call_page(
         behind=behind,
         counts_text=COUNTS_TEXT,
         has_pairs=any(row.order for row in (opened.calls if opened else rows)),
+        filled={name: any(getattr(row, name) for row in rows) for name in ("wanted", "counts", "beginning", "spent")},
+        condition_name=condition_name,
         keeps_raw=keeps_raw,
         visible=visible,
         shown_text=shown_text,
         to_page=lambda number: filters.address(addresses, run_id, page=number),
         to_item=lambda item: filters.address(addresses, run_id, open=item),
         to_list=filters.address(addresses, run_id),
+        to_calls=lambda item: addresses.calls(run_id, item=item),
         without=lambda name: filters.without(name).address(addresses, run_id),
     )

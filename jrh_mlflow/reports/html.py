@@ -23,7 +23,7 @@ from jrh_mlflow.reports.numbers import (
 from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 _FOLDER = "templates"
 
@@ -33,13 +33,18 @@ def render(template: str, **values: Any) -> str:
     from markupsafe import Markup
 
     style = files("jrh_mlflow.reports").joinpath(_FOLDER).joinpath("style.css").read_text(encoding="utf-8")
-    page: str = _environment().get_template(template).render(style=Markup(style), **values)  # noqa: S704 - our own file
+    page: str = read_template(template).render(style=Markup(style), **values)  # noqa: S704 - our own file
     return page
+
+
+def read_template(name: str) -> Template:
+    """Read a template, or return the one that was read: to read it takes longer than to fill it in."""
+    return _environment().get_template(name)
 
 
 @cache
 def _environment() -> Environment:
-    """Made once: reading a template takes longer than filling it in."""
+    """Made once: it keeps the templates that were read."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -17,7 +17,17 @@ from jrh_mlflow.measures.reliability import ALL
 from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
+from jrh_mlflow.schema.items import (
+    BASELINE,
+    DELTA_0_DIFFERENT,
+    DELTA_0_SAME,
+    FILLER,
+    LABEL_SOURCES,
+    LADDER,
+    LADDER_MATCHED,
+    LEVEL_PADDED,
+    NATURAL,
+)
 from jrh_mlflow.scoring.metric import is_error
 from jrh_mlflow.scoring.readings import AGREEMENT
 
@@ -241,6 +251,23 @@ _RUN: Mapping[str, Named] = {
 _SIGNS = {"<=": "≤", ">=": "≥"}
 _SHIFT = "criterion_shift"
 _TESTS = {BASELINE: "baseline", ALL: "all tests"}
+_CONDITIONS: Mapping[str, str] = {
+    "vacuum_empty": "nothing to judge (empty)",
+    "vacuum_whitespace": "nothing to judge (white space)",
+    "vacuum_identical": "nothing to judge (identical)",
+    DELTA_0_SAME: "equal quality",
+    DELTA_0_DIFFERENT: "equal quality (other requirements)",
+    FILLER: "padding",
+    LADDER: "quality ladder",
+    LADDER_MATCHED: "quality ladder (same words)",
+    NATURAL: "natural pairs",
+    "pointwise_ladder": "one response: quality ladder",
+    "pointwise_matched": "one response: quality ladder (same words)",
+    "pointwise_empty": "one response: nothing to judge (empty)",
+    "pointwise_whitespace": "one response: nothing to judge (white space)",
+    LEVEL_PADDED: "one response: padding",
+}
+"""Conditions of datasheets; those of reliability suites are tests."""
 
 
 def axis_name(key: str) -> str:
@@ -267,6 +294,16 @@ def axis_name(key: str) -> str:
         arm, _, axis_key = rest.partition("/")
         return f"shift to {_words(arm)}: {axis_name(axis_key)}"
     return _test_name(key)
+
+
+def condition_name(condition: str) -> str:
+    """Return the name for people of a condition of call records; that of a test is the test's.
+
+    Example:
+        >>> condition_name("delta_0_same"), condition_name("label_flip"), condition_name("baseline")
+        ('equal quality', 'label flip', 'baseline')
+    """
+    return {**_TESTS, **_CONDITIONS}.get(condition, _words(condition))
 
 
 def axis_meaning(key: str) -> str:

@@ -8,6 +8,7 @@ are read whole, and of the texts only those of the rows that are shown, however 
 from __future__ import annotations
 
 import json
+import mmap
 import re
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,14 +25,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.errors import RecipeError, SuiteError
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
-from jrh_mlflow.schema.items import BASELINE, OPTIONAL_COLUMNS, REQUIRED_COLUMNS, SEEN, Answers, Item
+from jrh_mlflow.schema.items import (
+    BASELINE,
+    LEVEL_CONDITIONS,
+    OPTIONAL_COLUMNS,
+    PAIR_CONDITIONS,
+    REQUIRED_COLUMNS,
+    SEEN,
+    Answers,
+    Item,
+)
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.stats import Codes, Mask
-from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, MANIFEST_FILE, read_item, read_manifest
+from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, read_item
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.read import downloaded
@@ -53,6 +63,8 @@ TEXTS = ("rationale", "raw", "error", "input_tokens", "output_tokens", "model", 
 """Columns that are read row by row."""
 FILTERS = ("condition", "test", "outcome", "order", "delta", "task")
 """What calls are filtered by, besides the item and the number that they are behind."""
+_KNOWN = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS, *_NUMBERS)
+"""Columns that are read whole."""
 _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
 
 
@@ -64,6 +76,7 @@ class RunFacts:
     experiment_id: str
     name: str
     judge: str
+    """Its label, with what it is where it is no model that is asked now."""
     suite: str
     status: str
     simulated: bool
@@ -77,7 +90,10 @@ class Column:
     def __init__(self, cells: pd.Series[Any], text: Callable[[Any], str]) -> None:
         """Spell each different cell once, by `text`."""
         codes, cells_that_differ = pd.factorize(cells, use_na_sentinel=False)
-        spelled = np.array(["" if pd.isna(cell) else text(cell) for cell in cells_that_differ], dtype=object)
+        # As plain objects: an array of Arrow's is slow to go through cell by cell.
+        different = np.asarray(cells_that_differ, dtype=object)
+        told = zip(different, pd.isna(different), strict=True)
+        spelled = np.array(["" if missing else text(cell) for cell, missing in told], dtype=object)
         alike, values = pd.factorize(spelled)
         self.codes: Codes = alike.astype(np.intp)[codes]
         self.values: list[str] = [str(value) for value in values]
@@ -109,8 +125,7 @@ class RunCalls:
         lacking = [name for name in REQUIRED_COLUMNS if name not in self._batches.names]
         if lacking:
             raise RecipeError(f"{keys.CALLS_FILE} of this run is no table of calls: it lacks {', '.join(lacking)}.")
-        known = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS, *_NUMBERS)
-        self.frame = self._batches.frame([name for name in known if name in self._batches.names])
+        self.frame = self._batches.frame([name for name in _KNOWN if name in self._batches.names])
         self._columns: dict[str, Column] = {}
         self._found: OrderedDict[str, Behind] = OrderedDict()
 
@@ -121,6 +136,12 @@ class RunCalls:
     def keeps_raw(self) -> bool:
         """Whether the run kept what the model wrote; runs of earlier versions did not."""
         return "raw" in self._batches.names
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether its conditions are reliability tests: those of datasheets are not."""
+        conditions = set(self.column("condition").values)
+        return "" in self.column("order").values and not conditions <= {*PAIR_CONDITIONS, *LEVEL_CONDITIONS}
 
     def column(self, name: str) -> Column:
         """Return one of `FILTERS`, or the item."""
@@ -189,7 +210,9 @@ class RunCalls:
         with self._lock, reading_client(self._uri) as client:
             if not _is_there(client, self._run, f"{keys.SUITE_FOLDER}/{ITEMS_FILE}"):
                 return None
-            return _SuiteFile(downloaded(client, self._run, keys.SUITE_FOLDER, str(self._folder)))
+            folder = downloaded(client, self._run, keys.SUITE_FOLDER, str(self._folder))
+        # Anybody may log an empty file, which cannot be mapped into memory.
+        return _SuiteFile(folder) if (folder / ITEMS_FILE).stat().st_size else None
 
     def _finder_of(self, key: str) -> CallFinder:
         return self._finder_by_category if key.startswith(f"{GROUPS[0]}/") else self._finder
@@ -229,37 +252,40 @@ class _SuiteFile:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / ITEMS_FILE
-        content = self._file.read_bytes()
-        self._starts: dict[str, tuple[int, int]] = {}
-        place = 0
-        for line in content.splitlines(keepends=True):
-            # Keys are sorted, and what stands before the id holds no object: its first place is the item's own.
-            found = _ID.search(line)
-            if found is not None:
-                self._starts[json.loads(found[1])] = (place, len(line))
-            place += len(line)
-        self._seen = f'"labels":"{SEEN}"'.encode() in content
-        self._manifest = folder / MANIFEST_FILE
-
-    @property
-    def name(self) -> str:
-        """Of the suite."""
-        with suppress(OSError, SuiteError):
-            return str(read_manifest(self._manifest)["name"])
-        return ""
 
     def item(self, item_id: str) -> Item | None:
         """Return one item, or None when there is no such."""
-        if item_id not in self._starts:
-            return None
-        start, size = self._starts[item_id]
-        with self._file.open("rb") as file:
-            file.seek(start)
-            return read_item(file.read(size), 1, self._file)
+        for ascii_only in (False, True):
+            line = self._line(json.dumps(item_id, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"))
+            if line is not None:
+                return read_item(line, 1, self._file)
+        return None
+
+    def _line(self, spelled_id: bytes) -> bytes | None:
+        """Look for one line as bytes: to read every line would take seconds on a large suite."""
+        wanted = b'"id":' + spelled_id
+        with self._mapped() as content:
+            place = content.find(wanted)
+            while place >= 0:
+                start, end = content.rfind(b"\n", 0, place) + 1, content.find(b"\n", place)
+                line = content[start : end if end >= 0 else len(content)]
+                # Keys are sorted, and what stands before the id holds no object: its first place is the item's own.
+                found = _ID.search(line)
+                if found is not None and found[1] == spelled_id:
+                    return line
+                place = content.find(wanted, place + 1)
+        return None
+
+    @contextmanager
+    def _mapped(self) -> Iterator[mmap.mmap]:
+        with self._file.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            yield content
 
     def labels(self, *, told: bool) -> Answers | None:
         """Return what all items may be answered with; None where the records tell the same themselves."""
-        return None if told and not self._seen else Answers.of(self._items)
+        with self._mapped() as content:
+            seen = content.find(f'"labels":"{SEEN}"'.encode()) >= 0
+        return None if told and not seen else Answers.of(self._items)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -306,9 +332,11 @@ def _arrow(client: MlflowClient, run: Run, folder: Path) -> Path:
             groups = (source.metadata.row_group(place) for place in range(source.metadata.num_row_groups))
             if sum(group.total_byte_size for group in groups) > MOST_BYTES:
                 raise RecipeError(f"{keys.CALLS_FILE} of this run is larger than {MOST_BYTES:,} bytes: not shown.")
-            schema = pa.schema([(each.name, _plain_type(each.type)) for each in source.schema_arrow])
+            wanted = {*_KNOWN, *_CONFIDENCE, *TEXTS}
+            kept = [each for each in source.schema_arrow if each.name in wanted]
+            schema = pa.schema([(each.name, _plain_type(each.type)) for each in kept])
             with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-                for batch in _evenly(source.iter_batches(batch_size=_BATCH), schema):
+                for batch in _evenly(source.iter_batches(batch_size=_BATCH, columns=schema.names), schema):
                     writer.write_batch(batch)
     except pa.ArrowException as error:
         raise RecipeError(f"{keys.CALLS_FILE} of this run cannot be read: {error}.") from error
@@ -424,11 +452,12 @@ def _facts(run: Run) -> RunFacts:
     params, tags = run.data.params, run.data.tags
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     name = str(run.info.run_name or run.info.run_id[:8])
+    judge = str(tags.get(keys.TAG_JUDGE) or params.get(keys.PARAM_MODEL, name))
     return RunFacts(
         run_id=str(run.info.run_id),
         experiment_id=str(run.info.experiment_id),
         name=name,
-        judge=shown_name(str(params.get(keys.PARAM_MODEL, name)), simulated=simulated, recorded=recorded),
+        judge=shown_name(judge, simulated=simulated, recorded=recorded),
         suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
         status=str(run.info.status),
         simulated=simulated,

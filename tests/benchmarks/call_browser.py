@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -121,6 +122,7 @@ def main(n_calls: int) -> None:
     finally:
         process.terminate()
         process.wait()
+        shutil.rmtree(folder)
 
 
 def measure_pages(address: str, run_id: str, calls: pd.DataFrame, pid: int) -> None:

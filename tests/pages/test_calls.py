@@ -118,7 +118,7 @@ def runs(store_uri: str) -> dict[str, jrh.Evaluation]:
     pairs = jrh.datasheet_suite(n_tasks=2, depth=2)
     with LoopbackServer(reply=model) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-planted-secret-0123456789abcdef")
-        judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=server.url, max_tokens=64)
+        judge = jrh.PromptedJudge("openai/gpt-4o-mini", name="Small <judge>", api_base=server.url, max_tokens=64)
         return {
             "pairs": jrh.evaluate(judge, pairs, replicates=2, **options),
             "hashed": jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=1, depth=1), texts=False, **options),
@@ -126,6 +126,18 @@ def runs(store_uri: str) -> dict[str, jrh.Evaluation]:
             "single": jrh.evaluate(grader, pointwise_suite(tests=("typos", "stochastic_stability")), **options),
             "agents": jrh.evaluate(lambda shown: "no", transcripts(), **options),
         }
+
+
+_LAYOUT = """() => {
+    const heads = [...document.querySelectorAll('thead th')], rows = [...document.querySelectorAll('tbody tr')];
+    const left = cell => Math.round(cell.getBoundingClientRect().left);
+    return {
+        'rows are low': rows.every(row => row.offsetHeight <= 48),
+        'widest': heads.reduce((one, other) => one.offsetWidth >= other.offsetWidth ? one : other).textContent,
+        'aligned': heads.every((head, place) => left(head) === left(rows[0].children[place])),
+    };
+}"""
+"""Two lines of text to a row, so that fifty take two screens."""
 
 
 def page_of(client: Client, run_id: str, status: int = 200, /, **query: Any) -> str:
@@ -143,6 +155,10 @@ def words(page: str) -> str:
 def found(page: str) -> int:
     """How many calls the page says it found."""
     return int(re.search(r"<b>([\d,]+)</b> of", page)[1].replace(",", ""))
+
+
+def columns_of(page: str) -> list[str]:
+    return re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
 
 
 def items_of(page: str) -> list[str]:
@@ -179,13 +195,39 @@ def test_filters_are_combined_and_offer_only_what_occurs_with_counts(client, run
     outcomes = chosen["outcome"].value_counts().to_dict()
     for outcome in set(calls["outcome"]):
         assert f">{outcome} ({outcomes.get(outcome, 0):,})</option>" in page
-    assert '<option value="ladder" selected>' in page
+    assert '<option value="ladder" selected>quality ladder (' in page
     assert "natural" not in page
     either = page_of(client, runs["pairs"].run_id, outcome=["tie", "unparsed"])
     assert found(either) == int(calls["outcome"].isin(["tie", "unparsed"]).sum())
     item = calls["suite_item"].iloc[0]
     assert found(page_of(client, runs["pairs"].run_id, item=item)) == int((calls["suite_item"] == item).sum())
     assert found(page_of(client, runs["pairs"].run_id, item="no such item")) == 0
+
+
+def test_a_filter_is_offered_wherever_the_run_has_a_value_of_it(client, runs):
+    offered = {
+        name: re.findall(r'<(?:select|input type="text") name="(\w+)"', page_of(client, runs[name].run_id))
+        for name in ("simulated", "single")
+    }
+    assert offered["simulated"] == ["condition", "outcome", "order", "delta", "task", "item"]
+    assert offered["single"] == ["condition", "test", "outcome", "task", "item"]
+    calls = runs["simulated"].calls
+    assert set(calls["outcome"]) == {"verdict"}
+    assert f">verdict ({len(calls):,})</option>" in page_of(client, runs["simulated"].run_id)
+
+
+def test_the_list_names_judge_and_conditions_as_people_do_and_has_no_empty_column(client, runs):
+    page = page_of(client, runs["pairs"].run_id)
+    assert "<h1>Calls: Small &lt;judge&gt;</h1>" in page
+    heads = ["item", "condition", "order", "answered", "better", "rationale", "cost, time"]
+    equal = page_of(client, runs["pairs"].run_id, condition="delta_0_same")
+    assert columns_of(equal) == [head for head in heads if head != "better"]
+    assert {cell.partition(",")[0] for cell in re.findall("<td>([^<]*)</td>", equal)} == {"equal quality"}
+    assert '<option value="delta_0_same" selected>equal quality (' in equal
+    simulated = page_of(client, runs["simulated"].run_id, axis="target_sensitivity/delta_1")
+    assert columns_of(simulated) == ["item", "condition", "order", "answered", "better", "in this number"]
+    marked = '<h1>Calls: AlwaysFirst (simulated) <span class="badge warn">simulated</span></h1>'
+    assert marked in simulated
 
 
 def test_pages_follow_one_another_and_keep_the_filters(client, runs):
@@ -214,8 +256,10 @@ def test_an_opened_pair_shows_both_orders_texts_rationale_and_raw_answer_escaped
     text = words(page)
     for shown in (item.instruction, item.u, item.v):
         assert " ".join(shown.split()) in text
-    assert "Order uv: slot 1 is u, slot 2 is v" in text
-    assert "Order vu: slot 1 is v, slot 2 is u" in text
+    assert f"condition quality ladder δ {item.delta:g} task {item.task} better content {item.better}" in text
+    assert f"Order uv: slot 1 is u, slot 2 is v; {item.better} is the better one" in text
+    assert f"Order vu: slot 1 is v, slot 2 is u; {item.better} is the better one" in text
+    assert f'<a href="{html.escape(Addresses("../").calls(done.run_id, item=item.id))}">Calls of this item</a>' in page
     assert "‹U+202E›" in text
     assert "‹U+001B›[31m" in text
     own = done.calls[done.calls["suite_item"] == item.id]
@@ -234,8 +278,10 @@ def test_what_a_pair_came_to_is_said_by_the_names_of_the_axes(client, runs):
     item = calls[calls["condition"] == "delta_0_same"]["suite_item"].iloc[0]
     page = words(page_of(client, runs["simulated"].run_id, open=item))
     assert "Positional: slot 1 in both orders." in page
+    assert "condition equal quality δ 0 task" in page
+    assert "better neither content" in page
     assert "A simulated judge, not a model." in page
-    assert "The run kept no raw answers" in page
+    assert page.count("raw answer") == 1
 
 
 def test_a_single_response_is_shown_beside_its_original_with_both_answers(client, runs):
@@ -293,6 +339,7 @@ def test_calls_of_a_failed_run_are_shown(client, store_uri):
     page = page_of(client, run.info.run_id, outcome="error")
     assert "The run is FAILED" in page
     assert "the service is down" in page
+    assert 'no usable answer <span class="badge warn">error</span></td>' in page
     item = html.unescape(items_of(page)[0])
     assert "the service is down" in page_of(client, run.info.run_id, open=item)
 
@@ -328,6 +375,27 @@ def test_rows_of_uneven_row_groups_are_found_by_their_number(tmp_path, runs, mon
     assert [batches.row(row, ["raw"])["raw"] for row in range(len(calls))] == calls["raw"].tolist()
 
 
+def test_an_item_of_a_suite_is_found_by_its_own_id_however_that_is_written(tmp_path):
+    shared: dict[str, Any] = {
+        "task": "t",
+        "kind": "response",
+        "condition": "baseline",
+        "instruction": "?",
+        "answers": ("a", "b"),
+    }
+    ids = ["a", "é/ש", 'quoted "b"', "line\nbreak"]
+    items = [
+        Item(id=own, response=f'of {own}, not "id":"a"', meta={"id": "a", "x": {"id": "é/ש"}}, **shared) for own in ids
+    ]
+    jrh.Suite(name="ids", items=items[::-1]).save(tmp_path / "ids")
+    file = run_calls._SuiteFile(tmp_path / "ids")
+    assert [file.item(item.id) for item in items] == items
+    escaped = [json.dumps(json.loads(line)) for line in (tmp_path / "ids" / "suite.jsonl").read_text().splitlines()]
+    (tmp_path / "ids" / "suite.jsonl").write_text("\n".join(escaped).replace('": ', '":'), encoding="utf-8")
+    assert file.item("é/ש") == items[1]
+    assert file.item("x") is None
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(client, runs, scheme):
     from axe_playwright_python.sync_playwright import Axe
@@ -346,4 +414,6 @@ def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(c
                 assert Axe().run(page).response["violations"] == [], (width, query)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, query
                 assert page.title().startswith("Calls: ")
+                if width > 1000 and "open" not in query:
+                    assert page.evaluate(_LAYOUT) == {"rows are low": True, "widest": "rationale", "aligned": True}
             context.close()

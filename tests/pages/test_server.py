@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import mlflow
 import pytest
@@ -150,11 +152,32 @@ def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown_and_mlflow
     status, headers, content = pages.send("GET", f"/datasheet/{first}")
     assert (status, headers["content-security-policy"]) == (200, FORM_POLICY)
     assert b"AlwaysFirst" in content
-    assert pages.send("GET", f"/calls/{first}")[0] == 200
+    _follow_a_number(pages, first, content.decode())
     assert pages.send("GET", f"/datasheet/{'0' * 32}")[0] == 404
     status, _, content = pages.send("GET", f"/compare?run={first}&run={oracle}")
     assert (status, b"AlwaysFirst (simulated)" in content) == (200, True)
     _follow_the_description(f"http://{client.address}", Store(**_place(options)).experiment_id, first)
+
+
+def _follow_a_number(pages: Client, run_id: str, datasheet: str) -> None:
+    """Click from a number of a datasheet to the calls behind it, and on to a pair: links alone lead there."""
+    axis = "positional_false_preference"
+    calls = _followed(pages, f"/datasheet/{run_id}", datasheet, f"../calls/{run_id}?axis={axis}")
+    assert "n 6 pairs, left out 0, as the datasheet has it" in calls[1]
+    opened = _followed(pages, *calls, f"../calls/{run_id}?axis={axis}&open=")
+    assert "Positional: slot 1 in both orders." in opened[1]
+    assert "Order vu: slot 1 is v, slot 2 is u" in opened[1]
+    assert _followed(pages, *opened, f"../calls/{run_id}?axis={axis}")[1] == calls[1]
+    assert _followed(pages, *opened, f"../datasheet/{run_id}")[1] == datasheet
+
+
+def _followed(pages: Client, path: str, page: str, start: str) -> tuple[str, str]:
+    """Follow the first link of a page that begins so."""
+    links = map(html.unescape, re.findall(r'href="([^"]*)"', page))
+    target = urljoin(path, next(link for link in links if link.startswith(start)))
+    status, headers, content = pages.send("GET", target)
+    assert (status, headers["content-security-policy"]) == (200, FORM_POLICY)
+    return target, content.decode()
 
 
 def _place(options):

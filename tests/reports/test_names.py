@@ -9,8 +9,8 @@ from jrh_mlflow.measures import axes, profile
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes
 from jrh_mlflow.perturb import AGENT_TESTS, TESTS, expectation_of
 from jrh_mlflow.reports.glossary import TERMS, terms_among
-from jrh_mlflow.reports.names import _RUN, _STATISTICS, axis_guide, axis_meaning, axis_name
-from jrh_mlflow.schema.items import LABEL_SOURCES
+from jrh_mlflow.reports.names import _RUN, _STATISTICS, axis_guide, axis_meaning, axis_name, condition_name
+from jrh_mlflow.schema.items import LABEL_SOURCES, LEVEL_CONDITIONS, PAIR_CONDITIONS
 from jrh_mlflow.tracking import keys
 
 STEPS = (0.5, 1, 2, 3, 4, 5)
@@ -93,6 +93,13 @@ def test_the_facts_that_a_run_logs_are_named():
     spelled = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)]
     facts = [key for key in spelled if key.startswith(("calls/", "tokens/", "cost/", "time/"))]
     assert [key for key in facts if key != keys.CALLS_FILE and key not in _RUN] == []
+
+
+def test_every_condition_of_a_datasheet_has_a_name_of_its_own_and_a_test_its_own_as_condition():
+    names = {condition: condition_name(condition) for condition in (*PAIR_CONDITIONS, *LEVEL_CONDITIONS)}
+    assert len(set(names.values())) == len(names)
+    assert not [name for condition, name in names.items() if "_" in name or name == condition]
+    assert [condition_name(name) for name in TESTS] == [axis_name(name) for name in TESTS]
 
 
 def test_steps_and_expected_values_are_told_by_name():
