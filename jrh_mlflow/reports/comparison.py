@@ -17,6 +17,7 @@ from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.frames import differences_frame
+from jrh_mlflow.reports.glossary import terms_among
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name, statistic_name
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
+_SCORES_TEXT = "In brackets the clustered interval, 95 %, sources (tasks) as clusters; (−2): units left out."
 _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
 _DIFFERENCE_HEAD = (
@@ -364,6 +366,9 @@ class JudgeLinks:
 
     def calls(self, judge: str, axis: str) -> str | None:
         """Return the calls behind a judge's reading on an axis; None where a number has none."""
+        if axis == OVERALL:
+            # It is over the tests and calls that all judges have; those of a single run may be others.
+            return None
         key = calls_key(axis)
         return self.addresses.calls(self._card(judge).run_id, axis=key) if has_calls(key) else None
 
@@ -450,6 +455,8 @@ def comparison_page(
     """
     shown = sorted(comparison.differences, key=lambda one: (not one.told_apart, one.axis != OVERALL))
     exploratory = [axis for axis in comparison.cells if axis not in comparison.primary]
+    letters, how, bounds = letters_text(comparison), how_decided(comparison), _bounds_note(comparison)
+    heads = ("told apart", "detectable", "equivalent", *finding_head(comparison))
     return render(
         "comparison.html",
         title=title,
@@ -474,10 +481,12 @@ def comparison_page(
         exploratory=[one for one in shown if one.family == "exploratory"],
         told_text=told_text,
         detectable_text=detectable_text,
-        letters_text=letters_text(comparison),
-        how_decided=how_decided(comparison),
+        letters_text=letters,
+        scores_text=_SCORES_TEXT,
+        how_decided=how,
+        terms=terms_among([comparison.told, letters, _SCORES_TEXT, *how, *bounds, *heads]),
         finding_head=finding_head(comparison),
         finding_rows=finding_rows(comparison),
         unfolded=len(comparison.deciding) <= _OPEN_ROWS,
-        bounds_note=_bounds_note(comparison),
+        bounds_note=bounds,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+    from markupsafe import Markup
 
 _FOLDER = "templates"
 
@@ -57,6 +59,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "amount": amount_text,
         "axis_name": axis_name,
+        "kept": _kept,
         "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "missing": missing_text,
         "money": money_text,
@@ -69,6 +72,16 @@ def _environment() -> Environment:
     }
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)
     return environment
+
+
+def _kept(name: str) -> Markup:
+    """Escape a name; what it has in parentheses, such as (δ = 1), stays on one line."""
+    from markupsafe import Markup, escape
+
+    parts = re.split(r"(\([^()]{1,12}\))", name)
+    return Markup("").join(
+        Markup('<span class="kept">{}</span>').format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.pages.calls import call_routes
+from jrh_mlflow.pages.runs import run_routes
 from jrh_mlflow.pages.server import Beside
 from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.call_browser import PAGE_SIZE
@@ -49,7 +50,8 @@ def serving(store: str) -> Iterator[Client]:
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    app = Beside(rest, Guard(Starlette(routes=call_routes(lambda _: store)), token=None), prefix="/jrh")
+    routes = [*call_routes(lambda _: store), *run_routes(lambda _: store)]
+    app = Beside(rest, Guard(Starlette(routes=routes), token=None), prefix="/jrh")
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -184,6 +186,31 @@ def test_every_number_of_a_datasheet_leads_to_calls_that_say_its_n_and_what_was_
         "yes": reading.numerator, "no": reading.n - reading.numerator, "left_out": reading.excluded
     }  # fmt: skip
     assert found(page_of(client, done.run_id, axis=axis)) == sum(by_counts.values())
+
+
+def test_every_number_of_a_served_comparison_leads_to_calls_with_the_same_n_and_its_terms_are_explained(
+    client, runs, store_uri
+):
+    points = pointwise_suite(tests=("typos", "stochastic_stability"))
+    other = jrh.evaluate(lambda shown: "no", points, experiment="calls", tracking_uri=store_uri, progress=False)
+    status, _, content = client.send("GET", f"/compare?run={runs['single'].run_id}&run={other.run_id}")
+    page = content.decode()
+    assert status == 200, page
+    cell = re.compile(r'<td><b><a href="(calls/[^"]*)"[^>]*>.*?n&nbsp;(\d+)(?: \(−(\d+)\))?<', re.DOTALL)
+    cells = cell.findall(page.partition("<h2>Judges</h2>")[0])
+    assert len(cells) == 2 * 3
+    for address, n, left_out in cells:
+        status, _, content = client.send("GET", f"/{html.unescape(address)}")
+        told = re.search(r"n (\d+) \w+, left out (\d+)", words(content.decode()))
+        assert (status, told.groups()) == (200, (n, left_out or "0")), address
+    # The mean is over what both judges have; the calls of one run need not be those.
+    assert '<th scope="col">mean over tests</th>' in page
+    assert "reliability%2Fmean" not in page
+    explained, places = (set(re.findall(each, page)) for each in (r'href="#(term-\d+)"', r'id="(term-\d+)"'))
+    assert explained
+    assert explained <= places
+    for term in ("told apart", "equivalent", "detectable", "clustered interval"):
+        assert f">{term}</a>" in page.lower(), term
 
 
 def test_filters_are_combined_and_offer_only_what_occurs_with_counts(client, runs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ FIGURES_FOLDER = "figures"
 """Of a run's artifacts."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
+_HEAD = 16
+"""Characters in a line of a column head."""
 HOVER, AS_DRAWN = "hover:", "as drawn:"
 """How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
 
@@ -288,6 +291,13 @@ def ends_kept(name: str, *, most: int = 42) -> str:
 
 
 def wrapped(name: str) -> str:
-    """Break a judge's name into the lines of a column head, after slashes first."""
-    parts = name.replace("/", "/\n").split("\n")
-    return "\n".join(textwrap.fill(part, 16) for part in parts)
+    """Break a judge's name into the lines of a column head: at spaces, and after slashes where a word is too long.
+
+    Example:
+        >>> wrapped("coder strict 1/2 (recorded)").splitlines()
+        ['coder strict 1/2', '(recorded)']
+        >>> wrapped("provider/model-of-2026").splitlines()
+        ['provider/', 'model-of-2026']
+    """
+    parts = re.sub(rf"\S{{{_HEAD + 1},}}", lambda word: word[0].replace("/", "/\n"), name).split("\n")
+    return "\n".join(textwrap.fill(part, _HEAD) for part in parts)
