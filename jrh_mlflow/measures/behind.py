@@ -26,9 +26,10 @@ from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, Axis, delta_key
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
 from jrh_mlflow.measures.levels import LevelTable, UnitScores, level_table
 from jrh_mlflow.measures.records import CallTable, call_table, has_levels, is_pointwise, normalise, pair_table
-from jrh_mlflow.measures.reliability import ALL, pooled_calls, scored_tests
-from jrh_mlflow.perturb import counted_once, expectation_of
-from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
+from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls
+from jrh_mlflow.perturb import expectation_of
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.scoring.ledger import Units
 from jrh_mlflow.scoring.metric import DEFAULT, is_metric
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
@@ -118,6 +119,7 @@ class CallFinder:
         labels: Sequence[str] | None = None,
         groups: Mapping[str, str] | None = None,
         metric: str = DEFAULT,
+        scores: Mapping[str, Reading] | None = None,
     ) -> None:
         """Check the records.
 
@@ -126,12 +128,14 @@ class CallFinder:
             labels: What a pointwise judge may answer, as they were given to `measure`.
             groups: Item id to its group, for readings by category.
             metric: What stands for tests whose items carry the right answer.
+            scores: Of a reliability report: they say which tests are in its mean, and which are its ends.
 
         Raises:
             CallsError: when the records break a rule of the protocol.
         """
         self._frame = normalise(calls)
         self._labels, self._groups, self._metric = labels, dict(groups or {}), metric
+        self._scores = scores or {}
 
     def behind(self, key: str) -> Behind:
         """Return the calls behind the number of a key.
@@ -229,13 +233,22 @@ class CallFinder:
         calls, conditions = self._points, set(self._points.test)
         kind, _, rest = key.partition("/")
         if kind == _ACROSS and kind not in conditions:
-            tests = scored_tests(calls, sorted(conditions - {BASELINE}))
-            once = counted_once(test.name for test in tests)
-            return self._joined([self._of_test(calls, test.axis) for test in tests if test.name in once])
+            return self._joined([self._of_test(calls, test) for test in self._across(rest)])
         if kind in GROUPS and kind not in conditions:
             name, _, axis = rest.rpartition("/")
             return self._of_part(pooled_calls(calls, self._grouped(kind) == name), name, axis)
         return self._of_test(calls, key)
+
+    def _across(self, name: str) -> list[str]:
+        """Return the tests behind their mean or spread; behind an end, those that have its value."""
+        apart = in_no_mean(self._scores, self._metric)
+        values = {
+            test: reading.value
+            for test, reading in self._scores.items()
+            if isinstance(reading, Estimate) and test not in apart
+        }
+        end = {"min": min, "max": max}.get(name)
+        return [test for test, value in values.items() if end is None or value == end(values.values())]
 
     def _grouped(self, kind: str) -> Texts:
         """Return the group of each call."""

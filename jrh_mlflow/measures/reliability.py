@@ -84,8 +84,7 @@ class ReliabilityReadings:
     @property
     def apart(self) -> list[str]:
         """Tests that are scored by a share where the metric is none: the summary is then without them."""
-        shares = (test for test in self.scores if expectation_of(test).statistic != DEFAULT)
-        return [] if is_share(self.metric) else list(shares)
+        return in_no_mean(self.scores, self.metric)
 
     @property
     def chosen_text(self) -> str:
@@ -96,6 +95,11 @@ class ReliabilityReadings:
     def metric_text(self) -> str:
         """The metric for people, and which end is good where that is the low one."""
         return f"{self.metric} (an error: lower is better)" if self.lower_is_better else self.metric
+
+
+def in_no_mean(tests: Iterable[str], metric: str) -> list[str]:
+    """Return the tests that are scored by a share where the metric is none: a mean over both would say nothing."""
+    return [] if is_share(metric) else [test for test in tests if expectation_of(test).statistic != DEFAULT]
 
 
 def reliability_readings(

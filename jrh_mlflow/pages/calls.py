@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.measures.behind import Behind
     from jrh_mlflow.reports.call_browser import CallFilters, Choice, OpenedItem, ShownCall
+    from jrh_mlflow.reports.datasheet_page import PageRow
     from jrh_mlflow.stats import Codes, Mask
     from jrh_mlflow.tracking.run_calls import CallStore, RunCalls, RunFacts
 
@@ -111,7 +112,7 @@ def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
         rows=_shown(calls, shown, behind),
         page=page,
         opened=opened,
-        reading=calls.reading(filters.axis) if filters.axis else None,
+        reading=_reading(calls, filters.axis) if filters.axis else None,
         behind=_behind_text(behind) if behind else "",
         keeps_raw=calls.keeps_raw,
     )
@@ -200,6 +201,14 @@ def _notes(facts: RunFacts, calls: RunCalls) -> list[str]:
     if calls.without_texts:
         notes.append("Logged without texts (--no-texts): hashes stand in the place of what was shown and answered.")
     return notes
+
+
+def _reading(calls: RunCalls, key: str) -> PageRow | None:
+    """Spell a number as the run's datasheet has it."""
+    from jrh_mlflow.reports.datasheet_page import across_row, page_row
+
+    reading = calls.reading(key)
+    return across_row(key, calls.summary, len(calls.scores)) if reading is None else page_row("", reading, key=key)
 
 
 def _behind_text(behind: Behind) -> str:

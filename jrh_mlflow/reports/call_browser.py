@@ -10,11 +10,10 @@ from typing import Any
 from jrh_mlflow.measures.axes import no_order, one_order, same_content, same_slot
 from jrh_mlflow.measures.records import choice
 from jrh_mlflow.reports.addresses import Addresses
-from jrh_mlflow.reports.datasheet_page import page_row
+from jrh_mlflow.reports.datasheet_page import PageRow
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.names import axis_meaning, axis_name, condition_name
 from jrh_mlflow.reports.numbers import money_text
-from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
 
@@ -333,7 +332,7 @@ def call_page(
     rows: Sequence[ShownCall],
     page: int,
     opened: OpenedItem | None = None,
-    reading: Reading | None = None,
+    reading: PageRow | None = None,
     behind: str = "",
     keeps_raw: bool = True,
 ) -> str:
@@ -379,7 +378,7 @@ def call_page(
         opened=opened,
         axis=axis_name(filters.axis) if filters.axis else "",
         meaning=axis_meaning(filters.axis) if filters.axis else "",
-        reading=page_row("", reading, key=filters.axis) if reading is not None else None,
+        reading=reading,
         behind=behind,
         counts_text=COUNTS_TEXT,
         has_pairs=any(row.order for row in (opened.calls if opened else rows)),

@@ -49,6 +49,7 @@ class PageRow:
     label: str
     value: str
     left_out: str
+    """Empty of what sums tests up: calls are left out of each of them."""
     key: str = ""
     """Under which it is typed in rules and logged; empty where a row is about no axis."""
     interval: str = ""
@@ -210,20 +211,36 @@ def headline_rows(estimates: Mapping[str, Reading]) -> list[PageRow]:
 
 def report_headline(report: ReliabilityReadings) -> list[PageRow]:
     """Return what sums a reliability report up: the mean over tests, the baseline, and the score of each test."""
-    rows = []
-    if (mean := report.summary["mean"]) is not None:
-        ends = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
-        n = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
-        key = metric_keys.RELIABILITY_MEAN
-        row = PageRow(label=axis_name(key), value=f"{mean:.3f}", left_out="0", key=key, interval=ends, n=n)
-        rows.append(replace(row, meaning=axis_meaning(key)))
+    mean = across_row(metric_keys.RELIABILITY_MEAN, report.summary, len(report.scores))
     base = f"{BASELINE}/{report.metric}"
     scores = {f"{test}/{score_axis(test, report.metric)}": one for test, one in report.scores.items()}
     shown = {base: report.estimates[base], **scores} if base in report.estimates else scores
-    return [*rows, *(axis_row(key, one) for key, one in shown.items() if is_shown(one))][:_MOST_TILES]
+    tests = [axis_row(key, one) for key, one in shown.items() if is_shown(one)]
+    return [*([mean] if mean else []), *tests][:_MOST_TILES]
 
 
 _MOST_TILES = 9
+
+
+def across_row(key: str, summary: Mapping[str, float | None], n_scores: int) -> PageRow | None:
+    """Spell what sums the scores of tests up (`reliability/mean`), with how many of them have a number.
+
+    Returns:
+        The row; None where the key is none of these, or there is no number.
+    """
+    name = key.removeprefix(metric_keys.RELIABILITY)
+    value = summary.get(name) if name != key else None
+    if value is None:
+        return None
+    return PageRow(
+        label=axis_name(key),
+        value=f"{value:.3f}",
+        left_out="",
+        key=key,
+        interval=short_interval(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
+        n=f"{summary.get('n_tests') or 0:g} of {n_scores} tests",
+        meaning=axis_meaning(key),
+    )
 
 
 def score_axis(test: str, metric: str) -> str:

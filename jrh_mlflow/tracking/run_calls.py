@@ -179,6 +179,17 @@ class RunCalls:
         found = places.get(key) or (self._sheet.get("scores") or {}).get(key)
         return read_reading(found) if isinstance(found, Mapping) else None
 
+    @property
+    def summary(self) -> Mapping[str, float | None]:
+        """What sums the tests of a reliability report up, as it has it; empty of any other run."""
+        return self._sheet.get("summary") or {}
+
+    @property
+    def scores(self) -> dict[str, Reading]:
+        """Test to the reading that stands for it in a reliability report; empty of any other run."""
+        found: Mapping[str, Any] = self._sheet.get("scores") or {}
+        return {test: read_reading(one) for test, one in found.items()}
+
     def item(self, item_id: str) -> Item | None:
         """Return an item of the run's suite, or None where the run has no suite with it."""
         return self._suite.item(item_id) if self._suite else None
@@ -230,7 +241,8 @@ class RunCalls:
         frame = self.frame.join(self._batches.frame(further)) if further else self.frame
         pointwise = not bool((self.frame["order"] != "").any())
         labels = self._suite.labels(told="labels" in self.frame) if pointwise and self._suite else None
-        return CallFinder(frame, labels=labels, groups=groups, metric=str(self._sheet.get("metric", DEFAULT)))
+        metric = str(self._sheet.get("metric", DEFAULT))
+        return CallFinder(frame, labels=labels, groups=groups, metric=metric, scores=self.scores)
 
     def _spelled(self, key: str) -> str:
         """Return a key with the name of its group as the items have it: MLflow's keys spell it in ASCII."""

@@ -207,7 +207,7 @@ def check_each(finder: CallFinder, readings: Mapping[str, Reading]) -> None:
 
 def test_the_name_of_a_test_leads_to_what_stands_for_it_and_the_mean_to_all_of_them():
     rows, labels = scaled(7), ("1", "2", "3", "4")
-    finder = CallFinder(rows, labels=labels)
+    finder = CallFinder(rows, labels=labels, scores=jrh.measure(rows, labels=labels, **MEASURING).scores)
     for test, axis in {
         "label_flip": "accuracy",
         "stochastic_stability": "unanimity",
@@ -218,6 +218,29 @@ def test_the_name_of_a_test_leads_to_what_stands_for_it_and_the_mean_to_all_of_t
     assert np.logical_or.reduce([*tests, finder.behind("error_injection").calls]).sum() == (
         finder.behind("reliability/mean").calls.sum()
     )
+
+
+@pytest.mark.parametrize("metric", [None, "mae"])
+def test_only_tests_in_the_mean_are_behind_it_and_only_the_lowest_and_highest_behind_its_ends(metric):
+    rows, labels = scaled(7), ("1", "2", "3", "4")
+    rows += [point("padding", "unparsed", "1", source=f"s{number:02d}") for number in range(12)]
+    rows += [point("typos", "1", "1", source=f"s{number:02d}") for number in range(12)]
+    report = jrh.measure(rows, labels=labels, metric=metric, **MEASURING)
+    finder = CallFinder(rows, labels=labels, metric=metric or "accuracy", scores=report.scores)
+    averaged = {
+        test: reading.value
+        for test, reading in report.scores.items()
+        if isinstance(reading, Estimate) and test not in report.apart
+    }
+    assert len(averaged) == report.summary["n_tests"] > 1
+    assert "padding" in report.scores
+    assert "padding" not in averaged
+    for name in ("mean", "sd", "min", "max"):
+        value = report.summary[name]
+        behind = [test for test, one in averaged.items() if name in ("mean", "sd") or one == value]
+        assert 0 < len(behind) <= len(averaged)
+        wanted = np.logical_or.reduce([finder.behind(test).calls for test in behind])
+        assert (finder.behind(f"reliability/{name}").calls == wanted).all(), name
 
 
 def test_a_family_is_all_its_steps_and_a_number_without_calls_is_refused():

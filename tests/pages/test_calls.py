@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.evaluation.run_page import run_page
 from jrh_mlflow.pages.calls import call_routes
 from jrh_mlflow.pages.runs import run_routes
 from jrh_mlflow.pages.server import Beside
@@ -108,6 +109,15 @@ def broken(presentation: jrh.Presentation) -> str:
     raise RuntimeError("the service is down")
 
 
+def half_deaf(presentation: jrh.Presentation) -> str:
+    """Right but for typos; no answer at all to Markdown."""
+    response = presentation.response or ""
+    if response.startswith("markdown"):
+        raise ValueError("a heading")
+    right = ("no", "yes")[int(response.split()[3]) % 2]
+    return "no" if response.startswith("typos") else right
+
+
 def grader(presentation: jrh.Presentation) -> jrh.Answer:
     number = len(presentation.response or "") % 4
     return jrh.Answer(value=("yes", "no", "abstain", "yes")[number], rationale=SPEECH, cost_usd=0.001)
@@ -126,6 +136,9 @@ def runs(store_uri: str) -> dict[str, jrh.Evaluation]:
             "hashed": jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=1, depth=1), texts=False, **options),
             "simulated": jrh.evaluate(jrh.scripted.AlwaysFirst(), pairs, **options),
             "single": jrh.evaluate(grader, pointwise_suite(tests=("typos", "stochastic_stability")), **options),
+            "lossy": jrh.evaluate(
+                half_deaf, pointwise_suite(tests=("typos", "markdown", "padding", "negation")), **options
+            ),
             "agents": jrh.evaluate(lambda shown: "no", transcripts(), **options),
         }
 
@@ -211,6 +224,27 @@ def test_every_number_of_a_served_comparison_leads_to_calls_with_the_same_n_and_
     assert explained <= places
     for term in ("told apart", "equivalent", "detectable", "clustered interval"):
         assert f">{term}</a>" in page.lower(), term
+
+
+def test_every_tile_of_a_reliability_page_leads_to_calls_that_say_its_value_and_n(client, runs, store_uri):
+    done = runs["lossy"]
+    assert done.report.scores["markdown"].withheld
+    page = run_page(store_uri, done.run_id, addresses=Addresses("../"))
+    tiles = re.findall(
+        r'<li class="tile">.*?<a class="calls" href="([^"]*)".*?>([^<]*)</a>.*?class="of">(.*?)</span>', page, re.DOTALL
+    )
+    assert len(tiles) == 6
+    for address, value, told in tiles:
+        status, _, content = client.send("GET", html.unescape(address).removeprefix(".."))
+        assert status == 200, address
+        shown = words(content.decode())
+        assert all(part in shown for part in (value, *told.split(" · "))), (address, shown)
+    assert "n 3 of 4 tests, as the datasheet has it" in words(page_of(client, done.run_id, axis="reliability/mean"))
+    averaged = page_of(client, done.run_id, axis="reliability/mean", item=[f"s0/{test}" for test in done.report.tests])
+    assert items_of(averaged) == ["s0/typos", "s0/padding", "s0/negation"]
+    lowest = page_of(client, done.run_id, axis="reliability/min")
+    assert f": {done.report.summary['min']:.3f}" in words(lowest)
+    assert {item.partition("/")[2] for item in items_of(lowest)} == {"typos"}
 
 
 def test_filters_are_combined_and_offer_only_what_occurs_with_counts(client, runs):
