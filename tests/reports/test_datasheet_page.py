@@ -25,6 +25,7 @@ from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 from tests.reports.test_comparison_page import DRAWING, HOSTILE, Reader, read
+from tests.review.browser import chromium
 
 
 def estimate(value: float = 0.25, **changes) -> Estimate:
@@ -164,7 +165,25 @@ def test_the_ladder_is_a_matrix_of_steps_with_interval_and_n_in_every_cell() -> 
     head, *rows = matrix(page(sheet(**LADDER)))
     assert head == ["δ", "chooses the better", "right when it chooses", "tie rate", "misses by tie", "wrong choice"]
     assert [row[0] for row in rows] == [f"δ = {step}" for step in (1, 2, 3, 4, 5)]
-    assert rows[2][1] == "0.300 [0.11, 0.42] n 120 calls, left out 7 (unparsed 5, error 2)"
+    assert rows[2][1] == "0.300 [0.11, 0.42] n 120 calls (−7)"
+    assert 'title="left out 7 (unparsed 5, error 2)"' in page(sheet(**LADDER))
+
+
+def test_a_ladder_with_lost_calls_is_not_cut_on_a_desk_and_keeps_its_steps_in_sight_on_a_phone() -> None:
+    more = {f"d_prime/delta_{step}": estimate(1.2, numerator=None, statistic="value") for step in (1, 2, 3, 4, 5)}
+    ladder = {key: replace(one, n=12345, excluded=1234) for key, one in {**LADDER, **more}.items()}
+    cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.getAttribute('aria-label'))"
+    with chromium() as browser:
+        shown = browser.new_page(viewport={"width": 1280, "height": 800})
+        shown.set_content(page(sheet(**ladder)))
+        assert shown.locator(".matrix thead th").count() == 7
+        assert shown.eval_on_selector_all(".scroll", cut) == []
+        shown.set_viewport_size({"width": 390, "height": 800})
+        box, step = shown.locator(".boxed").first, shown.locator(".matrix tbody th").first
+        place = step.bounding_box()
+        box.evaluate("one => one.scrollLeft = 300")
+        assert box.evaluate("one => one.scrollLeft") == 300
+        assert step.bounding_box() == place
 
 
 def test_half_steps_make_more_rows_and_what_is_withheld_stands_with_its_bounds() -> None:
