@@ -31,7 +31,8 @@ def rows(keys: tuple[str, ...] | list[str]) -> list[str]:
     for key in keys:
         guide = axis_guide(key)
         assert guide is not None, key
-        meaning = axis_meaning(key).rpartition("; ")[0]
+        meaning, _, values = axis_meaning(key).rpartition("; ")
+        assert meaning, f"{key}: its meaning is to end with '; ' and the values that are right, but is {values!r}"
         found.append([f"**{axis_name(key)}**<br>`{key}`", f"{meaning}.", guide.good, guide.bad, guide.advice])
     return table(HEAD, found)
 

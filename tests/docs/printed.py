@@ -11,6 +11,7 @@ import doctest
 import io
 import itertools
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -152,10 +153,20 @@ class Printed:
 
 
 def _run_other(arguments: list[str]) -> tuple[int, str]:
+    if arguments[:2] == ["python", "-m"]:
+        return _run_module(arguments[2:])
     if arguments[0] in ("python", "python3"):
         arguments = [sys.executable, *arguments[1:]]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + (done.stderr if done.returncode else "")
+
+
+def _run_module(arguments: list[str]) -> tuple[int, str]:
+    """In this process, where the tables of a new store are copied and not made."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+        patch.setattr(sys, "argv", arguments)
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    return 0, output.getvalue()
 
 
 def _commands(text: str) -> Iterator[str]:

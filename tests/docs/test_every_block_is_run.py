@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,15 +12,17 @@ import pytest
 from tests.docs.blocks import ROOT, RUN, Block, blocks, pages
 from tests.docs.elsewhere import ELSEWHERE, Where
 
-NOT_YET = {"docs/howto/people.md"}
 WITH_CODE = [page for page in pages() if any(block.language in RUN for block in blocks(page))]
 
 
+@cache
 def claims() -> dict[str, Path]:
-    """The pages that modules of this folder run: by `Printed("docs/….md", …).run()`, or by a name at the top."""
+    """The pages that test modules run: by `Printed("docs/….md", …).run()`, or by a name at the top."""
     found: dict[str, Path] = {}
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if "Printed(" not in (text := path.read_text(encoding="utf-8")):
+            continue
+        tree = ast.parse(text)
         named = {
             target.id: node.value.value
             for node in tree.body
@@ -46,7 +50,7 @@ def claims() -> dict[str, Path]:
 
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_a_page_with_code_is_run_by_one_module(page: str) -> None:
-    assert (page in claims()) != (page in NOT_YET)
+    assert page in claims()
 
 
 def test_no_module_runs_a_page_that_is_gone() -> None:
@@ -62,6 +66,21 @@ def test_every_block_says_what_it_is() -> None:
 @pytest.mark.parametrize("where", ELSEWHERE, ids=lambda where: where.command)
 def test_what_is_not_run_in_place_is_run_where_the_table_says(where: Where) -> None:
     assert where.text in (ROOT / where.file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [
+        (("demo",), "jrh demo"),
+        (("demo", "DEMO=quick"), "jrh demo --quick"),
+        (("demo", "DEMO=full"), "jrh demo --full"),
+        (("test",), 'python -m pytest -m "not slow"'),
+        (("test-mlflow", "MLFLOW=oldest"), "python3 -m tests.mlflow_versions oldest"),
+    ],
+)
+def test_a_make_target_runs_the_command_that_the_pages_say(target: tuple[str, ...], command: str) -> None:
+    done = subprocess.run(["make", "-n", *target], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert command in [line.strip().removeprefix(".venv/bin/") for line in done.stdout.splitlines()]
 
 
 def test_a_block_in_a_list_and_one_with_longer_fences_are_found(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow import resolve
 from tests.loopback import LoopbackServer, verdict
+from tests.tracking.mlflow_chat import ChatServer
 from tests.tracking.mlflow_chat import verdict as said
 
 SUITES: dict[str, dict[str, Any]] = {
@@ -31,7 +32,7 @@ class World:
     """A folder to work in, a model on loopback and a store of its own."""
 
     folder: Path
-    server: LoopbackServer
+    server: LoopbackServer | ChatServer
     uri: str
     experiment: str
 

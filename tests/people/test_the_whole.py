@@ -6,8 +6,6 @@ Every number is computed again here, from what was written into the store.
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import shutil
 import sqlite3
 import warnings
@@ -25,6 +23,8 @@ from sklearn.metrics import cohen_kappa_score
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.estimates import Estimate
+from tests.docs.printed import Printed
+from tests.docs.world import World
 from tests.people import command
 from tests.people.loopback_judge import GUIDELINE, AddsGuideline, answer, judging, lenient_judge
 from tests.people.rated_store import JUDGE, RatedStore
@@ -32,30 +32,36 @@ from tests.tracking.trace_tools import logging_traces
 
 N = 12
 """Answers that are evaluated anew: each takes MLflow a tenth of a second and more."""
+PAGE = "docs/howto/people.md"
 HUMAN_SIDE = ("agreement/human_ceiling", "agreement/human_alpha")
 
 
+JUDGES = """
+from tests.people.loopback_judge import AddsGuideline, lenient_judge
+
+judge, optimizer = lenient_judge(), AddsGuideline()
+"""
+QUICKER = "judges.py:judge --max-traces 60 --no-suite"
+"""The command as printed, on fewer traces; the Python beside it takes all of them."""
+
+
 @pytest.fixture(scope="module")
-def printed(rated: RatedStore) -> Iterator[dict[str, Any]]:
-    """Run the Python that opens docs/howto/people.md, as it is printed, and give the names that it makes."""
+def printed(rated: RatedStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Run docs/howto/people.md as it is printed, and give the names that it makes."""
+    folder, labelled = tmp_path_factory.mktemp("people"), calibration(rated)
+    (folder / "judges.py").write_text(JUDGES, encoding="utf-8")
+    labelled.to_csv(folder / "labelled.csv", index=False)
+    labelled[["judge"]].to_csv(folder / "verdicts.csv", index=False)
     rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:N].itertuples()]
+    names: dict[str, Any] = {"mlflow": mlflow, "jrh": jrh, "answers": rows, "labelled": labelled[["judge", "human"]]}
+    names |= {"judge": lenient_judge(), "optimizer": AddsGuideline(), "traces": fetched(rated)}
+    names |= {"before": [True] * 40 + [False] * 20, "after": [True] * 50 + [False] * 10}
     with pytest.MonkeyPatch.context() as patch, judging(rated, patch) as server:
-        for name in ("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "MLFLOW_GENAI_EVAL_MAX_WORKERS"):
-            patch.setenv(name, "1")
-        names: dict[str, Any] = {"mlflow": mlflow, "jrh": jrh, "answers": rows, "judge": lenient_judge()}
-        names |= {"traces": fetched(rated), "optimizer": AddsGuideline(), "server": server}
+        world = World(folder=folder, server=server, uri=rated.uri, experiment="answers")
         with logging_traces(rated.uri, "answers"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of MLflow's own imports
-            exec(section("python"), names)
-            yield names
-
-
-def section(language: str) -> str:
-    """The code of one language that opens the page on judges and people."""
-    text = (Path(__file__).parents[2] / "docs" / "howto" / "people.md").read_text(encoding="utf-8")
-    found = re.search(r"^# Judges and people\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return "\n".join(re.findall(rf"```{language}\n(.*?)```", found[1], re.DOTALL))
+            page = Printed(PAGE, world, names=names, words={"judges.py:judge": QUICKER}, shown=True).run()
+            yield page.names | {"server": server, "commands": page.commands}
 
 
 def fetched(rated: RatedStore) -> list[Trace]:
@@ -236,7 +242,8 @@ def test_an_optimiser_that_helps_is_believed_on_traces_that_it_has_not_seen(
     result = printed["checked"].result
     assert result.decision == "better"
     assert GUIDELINE in printed["aligned"].instructions
-    asked = [json.dumps(body["messages"]) for body in printed["server"].bodies]
+    asked = [json.dumps(body["messages"]) for body in printed["server"].bodies if body["model"] == "gpt-4o-mini"]
+    assert asked
     assert not any("example.com" in text for text in asked)  # what people said is not shown to the judge
     run = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id)
     assert run.data.tags["jrh.kind"] == "align"
@@ -251,22 +258,10 @@ def test_an_optimiser_that_helps_is_believed_on_traces_that_it_has_not_seen(
     assert result.difference.value == pytest.approx((sum(after) - sum(before)) / len(held_out))
 
 
-JUDGES = """
-from tests.people.loopback_judge import AddsGuideline, lenient_judge
-
-judge, optimizer = lenient_judge(), AddsGuideline()
-"""
-
-
-def test_every_command_of_the_readme_runs(
-    rated: RatedStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", rated.uri)
-    Path("judges.py").write_text(JUDGES, encoding="utf-8")
-    lines = [shlex.split(line, comments=True) for line in section("sh").splitlines()]
-    assert {words[1] for words in lines} == {"agree", "correct", "align"}
-    for words in lines:
-        quicker = ("--max-traces", "60", "--no-suite") if words[1] == "align" else ()
-        with judging(rated, monkeypatch):
-            done = command.jrh(*words[1:], *quicker, capsys=capsys)
-        assert (done.code, words[0]) == (0, "jrh"), done
+def test_simba_of_mlflow_is_checked_on_traces_that_it_has_not_seen(rated: RatedStore, printed: dict[str, Any]) -> None:
+    """DSPy itself, with the judge's own model on loopback."""
+    result = printed["simba"].result
+    assert result.decision in ("better", "not worse", "sent back")
+    assert isinstance(result.difference, Estimate)
+    params = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id).data.params
+    assert params["align.optimizer"] == "SIMBAAlignmentOptimizer"

@@ -34,6 +34,10 @@ class ChatServer(ThreadingHTTPServer):
         self.bodies: list[dict[str, Any]] = []
         self.reply: Reply = lambda _: verdict("A")
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
     def users_text(self) -> str:
         return str(self.bodies[-1]["messages"][-1]["content"])
 
@@ -77,7 +81,7 @@ def chatting(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     for name, value in {
-        "OPENAI_API_BASE": f"http://127.0.0.1:{server.server_port}/v1",
+        "OPENAI_API_BASE": server.url,
         "OPENAI_API_KEY": KEY,
         "NO_PROXY": "127.0.0.1",
         "MLFLOW_MODEL_CATALOG_URI": "",

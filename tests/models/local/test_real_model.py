@@ -112,7 +112,7 @@ def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_
 def test_the_short_datasheet_of_a_real_model_reads_its_slot_preference(smollm2: Path, store_uri: str) -> None:
     done = jrh.evaluate(MODEL, "datasheet-short", tracking_uri=store_uri, experiment="tests")
     assert done.truncated is None
-    assert len(done.calls) == 64
+    assert len(done.calls) == 128
     assert done.metrics["calls/error"] == 0
     for axis in ("dark_current", "positional_false_preference", "stable_cross_sensitivity"):
         assert done.metrics[f"{axis}/ci_low"] <= done.metrics[f"{axis}/rate"] <= done.metrics[f"{axis}/ci_high"]
