@@ -19,6 +19,7 @@ from jrh_mlflow.models.local.server import slots
 from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.prices import cost_micro
 from jrh_mlflow.reports.cards import Card
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.plan import model_cells, plan_markdown, size_cells
 from jrh_mlflow.resolve import load_suite, prepare, resolve_judge
 from jrh_mlflow.schema.items import labels_cell
@@ -139,8 +140,8 @@ class Plan:
     def title(self) -> str:
         """Say what is wanted."""
         if self.width is not None:
-            return f"How many calls: {self.axis}, interval {self.width:g} wide"
-        return f"How many calls: {self.axis}, two judges {self.difference:g} apart"
+            return f"How many calls: {axis_name(self.axis)}, interval {self.width:g} wide"
+        return f"How many calls: {axis_name(self.axis)}, two judges {self.difference:g} apart"
 
     @property
     def headline(self) -> str:

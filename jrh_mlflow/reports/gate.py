@@ -57,13 +57,22 @@ def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[
 
 
 def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
-    """Show a row for each rule, and below them of those that do not hold why, and what would decide them."""
-    rows = [[each.rule.text, each.state, measured_text(each), *_row(each)[5:7]] for each in checks]
+    """Show a row for each rule, what was typed below it, then of those that do not hold what would decide them."""
+    rows = [
+        row
+        for each in checks
+        for row in (
+            [rule_name(each.rule.text), each.state, measured_text(each), *_row(each)[5:7]],
+            [f"  {each.rule.text}", "", "", "", ""],
+        )
+    ]
     why = [
         line
         for each in checks
         if each.state != "holds"
-        for line in wrapped(each.state, f"{each.rule.text}: {advice_text(each.state, each.further_tasks, each.reason)}")
+        for line in wrapped(
+            each.state, f"{rule_name(each.rule.text)}: {advice_text(each.state, each.further_tasks, each.reason)}"
+        )
     ]
     return [*columns(_TERMINAL_HEAD, rows, left=2), "", *why]
 

@@ -13,6 +13,7 @@ from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.comparison import n_text, reading_row
 from jrh_mlflow.reports.markdown import line_text, table
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
@@ -116,7 +117,7 @@ def _judges(report: JuryReport) -> list[str]:
 
 def _reasons(report: JuryReport) -> list[str]:
     found = [
-        line_text(f"- {name}, {axis}: {reading.reason}")
+        line_text(f"- {name}, {_AXES[axis]}: {reading.reason}")
         for name, readings, _, _ in _seats(report)
         for axis, reading in readings.items()
         if axis in _AXES and isinstance(reading, NotEstimable)
@@ -143,7 +144,7 @@ def _without(heading: str, missing: NotEstimable | None) -> list[str]:
 def _conditions(readings: Mapping[str, Reading]) -> list[str]:
     if len(readings) < 2:
         return []
-    rows = [[line_text(name), cell_text(one), n_text({name: one})] for name, one in readings.items()]
+    rows = [[line_text(axis_name(name)), cell_text(one), n_text({name: one})] for name, one in readings.items()]
     return ["### The jury by test", "", *table(["test", "accuracy", "n"], rows), ""]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
 from jrh_mlflow.measures.comparison import OVERALL
-from jrh_mlflow.measures.reliability import ALL
+from jrh_mlflow.measures.reliability import ALL, name_of_test
 from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys
@@ -250,7 +250,6 @@ _RUN: Mapping[str, Named] = {
 
 _SIGNS = {"<=": "≤", ">=": "≥"}
 _SHIFT = "criterion_shift"
-_TESTS = {BASELINE: "baseline", ALL: "all tests"}
 _CONDITIONS: Mapping[str, str] = {
     "vacuum_empty": "nothing to judge (empty)",
     "vacuum_whitespace": "nothing to judge (white space)",
@@ -292,7 +291,7 @@ def axis_name(key: str) -> str:
     first, _, rest = key.partition("/")
     if first == _SHIFT and "/" in rest:
         arm, _, axis_key = rest.partition("/")
-        return f"shift to {_words(arm)}: {axis_name(axis_key)}"
+        return f"shift to {name_of_test(arm)}: {axis_name(axis_key)}"
     return _test_name(key)
 
 
@@ -303,7 +302,7 @@ def condition_name(condition: str) -> str:
         >>> condition_name("delta_0_same"), condition_name("label_flip"), condition_name("baseline")
         ('equal quality', 'label flip', 'baseline')
     """
-    return {**_TESTS, **_CONDITIONS}.get(condition, _words(condition))
+    return _CONDITIONS.get(condition) or name_of_test(condition)
 
 
 def axis_meaning(key: str) -> str:
@@ -360,9 +359,9 @@ def statistic_name(statistic: str) -> str:
     """Return the name of what a test counts, alone: `accuracy`, `mean absolute error`."""
     source = statistic.removeprefix(AGREEMENT)
     if statistic.startswith(AGREEMENT) and source in LABEL_SOURCES:
-        return f"agreement with {_words(source)} labels"
+        return f"agreement with {name_of_test(source)} labels"
     known = _STATISTICS.get(statistic)
-    return known.name if known else _words(statistic)
+    return known.name if known else name_of_test(statistic)
 
 
 def _statistic_meaning(statistic: str) -> str:
@@ -373,7 +372,7 @@ def _statistic_meaning(statistic: str) -> str:
     if known is not None:
         return known.meaning
     better = "lower" if is_error(f"test/{statistic}") else "higher"
-    return f"{_words(statistic).capitalize()} of the answers and the expected ones; {better} is better."
+    return f"{name_of_test(statistic).capitalize()} of the answers and the expected ones; {better} is better."
 
 
 def _what_changes(condition: str) -> str:
@@ -390,14 +389,10 @@ def _test_name(key: str) -> str:
     """Return the name of a reliability test, or of a statistic of one."""
     test, _, statistic = key.rpartition("/")
     if not test:
-        return _TESTS.get(key, _words(key))
-    return f"{_TESTS.get(test, _words(test))}: {statistic_name(statistic)}"
+        return name_of_test(key)
+    return f"{name_of_test(test)}: {statistic_name(statistic)}"
 
 
 def _noted(name: str, note: str) -> str:
     """Put a note in brackets behind a name, or with what stands in brackets there already: lists have commas."""
     return f"{name[:-1]}, {note})" if name.endswith(")") else f"{name} ({note})"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("/", ": ")

@@ -168,7 +168,12 @@ def comparison_lines(comparison: Contrasts) -> list[str]:
 def _told_apart(comparison: Contrasts) -> list[str]:
     told = comparison.different
     rows = [
-        [one.axis, f"{one.a} − {one.b}", f"{one.value:+.3f} {short_interval(one.low, one.high)}  {one.n:,}", p]
+        [
+            axis_text(one.axis),
+            f"{one.a} − {one.b}",
+            f"{one.value:+.3f} {short_interval(one.low, one.high)}  {one.n:,}",
+            p,
+        ]
         for one in told[:_MOST]
         for p in [f"{p_text(one.p)} / {p_text(one.p_adjusted)}"]
     ]

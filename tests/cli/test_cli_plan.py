@@ -40,7 +40,7 @@ def test_people_read_size_dollars_and_what_was_assumed() -> None:
     assert "by each judge" in told
     assert "unknown" in told
     assert "Assumed" in told
-    assert jrh(*SHORT, "--width", "0.6", "--markdown").startswith("# How many calls: dark_current")
+    assert jrh(*SHORT, "--width", "0.6", "--markdown").startswith("# How many calls: dark current")
 
 
 def test_the_documented_command_prints_what_the_documentation_shows() -> None:

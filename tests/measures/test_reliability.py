@@ -308,7 +308,7 @@ def test_the_profile_names_baseline_weakest_test_and_flips():
     ]
     profile = re.sub(r" \[[0-9., ]+\]| without an interval", " […]", report(rows).profile)
     # Three sources are too few to say that the third test is not the weakest.
-    weakest = "weakest test not decided: a 0.50 […], stochastic_stability 0.67 […]"
+    weakest = "weakest test not decided: a 0.50 […], stochastic stability 0.67 […]"
     assert profile == f"baseline accuracy 0.95 […]; {weakest}; flips on repeat 0.17 […]"
 
 
