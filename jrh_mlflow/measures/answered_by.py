@@ -35,8 +35,10 @@ def answerers(calls: pd.DataFrame) -> list[Answerer]:
     # Runs of before there was such a column have none.
     nothing = pd.Series(None, index=answered.index, dtype=object)
     systems = answered.get("system_fingerprint", nothing)
-    named = zip(map(_plain, answered["model"]), map(_plain, systems), strict=True)
-    counts = Counter((model or "unnamed", system) for model, system in named)
+    counts = Counter[tuple[str, str | None]]()
+    # Each pair of names is cleaned once, however many calls it answered.
+    for (model, system), n in Counter(zip(answered["model"], systems, strict=True)).items():
+        counts[_plain(model) or "unnamed", _plain(system)] += n
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0][0], one[0][1] or ""))
     return [Answerer(model=model, system_fingerprint=system, calls=n) for (model, system), n in ranked]
 

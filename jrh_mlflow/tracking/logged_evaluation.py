@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_OTHERS = 12
 """Other judges of the same suite, the newest ones."""
+_TEXTS = ("rationale", "raw")
+"""Columns of calls that no number and no worst item needs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +59,7 @@ class LoggedEvaluation:
     judge: Mapping[str, Any]
     """`judge/judge.json`."""
     calls: pd.DataFrame
+    """Without rationales and raw answers."""
     manifest: Mapping[str, Any]
     """Of the suite."""
     suite: Suite | None
@@ -90,7 +93,7 @@ def logged_evaluation(tracking_uri: str, run_id: str) -> LoggedEvaluation:
             seconds=run.data.metrics.get(metric_keys.SECONDS),
             sheet=sheet,
             judge=_json(client, run, keys.JUDGE_FILE, folder),
-            calls=read_calls(client, run, folder),
+            calls=read_calls(client, run, folder, without=_TEXTS),
             manifest=manifest,
             suite=suite,
             until=_json(client, run, keys.UNTIL_JSON, folder) if keys.TAG_UNTIL in tags else None,

@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
@@ -376,20 +376,23 @@ def _place(run: Run, name: str) -> dict[str, str]:
     return {"artifact_uri": f"{uri}/{name}"}
 
 
-def read_calls(client: MlflowClient, run: Run, folder: str) -> pd.DataFrame:
-    """Return the calls of an evaluation.
+def read_calls(client: MlflowClient, run: Run, folder: str, *, without: Collection[str] = ()) -> pd.DataFrame:
+    """Return the calls of an evaluation, some columns left out: texts are nearly all of a large file.
 
     Raises:
         RecipeError: when it has none.
     """
     import mlflow
     import pandas as pd
+    from pyarrow import parquet
 
     name = keys.CALLS_FILE
     beside = mlflow.artifacts.list_artifacts(**_place(run, name.partition("/")[0]), tracking_uri=client.tracking_uri)
     if name not in {file.path for file in beside}:
         raise RecipeError(f"Run {run.info.run_id} has no artifact {name}: without its calls it cannot be compared.")
-    frame: pd.DataFrame = pd.read_parquet(downloaded(client, run, name, folder))
+    path = downloaded(client, run, name, folder)
+    columns = [column for column in parquet.read_schema(path).names if column not in without]
+    frame: pd.DataFrame = pd.read_parquet(path, columns=columns)
     return frame
 
 

@@ -1,4 +1,4 @@
-"""The page of 100,000 calls: first page, filters, an opened pair, and memory, beside a plain download of the table.
+"""The pages of a run of 100,000 calls: its datasheet, and its calls by page, filter and opened pair; memory, too.
 
     python -m tests.benchmarks.call_browser [N_CALLS]
 
@@ -72,7 +72,7 @@ def made(n_calls: int) -> tuple[Suite, pd.DataFrame]:
 
 
 def logged(store: Store, suite: Suite, calls: pd.DataFrame) -> str:
-    """Log an evaluation with what its page of calls reads."""
+    """Log an evaluation with what its pages read."""
     sheet = jrh.measure(calls, n_resamples=20)
     run_id = store.create_run("a judge", tags=first_tags("evaluate", simulated=False))
     content = RunContent(
@@ -80,7 +80,12 @@ def logged(store: Store, suite: Suite, calls: pd.DataFrame) -> str:
         params={"suite": keys.suite_facts(suite), "judge": {"model": "a-model"}},
         description="",
         described_in=keys.DATASHEET_MARKDOWN,
-        artifacts={keys.CALLS_FILE: calls, keys.DATASHEET_JSON: sheet.to_dict(), keys.DATASHEET_MARKDOWN: ""},
+        artifacts={
+            keys.CALLS_FILE: calls,
+            keys.DATASHEET_JSON: sheet.to_dict(),
+            keys.DATASHEET_MARKDOWN: "",
+            keys.JUDGE_FILE: {"name": "a judge", "kind": "prompted"},
+        },
         suite=suite,
     )
     publish(store, run_id, content, what_now="")
@@ -142,7 +147,13 @@ def measure_pages(address: str, run_id: str, calls: pd.DataFrame, pid: int) -> N
         size = Path(downloads[0]).stat().st_size / 2**20
     index = seconds(lambda: urllib.request.urlopen(f"{address}/jrh/").read())
     before = peak_megabytes(pid)
-    rows = {"first page, cold": seconds(page())}
+
+    def datasheet() -> object:
+        return urllib.request.urlopen(Addresses(f"{address}/jrh/").datasheet(run_id)).read()
+
+    rows = {"datasheet, first": seconds(datasheet)}
+    rows["datasheet"] = statistics.median(seconds(datasheet) for _ in range(TIMES))
+    rows["first page, cold"] = seconds(page())
     last = str(calls["suite_item"].iloc[-1])
     rows["first axis filter"] = seconds(page(axis="natural/positional"))
     rows["first opened pair"] = seconds(page(open=last))

@@ -45,7 +45,7 @@ def test_people_read_size_dollars_and_what_was_assumed() -> None:
 
 def test_the_documented_command_prints_what_the_documentation_shows() -> None:
     text = (Path(__file__).parents[2] / "docs" / "howto" / "decisions.md").read_text(encoding="utf-8")
-    found = re.search(r"^jrh plan calls (.*?)$.*?```text\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    found = re.search(r"^jrh plan calls ([^#\n]*)$[^`]*```\n\n```text\n(.*?)```", text, re.MULTILINE | re.DOTALL)
     assert found is not None
     arguments, shown = shlex.split(found[1]), found[2].strip()
     assert jrh(*arguments).strip() == shown
