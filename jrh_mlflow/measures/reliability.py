@@ -54,7 +54,7 @@ _MOST_RIVALS = 3
 _TEST_NAMES = {ALL: "all tests"}
 
 
-def name_of_test(test: str) -> str:
+def words_of_test(test: str) -> str:
     """Return what people call a test, the baseline or all tests: `prompt injection`."""
     return _TEST_NAMES.get(test, test.replace("_", " ").replace("/", ": "))
 
@@ -306,8 +306,8 @@ def _weakest(numbers: Mapping[str, Share], *, lower_is_better: bool) -> str:
     lowest, *others = sorted(numbers, key=lambda test: (sign * numbers[test].value, test))
     rivals = [test for test in others if not _is_worse(numbers[lowest], numbers[test], lower_is_better=lower_is_better)]
     if not rivals:
-        return f"weakest test {name_of_test(lowest)} {numbers[lowest]}"
-    told = ", ".join(f"{name_of_test(test)} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
+        return f"weakest test {words_of_test(lowest)} {numbers[lowest]}"
+    told = ", ".join(f"{words_of_test(test)} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
     more = len(rivals) + 1 - _MOST_RIVALS
     return f"weakest test not decided: {told}{f' and {more} more' if more > 0 else ''}"
 

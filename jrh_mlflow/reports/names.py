@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
 from jrh_mlflow.measures.comparison import OVERALL
-from jrh_mlflow.measures.reliability import ALL, name_of_test
+from jrh_mlflow.measures.reliability import ALL, words_of_test
 from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys
@@ -291,7 +291,7 @@ def axis_name(key: str) -> str:
     first, _, rest = key.partition("/")
     if first == _SHIFT and "/" in rest:
         arm, _, axis_key = rest.partition("/")
-        return f"shift to {name_of_test(arm)}: {axis_name(axis_key)}"
+        return f"shift to {words_of_test(arm)}: {axis_name(axis_key)}"
     return _test_name(key)
 
 
@@ -302,7 +302,7 @@ def condition_name(condition: str) -> str:
         >>> condition_name("delta_0_same"), condition_name("label_flip"), condition_name("baseline")
         ('equal quality', 'label flip', 'baseline')
     """
-    return _CONDITIONS.get(condition) or name_of_test(condition)
+    return _CONDITIONS.get(condition) or words_of_test(condition)
 
 
 def axis_meaning(key: str) -> str:
@@ -359,9 +359,9 @@ def statistic_name(statistic: str) -> str:
     """Return the name of what a test counts, alone: `accuracy`, `mean absolute error`."""
     source = statistic.removeprefix(AGREEMENT)
     if statistic.startswith(AGREEMENT) and source in LABEL_SOURCES:
-        return f"agreement with {name_of_test(source)} labels"
+        return f"agreement with {words_of_test(source)} labels"
     known = _STATISTICS.get(statistic)
-    return known.name if known else name_of_test(statistic)
+    return known.name if known else words_of_test(statistic)
 
 
 def _statistic_meaning(statistic: str) -> str:
@@ -372,7 +372,7 @@ def _statistic_meaning(statistic: str) -> str:
     if known is not None:
         return known.meaning
     better = "lower" if is_error(f"test/{statistic}") else "higher"
-    return f"{name_of_test(statistic).capitalize()} of the answers and the expected ones; {better} is better."
+    return f"{words_of_test(statistic).capitalize()} of the answers and the expected ones; {better} is better."
 
 
 def _what_changes(condition: str) -> str:
@@ -389,8 +389,8 @@ def _test_name(key: str) -> str:
     """Return the name of a reliability test, or of a statistic of one."""
     test, _, statistic = key.rpartition("/")
     if not test:
-        return name_of_test(key)
-    return f"{name_of_test(test)}: {statistic_name(statistic)}"
+        return words_of_test(key)
+    return f"{words_of_test(test)}: {statistic_name(statistic)}"
 
 
 def _noted(name: str, note: str) -> str:
