@@ -6,6 +6,7 @@ that has a guide, by kind of datasheet. Both begin and end with a comment, so th
 
 from __future__ import annotations
 
+import re
 import sys
 
 from jrh_mlflow.measures.axes import AXES, Axis
@@ -15,31 +16,35 @@ from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name
 HEAD = ("axis", "meaning", "good", "bad", "what to do")
 SHORT = (
     "dark_current",
-    "raw_false_preference",
     "positional_false_preference",
     "target_sensitivity/delta_1",
     "threshold_75",
-    "reading_gap/delta_1",
     "filler_preference",
 )
 """Keys of the README's table."""
 
 
-def rows(keys: tuple[str, ...] | list[str]) -> list[str]:
-    """Return the table of some keys."""
+_REST = re.compile(r"^an interval |[;:] .*| \(.*|, (or|then|ties) .*")
+"""What a short cell leaves out: the word of the profile, the second half, the other advice."""
+
+
+def rows(keys: tuple[str, ...] | list[str], *, short: bool = False) -> list[str]:
+    """Return the table of some keys; short ones have the beginning of each text, and no key."""
     found = []
     for key in keys:
         guide = axis_guide(key)
         assert guide is not None, key
         meaning, _, values = axis_meaning(key).rpartition("; ")
         assert meaning, f"{key}: its meaning is to end with '; ' and the values that are right, but is {values!r}"
-        found.append([f"**{axis_name(key)}**<br>`{key}`", f"{meaning}.", guide.good, guide.bad, guide.advice])
+        texts = [f"{meaning}.", guide.good, guide.bad, guide.advice]
+        cells = [_REST.sub("", text).rstrip(".") for text in texts] if short else texts
+        found.append([f"**{axis_name(key)}**" + ("" if short else f"<br>`{key}`"), *cells])
     return table(HEAD, found)
 
 
 def short_table() -> list[str]:
     """Return the table of the README, between its comments."""
-    return ["<!-- how to read a datasheet -->", *rows(SHORT), "<!-- /how to read a datasheet -->"]
+    return ["<!-- how to read a datasheet -->", *rows(SHORT, short=True), "<!-- /how to read a datasheet -->"]
 
 
 def whole_table() -> list[str]:
