@@ -14,5 +14,5 @@ from jrh_mlflow.evaluation import evaluate
 def without_figures() -> Iterator[None]:
     """Draw none for the runs of evaluations; those of the sweep itself stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "_figures", lambda sheet, calls, label: {})
+        patch.setattr(evaluate, "sheet_figures", lambda sheet, calls, label: {})
         yield
