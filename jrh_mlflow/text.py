@@ -22,6 +22,11 @@ _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 """UTF-8, Parquet and SQLite cannot hold half of a surrogate pair; PostgreSQL and C strings cannot hold NUL."""
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+"""Controls, marks that turn the direction of a text, and characters without a width: what hides in a text."""
+
 _LONGEST_NAME = 40
 
 SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
@@ -39,6 +44,16 @@ def clean_text(text: str) -> str:
     """
     # Hardly any text holds one: two looks at ASCII text are cheaper than a search.
     return text if text.isascii() and "\x00" not in text else _UNWRITABLE.sub(REPLACEMENT, text)
+
+
+def visible(text: str) -> str:
+    r"""Show characters that cannot be seen by their number.
+
+    Example:
+        >>> print(visible("a\x1b[31m\u202eb"))
+        a‹U+001B›[31m‹U+202E›b
+    """
+    return _INVISIBLE.sub(lambda found: f"‹U+{ord(found[0]):04X}›", text)
 
 
 def hashed(text: str) -> str:

@@ -115,6 +115,7 @@ def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
         reading=_reading(calls, filters.axis) if filters.axis else None,
         behind=_behind_text(behind) if behind else "",
         keeps_raw=calls.keeps_raw,
+        finished=facts.status == "FINISHED",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -16,6 +15,7 @@ from jrh_mlflow.reports.names import axis_meaning, axis_name, condition_name
 from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
+from jrh_mlflow.text import visible
 
 PAGE_SIZE = 50
 MOST_OPTIONS = 200
@@ -28,20 +28,6 @@ _LEAST_SECONDS = 0.005
 """Less is shown as nothing: judges that are code take as long."""
 SLOTS = {"uv": "slot 1 is u, slot 2 is v", "vu": "slot 1 is v, slot 2 is u"}
 COUNTS_TEXT = {"yes": "counts", "no": "does not count", "left_out": "left out"}
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
-)
-"""Controls, marks that turn the direction of a text, and characters without a width: what hides in a text."""
-
-
-def visible(text: str) -> str:
-    r"""Show characters that cannot be seen by their number.
-
-    Example:
-        >>> print(visible("a\x1b[31m\u202eb"))
-        a‹U+001B›[31m‹U+202E›b
-    """
-    return _INVISIBLE.sub(lambda found: f"‹U+{ord(found[0]):04X}›", text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,6 +321,7 @@ def call_page(
     reading: PageRow | None = None,
     behind: str = "",
     keeps_raw: bool = True,
+    finished: bool = True,
 ) -> str:
     """Render the page.
 
@@ -356,6 +343,7 @@ def call_page(
         reading: The number of `filters.axis`, as the datasheet has it.
         behind: How many calls and units are behind it.
         keeps_raw: Whether the run kept what the model wrote.
+        finished: Whether the run did: one that failed, or goes on, has no datasheet.
     """
     last = max(1, -(-n_found // PAGE_SIZE))
     return render(
@@ -385,7 +373,7 @@ def call_page(
         filled={name: any(getattr(row, name) for row in rows) for name in ("wanted", "counts", "beginning", "spent")},
         condition_name=condition_name,
         keeps_raw=keeps_raw,
-        visible=visible,
+        finished=finished,
         shown_text=shown_text,
         to_page=lambda number: filters.address(addresses, run_id, page=number),
         to_item=lambda item: filters.address(addresses, run_id, open=item),

@@ -22,6 +22,7 @@ from jrh_mlflow.reports.numbers import (
     source_ends,
 )
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -70,6 +71,7 @@ def _environment() -> Environment:
         "term_id": term_id,
         "span": lambda ends: short_interval(*ends),
     }
+    environment.globals["visible"] = visible
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)
     return environment
 

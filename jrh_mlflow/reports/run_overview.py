@@ -54,6 +54,8 @@ class RunFamily:
     run: RunSummary
     page: str | None
     """Name of the page that it logged, or None."""
+    has_calls: bool
+    """Whether it kept calls of a judge, as an evaluation does that fails in the middle."""
     sources: tuple[RunSummary, ...]
     """What it was made of, and its parent."""
     children: tuple[RunSummary, ...]
@@ -67,6 +69,7 @@ def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
         title=family.run.name,
         run=family.run,
         page=family.page,
+        has_calls=family.has_calls,
         groups={"Made of": family.sources, "Runs inside it": family.children},
         kinds=KINDS,
         more=len(family.children) >= MOST_RELATED,

@@ -80,7 +80,13 @@ def serve(
         port: Of this machine.
         when_started: Called with the server's address and process while it starts.
         copy: Leave the folder as it is.
+
+    Raises:
+        TrackingError: when a copy is asked for of what is no folder, or the server cannot start.
     """
+    if copy and (store is None or not Path(store).is_dir()):
+        what = "the active store" if store is None else store
+        raise TrackingError(f"--copy needs the folder of a store with its {DATABASE}, but was given {what}.")
     demand_port(port)
     address = f"http://{HOST}:{port}"
     with suppress(KeyboardInterrupt), _ended_by_sigterm(), _maybe_copy(store, copy=copy) as served:

@@ -356,6 +356,12 @@ def check_evaluation(run: Run, purpose: str) -> None:
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
 
 
+def is_artifact(client: MlflowClient, run_id: str, name: str) -> bool:
+    """Whether a run has an artifact of a name, as far as its folder tells."""
+    folder = name.rpartition("/")[0]
+    return name in {file.path for file in client.list_artifacts(run_id, folder or None)}
+
+
 def downloaded(client: MlflowClient, run: Run, name: str, folder: str) -> Path:
     """Bring an artifact of a run into a folder of this machine."""
     import mlflow

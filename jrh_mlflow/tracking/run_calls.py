@@ -44,7 +44,7 @@ from jrh_mlflow.stats import Codes, Mask
 from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, read_item
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import shown_name
-from jrh_mlflow.tracking.read import downloaded
+from jrh_mlflow.tracking.read import downloaded, is_artifact
 from jrh_mlflow.tracking.store import reading_client
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class RunCalls:
     @cached_property
     def _sheet(self) -> dict[str, Any]:
         with self._lock, reading_client(self._uri) as client:
-            if not _is_there(client, self._run, keys.DATASHEET_JSON):
+            if not is_artifact(client, self._run.info.run_id, keys.DATASHEET_JSON):
                 return {}
             file = downloaded(client, self._run, keys.DATASHEET_JSON, str(self._folder))
             found = json.loads(file.read_text(encoding="utf-8"))
@@ -219,7 +219,7 @@ class RunCalls:
     @cached_property
     def _suite(self) -> _SuiteFile | None:
         with self._lock, reading_client(self._uri) as client:
-            if not _is_there(client, self._run, f"{keys.SUITE_FOLDER}/{ITEMS_FILE}"):
+            if not is_artifact(client, self._run.info.run_id, f"{keys.SUITE_FOLDER}/{ITEMS_FILE}"):
                 return None
             folder = downloaded(client, self._run, keys.SUITE_FOLDER, str(self._folder))
         # Anybody may log an empty file, which cannot be mapped into memory.
@@ -336,7 +336,7 @@ def _arrow(client: MlflowClient, run: Run, folder: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not _is_there(client, run, keys.CALLS_FILE):
+    if not is_artifact(client, run.info.run_id, keys.CALLS_FILE):
         raise RecipeError(_without_calls(run))
     parquet, file = downloaded(client, run, keys.CALLS_FILE, str(folder)), folder / "calls.arrow"
     try:
@@ -383,11 +383,6 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_there(client: MlflowClient, run: Run, name: str) -> bool:
-    folder = name.rpartition("/")[0]
-    return name in {file.path for file in client.list_artifacts(run.info.run_id, folder or None)}
 
 
 def _without_calls(run: Run) -> str:

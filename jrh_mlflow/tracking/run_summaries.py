@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.reports.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.descriptions import own_text
-from jrh_mlflow.tracking.read import run_file
+from jrh_mlflow.tracking.read import is_artifact, run_file
 from jrh_mlflow.tracking.store import paged, reading_client
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def run_family(tracking_uri: str, run: RunSummary) -> RunFamily:
         found = paged(lambda token: client.search_runs([run.experiment_id], nested, page_token=token))
         children = tuple(_summary(one) for one in islice(found, MOST_RELATED))
         files = {file.path for file in client.list_artifacts(run.run_id)}
+        has_calls = run.kind == "evaluate" and is_artifact(client, run.run_id, keys.CALLS_FILE)
     page = keys.LOGGED_PAGES.get(run.kind)
-    return RunFamily(run=run, page=page if page in files else None, sources=sources, children=children)
+    shown = page if page in files else None
+    return RunFamily(run=run, page=shown, has_calls=has_calls, sources=sources, children=children)
 
 
 def logged_page(tracking_uri: str, run: RunSummary) -> bytes | None:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -391,7 +392,7 @@ def test_what_cannot_be_shown_is_refused_in_words(client, runs, store_uri):
     assert "no call on an item" in page_of(client, runs["pairs"].run_id, 404, open=f"nowhere {EVIL}")
 
 
-def test_calls_of_a_failed_run_are_shown(client, store_uri):
+def test_the_page_of_a_failed_run_leads_to_its_calls_and_they_lead_back(client, store_uri):
     suite = jrh.datasheet_suite(n_tasks=1, depth=1)
     with suppress(JudgeError):
         jrh.evaluate(broken, suite, experiment="failed calls", tracking_uri=store_uri, progress=False)
@@ -403,6 +404,10 @@ def test_calls_of_a_failed_run_are_shown(client, store_uri):
     assert 'no usable answer <span class="badge warn">error</span></td>' in page
     item = html.unescape(items_of(page)[0])
     assert "the service is down" in page_of(client, run.info.run_id, open=item)
+    status, _, content = client.send("GET", f"/run/{run.info.run_id}")
+    assert (status, f'href="../calls/{run.info.run_id}"' in content.decode()) == (200, True)
+    links = set(re.findall(r'href="\.\./((?:run|datasheet|calls)/[^"?]*)"', page))
+    assert links == {f"run/{run.info.run_id}", f"calls/{run.info.run_id}"}
 
 
 def test_a_table_is_fetched_once_by_many_threads_and_few_runs_are_kept(runs, store_uri, monkeypatch):
@@ -430,9 +435,9 @@ def test_rows_of_uneven_row_groups_are_found_by_their_number(tmp_path, runs, mon
     monkeypatch.setattr(run_calls, "_BATCH", 7)
     calls = runs["pairs"].calls
     calls.to_parquet(tmp_path / "calls.parquet", row_group_size=10)
-    monkeypatch.setattr(run_calls, "_is_there", lambda *given: True)
+    monkeypatch.setattr(run_calls, "is_artifact", lambda *given: True)
     monkeypatch.setattr(run_calls, "downloaded", lambda *given: tmp_path / "calls.parquet")
-    batches = run_calls._Batches(run_calls._arrow(None, None, tmp_path))
+    batches = run_calls._Batches(run_calls._arrow(None, SimpleNamespace(info=SimpleNamespace(run_id="")), tmp_path))
     assert [batches.row(row, ["raw"])["raw"] for row in range(len(calls))] == calls["raw"].tolist()
 
 

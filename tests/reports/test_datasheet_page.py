@@ -242,6 +242,15 @@ def test_a_served_page_leads_from_every_number_to_its_calls_and_a_file_nowhere()
     assert "../" not in page(found, worst=[worst])
 
 
+def test_what_hides_in_the_texts_of_the_worst_items_is_shown_by_its_number() -> None:
+    texts = {"original": "a\u202eb", "perturbed": "\x1b[31m", "expected": "\u2066y", "given": "n\u00ad"}
+    worst = WorstItem(item="s\u200b0", test="typos", source="s0", error_size=1.0, **texts)
+    shown = page(sheet(dark_current=estimate()), worst=[worst])
+    for text in ("s‹U+200B›0", "a‹U+202E›b", "‹U+001B›[31m", "‹U+2066›y", "n‹U+00AD›"):
+        assert text in shown
+    assert not re.search("[\u202e\x1b\u2066\u200b\u00ad]", shown)
+
+
 def test_a_score_of_a_reliability_test_leads_to_its_calls_under_the_name_of_the_test() -> None:
     report = jrh.measure(point_calls(oracle), labels=LABELS)
     assert isinstance(report, ReliabilityReport)

@@ -30,6 +30,19 @@ def _alive(group: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [((), "the active store"), (("sqlite:////nowhere/mlflow.db",), "sqlite:////nowhere/mlflow.db")],
+)
+def test_a_copy_of_what_is_no_folder_is_refused_in_one_sentence(given: tuple[str, ...], named: str) -> None:
+    done = CliRunner().invoke(group, ["ui", *given, "--copy"])
+    assert done.exit_code != 0
+    assert (
+        f"--copy needs the folder of a store with its mlflow.db, but was given {named}."
+        in str(done.exception or "") + done.output
+    )
+
+
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_command(
     ending: signal.Signals, tmp_path: Path
