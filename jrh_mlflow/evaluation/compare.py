@@ -94,7 +94,8 @@ class Comparison:
             )
             for run in self.runs
         ]
-        figures = self._figures(calls_of=JudgeLinks(addresses, judges).calls if addresses else no_calls)
+        links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
+        figures = self._figures(calls_of=links.calls if links else no_calls)
         return comparison_page(
             self.contrasts,
             title=self.title,

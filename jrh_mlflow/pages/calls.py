@@ -1,7 +1,7 @@
 """The page of a run's calls: from a number to the calls behind it, and from a call to its pair.
 
     GET /calls/{run_id}?axis=KEY&counts=yes|no|left_out&condition=…&test=…&outcome=…&order=uv&delta=1&task=…&item=…
-                       &page=2 | &open=ITEM
+                       &page=2 | &open=ITEM | &compared=24
 
 All filters are optional and must all hold; one that is given twice lets either value through.
 """
@@ -113,7 +113,7 @@ def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
         page=page,
         opened=opened,
         reading=_reading(calls, filters.axis) if filters.axis else None,
-        behind=_behind_text(behind) if behind else "",
+        behind=f"{_behind_text(behind)}{_compared_text(filters, len(calls))}" if behind else "",
         keeps_raw=calls.keeps_raw,
         finished=facts.status == "FINISHED",
     )
@@ -126,7 +126,9 @@ def _filters(query: QueryParams) -> CallFilters:
         name: tuple(dict.fromkeys(value for value in query.getlist(name) if value)) for name in _LABELS
     }
     axis = query.get("axis", "")
-    return CallFilters(**{**named, "counts": named["counts"] if axis else ()}, axis=axis)
+    compared = query.get("compared", "") if axis else ""
+    compared = compared if compared.isascii() and compared.isdigit() and len(compared) < 10 else ""
+    return CallFilters(**{**named, "counts": named["counts"] if axis else ()}, axis=axis, compared=compared)
 
 
 def _masks(calls: RunCalls, filters: CallFilters, behind: Behind | None) -> dict[str, Mask]:
@@ -216,6 +218,14 @@ def _behind_text(behind: Behind) -> str:
     n_calls, left_out = int(behind.calls.sum()), int((behind.counts == "left_out").sum())
     units = "" if behind.unit == "call" else f", {behind.n:,} {behind.unit}s counted and {behind.excluded:,} left out"
     return f"{n_calls:,} calls are behind it{units}{f'; {left_out:,} calls are left out' if left_out else ''}."
+
+
+def _compared_text(filters: CallFilters, n_calls: int) -> str:
+    """Say why a comparison that led here has a smaller n."""
+    if not filters.compared or int(filters.compared) >= n_calls:
+        return ""
+    n_compared = f"{int(filters.compared):,} of the {n_calls:,} calls of this run"
+    return f" The comparison is on {n_compared}, those that every judge was asked: its number and n are of these."
 
 
 def _opened(calls: RunCalls, item_id: str, rows: Codes, behind: Behind | None) -> OpenedItem:

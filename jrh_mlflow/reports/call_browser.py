@@ -45,6 +45,8 @@ class CallFilters:
     delta: tuple[str, ...] = ()
     task: tuple[str, ...] = ()
     item: tuple[str, ...] = ()
+    compared: str = ""
+    """No filter: of so many calls of the run is the number in the comparison that led here."""
 
     @property
     def chosen(self) -> dict[str, str | Sequence[str]]:
@@ -58,7 +60,9 @@ class CallFilters:
 
     def without(self, name: str) -> CallFilters:
         """Return the filters but for one."""
-        empty: dict[str, Any] = {name: "" if name == "axis" else ()}
+        if name == "axis":
+            return replace(self, axis="", compared="")
+        empty: dict[str, Any] = {name: ()}
         return replace(self, **empty)
 
 

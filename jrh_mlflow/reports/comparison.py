@@ -363,14 +363,20 @@ class JudgeLinks:
 
     addresses: Addresses
     judges: Sequence[JudgeCard]
+    n_calls: int
+    """Calls of each judge that are compared: those that all were asked."""
 
     def calls(self, judge: str, axis: str) -> str | None:
         """Return the calls behind a judge's reading on an axis; None where a number has none."""
         if axis == OVERALL:
             # It is over the tests and calls that all judges have; those of a single run may be others.
             return None
-        key = calls_key(axis)
-        return self.addresses.calls(self._card(judge).run_id, axis=key) if has_calls(key) else None
+        key, card = calls_key(axis), self._card(judge)
+        if not has_calls(key):
+            return None
+        # The page of the calls has all of the judge, and says how many of them are in the number that led to it.
+        compared = {"compared": self.n_calls} if self.n_calls < card.n_calls else {}
+        return self.addresses.calls(card.run_id, axis=key, **compared)
 
     def item(self, judge: str, item: str) -> str:
         """Return a judge's calls of an item, opened."""
@@ -468,7 +474,7 @@ def comparison_page(
         n_text=n_text,
         suite=suite,
         judges=judges,
-        links=JudgeLinks(addresses, judges) if addresses else None,
+        links=JudgeLinks(addresses, judges, comparison.n_calls) if addresses else None,
         figures=figures or {},
         worst={name: items for name, items in (worst or {}).items() if items},
         notes=(*notes, *comparison.notes),

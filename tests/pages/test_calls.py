@@ -248,6 +248,22 @@ def test_every_tile_of_a_reliability_page_leads_to_calls_that_say_its_value_and_
     assert {item.partition("/")[2] for item in items_of(lowest)} == {"typos"}
 
 
+def test_the_calls_behind_a_comparison_of_runs_with_other_replicates_say_how_many_were_compared(client, store_uri):
+    options: dict[str, Any] = {"experiment": "replicated", "tracking_uri": store_uri, "progress": False}
+    once, thrice = (
+        jrh.evaluate(grader, pointwise_suite(tests=("typos",)), replicates=replicates, **options)
+        for replicates in (1, 3)
+    )
+    page = client.send("GET", f"/compare?run={once.run_id}&run={thrice.run_id}")[2].decode()
+    told = "The comparison is on 24 of the 72 calls of this run"
+    for done, wanted in ((once, False), (thrice, True)):
+        address = re.search(rf'<td><b><a href="(calls/{done.run_id}[^"]*typos[^"]*)"', page)[1]
+        shown = client.send("GET", f"/{html.unescape(address)}")[2].decode()
+        assert (told in words(shown)) is wanted
+        assert ('name="compared" value="24"' in shown) is wanted
+    assert "The comparison is on" not in page_of(client, thrice.run_id, axis="typos", compared="<b>")
+
+
 def test_filters_are_combined_and_offer_only_what_occurs_with_counts(client, runs):
     calls = runs["pairs"].calls
     chosen = calls[(calls["condition"] == "ladder") & (calls["order"] == "vu") & (calls["delta"] == 1.0)]

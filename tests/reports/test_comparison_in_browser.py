@@ -46,7 +46,7 @@ def page(n_judges: int, *, baseline: str | None = None, names: list[str] = NAMES
         for number, name in enumerate(calls)
     ]
     addresses = Addresses("")
-    links = JudgeLinks(addresses, cards)
+    links = JudgeLinks(addresses, cards, found.n_calls)
     text = "\n".join(HOSTILE)
     worst = WorstItem(
         item="s1/typos", test="typos", source="s1", original=text, perturbed=text, expected="2", given="5", error_size=3
