@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from textwrap import dedent
 from typing import NamedTuple
+
+from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 RUN = ("python", "sh", "yaml", "toml", "json")
 """Languages of blocks that are code; an output is `text`."""
-_FENCE = re.compile(r"^( *)(`{3,})([^\n`]*)\n(.*?)^\1\2`* *$", re.MULTILINE | re.DOTALL)
+DIRECTIVES = re.compile(r"\{(toctree|terms|options|click-commands)\}.*|\{eval-rst\}\n(\.\. auto\w+::.*\n( .*\n|\n)*)+")
+"""Of the documentation's builder, that show no code of their own; `{code-block}` and others that do are refused."""
 
 
 class Block(NamedTuple):
@@ -34,10 +36,19 @@ def pages() -> list[str]:
 
 
 def blocks(page: str) -> list[Block]:
-    """Every fenced block of a page, in its order; directives of the documentation's builder are none."""
+    """Every block of a page, in its order: fenced by either sign, in a list, in a quote, or indented.
+
+    An indented block has no language, and a directive that may show code has one that nobody runs: both are refused.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = [
-        Block(page, text.count("\n", 0, match.start(4)) + 1, match[3].strip(), dedent(match[4]))
-        for match in _FENCE.finditer(text)
-    ]
-    return [block for block in found if not block.language.startswith("{")]
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    found = []
+    for token in tokens:
+        if token.type not in ("fence", "code_block") or token.map is None:
+            continue
+        language = token.info.strip()
+        held = f"{language}\n{token.content}" if language == "{eval-rst}" else language
+        if not DIRECTIVES.fullmatch(held):
+            first = token.map[0] + (2 if token.type == "fence" else 1)
+            found.append(Block(page, first, language, token.content))
+    return found

@@ -83,12 +83,21 @@ def test_a_make_target_runs_the_command_that_the_pages_say(target: tuple[str, ..
     assert command in [line.strip().removeprefix(".venv/bin/") for line in done.stdout.splitlines()]
 
 
-def test_a_block_in_a_list_and_one_with_longer_fences_are_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("- so:\n\n  ```python\n  a = 1\n  ```\n", [(4, "python", "a = 1\n")]),
+        ("````sh\njrh demo\n```\n````\n", [(2, "sh", "jrh demo\n```\n")]),
+        ("~~~python\na = 1\n~~~\n", [(2, "python", "a = 1\n")]),
+        ("> ```sh\n> jrh demo\n> ```\n", [(2, "sh", "jrh demo\n")]),
+        ("So:\n\n    jrh nonsense\n", [(3, "", "jrh nonsense\n")]),
+        ("```{code-block} python\na = 1\n```\n", [(2, "{code-block} python", "a = 1\n")]),
+        ("```{eval-rst}\n.. code:: sh\n\n   jrh\n```\n", [(2, "{eval-rst}", ".. code:: sh\n\n   jrh\n")]),
+        ("```{toctree}\nx\n```\n", []),
+    ],
+)
+def test_blocks_of_every_form_are_found(text: str, found: list[tuple[int, str, str]], tmp_path: Path) -> None:
+    """What is not told as code in a language that is run is refused by the test above."""
     page = tmp_path / "page.md"
-    page.write_text(
-        "- so:\n\n  ```python\n  a = 1\n  ```\n\n````sh\njrh demo\n```\n````\n\n```{toctree}\nx\n```\n", "utf-8"
-    )
-    assert blocks(str(page)) == [
-        Block(str(page), 4, "python", "a = 1\n"),
-        Block(str(page), 8, "sh", "jrh demo\n```\n"),
-    ]
+    page.write_text(text, "utf-8")
+    assert blocks(str(page)) == [Block(str(page), *block) for block in found]
