@@ -75,13 +75,15 @@ def test_one_address_is_told_everywhere() -> None:
 def test_the_changelog_has_the_usual_form() -> None:
     headings = re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)
     assert headings[0] == "[Unreleased]"
-    assert [RELEASE.match(f"## {heading}") is not None for heading in headings[1:]] == [True] * len(headings[1:])
+    assert headings[-1] == "0.1.0 (never released)", "no tag and no package of it exist"
+    assert all(RELEASE.match(f"## {heading}") for heading in headings[1:-1])
     versions = [tuple(map(int, version.split("."))) for version, _ in RELEASE.findall(CHANGELOG)]
     assert versions == sorted(versions, reverse=True)
     kinds = set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE))
     assert {kind for kind in kinds if not kind.startswith("Upgrading from ")} <= set(CHANGES)
     assert "Upgrading from 0.1" in kinds
     source = stated(r'^Source = "(.+)"$', PROJECT)
+    assert "v0.1.0" not in CHANGELOG
     for label in ("Unreleased", *(version for version, _ in RELEASE.findall(CHANGELOG))):
         assert re.search(rf"^\[{re.escape(label)}\]: {re.escape(source)}/(compare|releases/tag)/\S+$", CHANGELOG, re.M)
 
