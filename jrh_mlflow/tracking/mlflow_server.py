@@ -22,6 +22,8 @@ DATABASE = "mlflow.db"
 ARTIFACTS = "artifacts"
 HOST = "127.0.0.1"
 """Servers listen on this machine only."""
+_LAST_LINES = 20
+"""Of a server's log, shown when it ends by itself."""
 LINKS_ARE_SAID = "JRH_LINKS_ARE_SAID"
 """In the environment of a server whose starter tells the user where its pages are."""
 
@@ -75,6 +77,8 @@ def serve(
 ) -> None:
     """Serve a store and our pages of it until Ctrl-C or SIGTERM; with `copy`, a temporary copy of the folder.
 
+    The server's log is a temporary file, for this user's eyes, that goes with it.
+
     Args:
         store: A folder, a tracking URI, or the active store when None.
         port: Of this machine.
@@ -89,14 +93,25 @@ def serve(
         raise TrackingError(f"--copy needs the folder of a store with its {DATABASE}, but was given {what}.")
     demand_port(port)
     address = f"http://{HOST}:{port}"
-    with suppress(KeyboardInterrupt), _ended_by_sigterm(), _maybe_copy(store, copy=copy) as served:
+    with (
+        suppress(KeyboardInterrupt),
+        _ended_by_sigterm(),
+        _maybe_copy(store, copy=copy) as served,
+        tempfile.NamedTemporaryFile(prefix="jrh-ui-", suffix=".log") as log,
+    ):
         command = [*server_command(served, port=port), "--app-name", "jrh"]
-        print(f"MLflow and our pages start on {address} (Ctrl-C ends them)", file=sys.stderr)
-        with _started(command, {LINKS_ARE_SAID: "true"}) as process:
-            when_started(address, process)
-            code = process.wait()
-        if code != 0:
-            raise TrackingError(f"The MLflow server ended with code {code}.")
+        # What MLflow and uvicorn say would stand among our links; a line for each request would push them away.
+        start = f"MLflow and our pages start on {address} (Ctrl-C ends them). Their log: {log.name}"
+        print(start, file=sys.stderr, flush=True)
+        with _started(command, {LINKS_ARE_SAID: "true"}, stdout=log, stderr=subprocess.STDOUT) as process:
+            try:
+                when_started(address, process)
+                code = process.wait()
+                if code != 0:
+                    raise TrackingError(f"The MLflow server ended with code {code}.")
+            except TrackingError as error:
+                said = Path(log.name).read_text(encoding="utf-8", errors="replace").splitlines()
+                raise TrackingError("\n".join([str(error), "It said:", *said[-_LAST_LINES:]])) from error
 
 
 def demand_port(port: int) -> None:

@@ -21,7 +21,7 @@ class Where(NamedTuple):
 
 
 ELSEWHERE = (
-    Where(r"(DEMO=\w+ )?make demo", "Makefile", "$(BIN)/jrh demo"),
+    Where(r"(DEMO=(quick|full) )?make demo", "Makefile", "$(BIN)/jrh demo"),
     Where(r"jrh demo", "tests/cli/test_cli_demo.py", "done = run(small)"),
     # In full it takes minutes to hours of one core; every part is run in its quick form.
     Where(r"jrh validate\b.*", "tests/cli/test_cli_validate.py", 'run("--quick", monkeypatch'),
@@ -33,9 +33,8 @@ ELSEWHERE = (
     Where(r"make test", "Makefile", "test: lint types unit"),
     Where(r"python3 -m venv \.venv|\. \.venv/bin/activate", "tests/bare_installation.py", "venv"),
     Where(r"pip install \.", "tests/bare_installation.py", "pip"),
-    Where(r"make test-mlflow( MLFLOW=\S+)?", "Makefile", "-m tests.mlflow_versions"),
+    Where(r"make test-mlflow( MLFLOW=(oldest|newest|\d+\.\d+\.\d+))?", "Makefile", "-m tests.mlflow_versions"),
     Where(r"(\.venv/bin/)?jrh ui\b.*", "tests/tracking/test_server.py", "running_server"),
-    Where(r"mlflow server .*--app-name jrh", "tests/pages/test_server.py", '"--app-name", "jrh"'),
     Where(r"jrh review (?!.*--(finish|withdraw|status)).*", "tests/review/making.py", '[JRH, "review", *folders'),
 )
 

@@ -103,8 +103,9 @@ class Printed:
 
     def _run_command(self, block: Block, command: str) -> str:
         if elsewhere(command):
-            if command.startswith("jrh "):
-                self._parse(block, shlex.split(command)[1:])
+            program, *arguments = shlex.split(command)
+            if program in ("jrh", ".venv/bin/jrh"):
+                self._parse(block, arguments)
             return ""
         command = self._filled(command)
         words, _, file = command.partition(" > ")

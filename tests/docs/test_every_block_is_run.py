@@ -7,10 +7,13 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.docs.blocks import ROOT, RUN, Block, blocks, pages
-from tests.docs.elsewhere import ELSEWHERE, Where
+from tests.docs.elsewhere import ELSEWHERE, Where, elsewhere
+from tests.docs.printed import Printed
+from tests.docs.world import World
 
 WITH_CODE = [page for page in pages() if any(block.language in RUN for block in blocks(page))]
 
@@ -81,6 +84,23 @@ def test_what_is_not_run_in_place_is_run_where_the_table_says(where: Where) -> N
 def test_a_make_target_runs_the_command_that_the_pages_say(target: tuple[str, ...], command: str) -> None:
     done = subprocess.run(["make", "-n", *target], cwd=ROOT, capture_output=True, text=True, check=True)
     assert command in [line.strip().removeprefix(".venv/bin/") for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "command", ["DEMO=bogus make demo", "make test-mlflow MLFLOW=nonsense", "mlflow server --no-such"]
+)
+def test_a_command_that_does_not_exist_is_run_by_nobody(command: str) -> None:
+    assert elsewhere(command) is None
+
+
+@pytest.mark.parametrize("command", [".venv/bin/jrh ui --no-such", "jrh review --no-such"])
+def test_options_of_what_is_run_elsewhere_are_read(command: str, world: World, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"```sh\n{command}\n```\n", "utf-8")
+    # Under another name: what is run here is no page of the documentation.
+    run_printed = Printed
+    with pytest.raises(click.NoSuchOption):
+        run_printed(str(page), world).run()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.tracking import mlflow_server
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, running_server
 from jrh_mlflow.tracking.store import Store, first_tags
 from jrh_mlflow.tracking.view import view_links
@@ -58,8 +60,10 @@ def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_co
     process = Forked(*command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
         wait_until(lambda: process.poll() is not None or b"review " in (tmp_path / "log").read_bytes())
-        printed = dict(re.findall(r"^(judges|in MLflow|review) +(http.*)$", (tmp_path / "log").read_text(), re.M))
         here = f"http://127.0.0.1:{port}"
+        first, *lines = (tmp_path / "log").read_text().splitlines()
+        assert first.startswith(f"MLflow and our pages start on {here} (Ctrl-C ends them). Their log: ")
+        printed = dict(re.split(" {2,}", line) for line in lines)  # nothing of MLflow's or uvicorn's among them
         assert printed == {
             "judges": f"{here}/jrh/",
             "in MLflow": view_links(here, store.experiment_id).table,
@@ -79,6 +83,15 @@ def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_co
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         log.close()
+
+
+def test_what_the_server_said_is_shown_when_it_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "print('Database is locked'); raise SystemExit(3)"
+    monkeypatch.setattr(mlflow_server, "server_command", lambda store, *, port: [sys.executable, "-c", script])
+    monkeypatch.setattr(mlflow_server.tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(TrackingError, match=r"(?s)ended with code 3.*Database is locked"):
+        mlflow_server.serve(None, port=free_port(), when_started=lambda address, process: None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_is_a_server_is_refused_with_what_our_pages_need_and_without_its_password() -> None:
