@@ -30,6 +30,8 @@ nitpick_ignore_regex = [("py:.*", ".*")]
 
 html_theme = "furo"
 html_title = f"jrh_mlflow {release}"
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False

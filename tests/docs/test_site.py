@@ -19,6 +19,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group as cli
 from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions
 from jrh_mlflow.reports.glossary import TERMS
+from tests.review.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "srcset", "object": "data"}
@@ -147,3 +148,13 @@ def test_the_picture_of_the_architecture_has_every_folder_of_the_package() -> No
     floors = set(re.findall(r"\w+", " ".join(re.findall(r'<text x="36"[^>]*>([^<]+)', picture))))
     folders = {path.parent.name for path in (ROOT / "jrh_mlflow").glob("*/__init__.py")}
     assert folders - floors == set()
+
+
+def test_the_picture_of_the_architecture_is_readable_on_a_phone_and_scrolls_by_itself(site: Path) -> None:
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.goto((site / "architecture.html").as_uri())
+        picture = "document.querySelector('img[src$=\"architecture.svg\"]')"
+        assert page.evaluate(f"{picture}.width") >= 760, "letters of 14 in 920 are eleven pixels high"
+        assert page.evaluate(f"{picture}.parentElement.clientWidth") < 390
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
