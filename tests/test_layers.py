@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -190,9 +191,19 @@ def imports_of(source: str, file: str) -> list[Import]:
     ]
 
 
-SOURCES = {file: (ROOT / file).read_text(encoding="utf-8") for file in FILES}
-IMPORTS = {file: imports_of(source, file) for file, source in SOURCES.items()}
-ALL = [one for found in IMPORTS.values() for one in found]
+@cache
+def sources() -> dict[str, str]:
+    return {file: (ROOT / file).read_text(encoding="utf-8") for file in FILES}
+
+
+@cache
+def imports() -> dict[str, list[Import]]:
+    """Imports of every file; made when a test asks, since every worker of the tests loads this file."""
+    return {file: imports_of(source, file) for file, source in sources().items()}
+
+
+def all_imports() -> list[Import]:
+    return [one for found in imports().values() for one in found]
 
 
 def room(file: str) -> str:
@@ -293,19 +304,19 @@ def shared_names(files: Iterable[str]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("file", [file for file in FILES if file != "__init__.py"])
 def test_imports_point_down(file):
     assert room(file) in FLOOR, f"{file} has no floor: give it one in FLOORS."
-    assert problems(IMPORTS[file]) == []
+    assert problems(imports()[file]) == []
 
 
 def test_no_files_import_one_another():
-    assert circles(one for one in ALL if one.file != "__init__.py") == []
+    assert circles(one for one in all_imports() if one.file != "__init__.py") == []
 
 
 def test_what_is_private_is_imported_inside_its_folder_only():
-    assert strangers(ALL) == []
+    assert strangers(all_imports()) == []
 
 
 def test_a_class_name_means_one_class():
-    assert {name: files for name, files in classes(SOURCES).items() if len(files) > 1} == {}
+    assert {name: files for name, files in classes(sources()).items() if len(files) > 1} == {}
 
 
 def test_a_file_name_means_one_thing():
@@ -313,32 +324,32 @@ def test_a_file_name_means_one_thing():
 
 
 def test_the_front_door_loads_nothing_of_the_house():
-    assert [str(one) for one in IMPORTS["__init__.py"] if one.at_load and one.top not in sys.stdlib_module_names] == []
+    assert [str(one) for one in imports()["__init__.py"] if one.at_load and one.top not in sys.stdlib_module_names] == []
 
 
 def test_heavy_libraries_are_imported_where_they_are_used_and_never_while_loading():
-    assert weights(ALL) == []
+    assert weights(all_imports()) == []
 
 
 @pytest.mark.parametrize("library", ONLY_IN)
 def test_a_library_stays_in_its_room(library):
-    assert [str(one) for one in ALL if one.top == library and not one.file.startswith(ONLY_IN[library])] == []
+    assert [str(one) for one in all_imports() if one.top == library and not one.file.startswith(ONLY_IN[library])] == []
 
 
 def test_errors_and_schema_need_the_standard_library_only():
-    ground = [one for one in ALL if room(one.file) in ("errors", "schema") and one.top != PACKAGE]
+    ground = [one for one in all_imports() if room(one.file) in ("errors", "schema") and one.top != PACKAGE]
     found = {one.top for one in ground if one.top not in sys.stdlib_module_names} - {"typing_extensions"}
     assert found == set()
 
 
 def test_statistics_need_numpy_and_scipy_only():
-    found = {one.top for one in ALL if room(one.file) == "stats"}
+    found = {one.top for one in all_imports() if room(one.file) == "stats"}
     assert {name for name in found if name not in sys.stdlib_module_names} <= {PACKAGE, "numpy", "scipy"}
 
 
 @pytest.mark.parametrize("name", ["stats", "scoring", "measures"])
 def test_pure_floors_touch_no_file_clock_network_or_global_random_state(name):
-    assert [str(one) for one in ALL if room(one.file) == name and one.top in IMPURE] == []
+    assert [str(one) for one in all_imports() if room(one.file) == name and one.top in IMPURE] == []
 
 
 # The reader of imports is itself put to the test: a checker that sees nothing would pass everything.
