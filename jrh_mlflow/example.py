@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -31,6 +32,8 @@ from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, ru
 
 PICTURES = "pictures"
 _READER = RecordedJudge("forced")
+_DRAWING = re.compile(r'<svg class="fig".*?</svg>', re.DOTALL)
+_ELSEWHERE = "<p>In the folder <code>figures</code> of this run.</p>"
 
 
 def build_example(folder: str | Path) -> None:
@@ -88,7 +91,11 @@ def pack(folder: Path) -> None:
     """Make a store small without a change in what it says: pictures, tables, texts, database, equal folders."""
     for file in (path for path in folder.rglob("*") if path.is_file()):
         if file.suffix == ".png":
-            file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 32))
+            file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 16))
+        elif file.suffix == ".html":
+            # Served pages are made fresh, with their drawings; the PNG files are in the run as well.
+            page = file.read_text(encoding="utf-8")
+            file.write_text(_DRAWING.sub(_ELSEWHERE, page), encoding="utf-8")
         elif file.suffix == ".json":
             data = json.loads(file.read_text(encoding="utf-8"))
             file.write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")

@@ -324,7 +324,8 @@ def test_a_file_name_means_one_thing():
 
 
 def test_the_front_door_loads_nothing_of_the_house():
-    assert [str(one) for one in imports()["__init__.py"] if one.at_load and one.top not in sys.stdlib_module_names] == []
+    door = imports()["__init__.py"]
+    assert [str(one) for one in door if one.at_load and one.top not in sys.stdlib_module_names] == []
 
 
 def test_heavy_libraries_are_imported_where_they_are_used_and_never_while_loading():

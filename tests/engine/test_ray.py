@@ -129,7 +129,9 @@ def test_an_evaluation_on_ray_reads_as_at_home_and_is_not_paid_again(small: jrh.
     assert again.metrics["calls/cached"] == n_calls
 
 
-@pytest.mark.parametrize("database", sorted(BACKENDS))
+@pytest.mark.parametrize(
+    "database", [pytest.param(name, marks=pytest.mark.slow) if name != "sqlite" else name for name in sorted(BACKENDS)]
+)
 def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice(
     small: jrh.Suite, tmp_path: Path, database: str
 ) -> None:
@@ -188,6 +190,7 @@ def test_four_actors_never_pass_the_cap_and_none_gives_up_while_there_is_room(sm
     assert server.counts["billed"] == len(done.records) < len(requests)
 
 
+@pytest.mark.slow
 def test_a_stop_rule_ends_the_asking_and_what_is_in_flight_is_settled(small: jrh.Suite, tmp_path: Path) -> None:
     path, seen = tmp_path / "journal.db", Counter[str]()
 
@@ -203,6 +206,7 @@ def test_a_stop_rule_ends_the_asking_and_what_is_in_flight_is_settled(small: jrh
         assert (journal.summary().in_flight, journal.summary().lost) == (0, 0)
 
 
+@pytest.mark.slow
 def test_rules_end_the_asking_of_actors_and_decide_in_the_order_of_the_plan(
     tmp_path: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +244,7 @@ def test_ctrl_c_settles_what_is_in_flight(small: jrh.Suite, tmp_path: Path) -> N
             assert 10 <= journal.summary().answered == server.counts["billed"] < 4 * 2 * len(small)
 
 
+@pytest.mark.slow
 def test_answers_that_cannot_be_read_end_the_run_wherever_they_were_asked(small: jrh.Suite, tmp_path: Path) -> None:
     with LoopbackServer(reply="prose", latency=0.02) as server:
         with pytest.raises(JudgeError, match="None of the first 20 answers"):
@@ -248,6 +253,7 @@ def test_answers_that_cannot_be_read_end_the_run_wherever_they_were_asked(small:
         assert 20 <= server.counts["requests"] <= 20 + 2 * 4
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_actors_make_no_further_attempt(
     small: jrh.Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,13 +280,14 @@ def test_after_ctrl_c_actors_make_no_further_attempt(
         assert (journal.reserved_micro("b"), journal.summary().lost) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_service_that_refuses_the_key_ends_the_run(small: jrh.Suite, tmp_path: Path) -> None:
     with LoopbackServer(key="another") as server, pytest.raises(JudgeError, match="Check the API key") as raised:
         ask(server, small, tmp_path / "journal.db")
     assert KEY not in str(raised.value)
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("kind", [pytest.param("sync", marks=pytest.mark.slow), "async"])
 def test_a_callable_answers_on_ray_as_at_home(small: jrh.Suite, kind: str) -> None:
     def count(shown: jrh.Presentation) -> jrh.Answer:
         if not shown.first:

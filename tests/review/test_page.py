@@ -157,6 +157,7 @@ def test_filters_search_and_bulk_accept_take_what_they_say(frost: tuple[str, Pat
     press(page, "Tab", "Tab", "Enter")
     expect(counts(page)).to_contain_text("3 of 10 decided")
     press(page, "x")
+    expect(page.locator("#found")).to_have_text("10 items")
     page.select_option("#filter-state", "undecided")
     expect(page.locator("#found")).to_have_text("7 items")
     page.locator("#filter-state").blur()

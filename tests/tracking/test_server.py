@@ -45,7 +45,7 @@ def test_a_copy_of_what_is_no_folder_is_refused_in_one_sentence(given: tuple[str
     )
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("ending", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGINT])
 def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_command(
     ending: signal.Signals, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def answered() -> int:
         return journal.summary().answered
 
 
+@pytest.mark.slow
 def test_killed_while_the_model_answers_and_started_again_no_call_is_repeated(smollm2: Path, store_uri: str) -> None:
     with Forked(KILLED, store_uri, stderr=subprocess.DEVNULL) as first:
         until = time.monotonic() + 600
