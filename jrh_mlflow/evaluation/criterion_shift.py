@@ -18,6 +18,7 @@ from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.frames import shifts_frame
 from jrh_mlflow.reports.markdown import line_text, table
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.schema.criteria import Criterion
@@ -208,8 +209,8 @@ def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> 
         header = ["axis", line_text(base), line_text(arm), "shift", "95 % by task", "n"]
         lines += [f"### {line_text(f'{base} to {arm}')}", "", *table(header, _rows(arms[base], arms[arm], own)), ""]
     lines += [
-        "The shift of `tie_rate` is ΔC. A criterion that lowers false preference on equal pairs usually raises misses "
-        "by tie on unequal ones: it moves the operating point, not the resolution.",
+        "The shift of the tie rate is ΔC. A criterion that lowers false preference on equal pairs usually raises "
+        "misses by tie on unequal ones: it moves the operating point, not the resolution.",
         "",
         *bounds_note(shifts.values()),
     ]
@@ -228,7 +229,7 @@ def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dic
 def _rows(before: Evaluation, after: Evaluation, shifts: Mapping[str, Reading]) -> list[list[str]]:
     return [
         [
-            axis,
+            line_text(axis_name(axis)),
             value_text(before.datasheet.estimates[axis]),
             value_text(after.datasheet.estimates[axis]),
             *_shift_cells(shift),

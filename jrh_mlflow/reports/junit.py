@@ -12,7 +12,6 @@ from jrh_mlflow.measures.rules import RuleCheck
 from jrh_mlflow.reports.decisions import advice_text
 from jrh_mlflow.reports.gate import measured_text
 from jrh_mlflow.reports.markdown import plain
-from jrh_mlflow.reports.names import rule_name
 
 NAME = "jrh gate"
 _Outcome = Literal["passed", "failure", "skipped"]
@@ -33,10 +32,7 @@ def gate_junit(checks: Sequence[RuleCheck], *, subject: str, facts: Mapping[str,
     for name, value in facts.items():
         SubElement(properties, "property", {"name": plain(name), "value": plain(value)})
     for check, outcome in zip(checks, outcomes, strict=True):
-        typed = check.rule.text
-        named = rule_name(typed)
-        name = plain(typed if named == typed else f"{named} ({typed})")
-        case = SubElement(suite, "testcase", {"classname": plain(subject), "name": name, "time": "0"})
+        case = SubElement(suite, "testcase", {"classname": plain(subject), "name": plain(check.rule.text), "time": "0"})
         _fill(case, check, outcome)
     ElementTree.indent(root)
     # Bytes: of a text it would declare the encoding of this machine.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.suites import datasheet_suite
 from tests import processes
 
@@ -88,10 +89,11 @@ def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
     asked = ("--judge", "scripted:Qwen32B", "--suite", "datasheet-paper", "--tracking-uri", store_uri)
     done = jrh("shift", *asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (row,) = [line.split() for line in done.stdout.splitlines() if line.startswith("tie_rate/delta_0_same")]
-    assert row == ["tie_rate/delta_0_same", "0.742", "1.000", "+0.258", "[0.07,", "0.39]", "120", "calls"]
+    name = axis_name("tie_rate/delta_0_same")
+    (row,) = [line.removeprefix(name).split() for line in done.stdout.splitlines() if line.startswith(name)]
+    assert row == ["0.742", "1.000", "+0.258", "[0.07,", "0.39]", "120", "calls"]
     whole = jrh("shift", *asked, "--markdown", cwd=tmp_path)
-    assert "| tie_rate/delta_0_same | 0.7417 | 1.0000 | +0.2583 |" in whole.stdout
+    assert f"| {name} | 0.7417 | 1.0000 | +0.2583 |" in whole.stdout
 
 
 def test_replay_reads_a_mapping_from_the_command_line(tmp_path: Path, store_uri: str) -> None:

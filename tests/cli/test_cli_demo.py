@@ -60,7 +60,7 @@ def test_each_part_is_printed_when_it_is_measured_and_says_what_it_is(small: Pat
         places.append(done.output.index(text, start))
         start = places[-1]
     assert re.search(r"Δ75 +2\.27 \[1\.48, 3\.33\]\n", done.output)
-    assert re.search(r"δ=5 +0\.89 \[0\.75, 0\.95\] +0\.52 \[0\.38, 0\.65\] +0\.38 \[0\.18, 0\.52\]", done.output)
+    assert re.search(r"δ = 5\)? +0\.89 \[0\.75, 0\.95\] +0\.52 \[0\.38, 0\.65\] +0\.38 \[0\.18, 0\.52\]", done.output)
     client = MlflowClient(folder_uri(small))
     experiment = client.get_experiment_by_name(demo.EXPERIMENT)
     runs = {run.info.run_name: run.data.tags for run in client.search_runs([experiment.experiment_id])}
