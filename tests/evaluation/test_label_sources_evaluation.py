@@ -62,8 +62,8 @@ def test_the_run_is_tagged_and_gets_the_agreement_as_a_headline_metric(judged, s
     page = Path(download_artifacts(run_id=judged.run_id, artifact_path="datasheet.html", tracking_uri=store_uri))
     sections = re.split("<h2|<summary", page.read_text(encoding="utf-8"))
     (apart,) = [section for section in sections if "no accuracy" in section[:200]]
-    assert "typos (model)" in apart
-    assert sum("typos (model)" in section for section in sections) == 1
+    assert "typos: agreement with model labels" in apart
+    assert sum("typos: agreement with model labels" in section for section in sections) == 1
 
 
 def test_without_such_labels_neither_column_nor_tag_is_there(suite, store_uri):

@@ -274,7 +274,7 @@ def test_a_plan_is_json_a_page_and_a_card_that_escape_what_they_are_given() -> N
     assert set(plan.several) == {3, 4, 6}
     assert plan.tasks < plan.several[3] < plan.several[6]
     assert plan.detectable == pytest.approx(0.6)
-    assert repr(plan).startswith("Plan(dark_current, two judges 0.6 apart")
+    assert repr(plan).startswith("Plan(dark current, two judges 0.6 apart")
 
 
 def test_reliability_tests_can_be_planned_by_their_score() -> None:
