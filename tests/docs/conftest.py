@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from tests.docs.world import World, prepared
 
 
 @pytest.fixture(scope="module")
-def world(store_uri: str, undrawn: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(undrawn: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The experiment `support` in the active store, a model that answers, and a folder to work in."""
-    with prepared(store_uri, tmp_path_factory.mktemp("work")) as world:
+    folder = tmp_path_factory.mktemp("work")
+    # A store of its own: other tests have an experiment of this name, too.
+    with prepared(folder_uri(folder), folder) as world:
         yield world
