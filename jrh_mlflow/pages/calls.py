@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -40,7 +42,6 @@ _LABELS = {
     "task": "task",
     "item": "item",
 }
-_store: CallStore | None = None
 
 
 def call_routes(find_store: FindStore) -> list[Route]:
@@ -66,20 +67,19 @@ def prepare() -> None:
 
 
 def _prepare() -> None:
-    import jrh_mlflow.reports.call_browser  # noqa: F401 - for its sake
     from jrh_mlflow.reports.html import read_template
 
+    import_module("jrh_mlflow.reports.call_browser")
     _call_store()
     read_template("calls.html")
 
 
+@cache
 def _call_store() -> CallStore:
-    """Return the runs that this process keeps; of two threads that make it at once, one is forgotten."""
-    global _store  # noqa: PLW0603 - made when first needed: it imports pandas and MLflow
+    """Return the runs that this process keeps, made when first needed: it imports pandas and MLflow."""
     from jrh_mlflow.tracking.run_calls import CallStore
 
-    _store = _store or CallStore()
-    return _store
+    return CallStore()
 
 
 def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
