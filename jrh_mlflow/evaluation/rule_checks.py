@@ -10,6 +10,7 @@ from jrh_mlflow.evaluation.further_tasks import further_tasks
 from jrh_mlflow.evaluation.judge_calls import JudgeCalls
 from jrh_mlflow.evaluation.run_facts import cost_check, excluded_check
 from jrh_mlflow.measures.rules import Rule, RuleCheck, State, known, undecided
+from jrh_mlflow.reports.names import reason_text
 from jrh_mlflow.reports.numbers import threshold_text
 from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.schema import metric_keys
@@ -66,7 +67,8 @@ def _interval_check(rule: Rule, judges: Judges) -> RuleCheck:
     reading = axis_reading(judges, rule.axis)
     if isinstance(reading, NotEstimable):
         ends = (reading.bounds.low, reading.bounds.high) if reading.bounds else (None, None)
-        why = f"withheld: {reading.reason}" if reading.withheld else reading.reason
+        reason = reason_text(reading.reason)
+        why = f"withheld: {reason}" if reading.withheld else reason
         return undecided(rule, why, ends=ends, n=reading.n)
     state = state_of(rule, reading)
     low, high = deciding_ends(reading)

@@ -18,7 +18,7 @@ from jrh_mlflow.reports.decisions import DecisionSection, with_section
 from jrh_mlflow.reports.findings import DETECTABLE_NOTE, finding_lines
 from jrh_mlflow.reports.glossary import terms_among
 from jrh_mlflow.reports.html import render
-from jrh_mlflow.reports.names import STEPS, axis_guide, axis_meaning, axis_name, statistic_name
+from jrh_mlflow.reports.names import STEPS, axis_guide, axis_meaning, axis_name, reason_text, statistic_name
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     is_shown,
@@ -168,7 +168,7 @@ def datasheet_page(
     missing: dict[str, list[str]] = {}
     for axis, reading in estimates.items():
         if isinstance(reading, NotEstimable):
-            missing.setdefault(reading.reason, []).append(axis_name(axis))
+            missing.setdefault(reason_text(reading.reason), []).append(axis_name(axis))
     shown = [section for section in sections if section.rows or section.matrix]
     found, noted = finding_lines(estimates), bounds_note(estimates.values())
     texts = [profile, *found, *found.values(), *notes, *noted, *outcomes, *(row.label for row in tiles), *_HEADS]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, by_step, declared
 from jrh_mlflow.reports.findings import finding_lines
-from jrh_mlflow.reports.names import STEPS, axis_name
+from jrh_mlflow.reports.names import STEPS, axis_name, reason_text
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     interval_text,
@@ -184,7 +184,7 @@ def _step_table(readings: Mapping[str, Reading]) -> list[str]:
 
 def _threshold_line(reading: Reading) -> str:
     if isinstance(reading, NotEstimable):
-        return f"n/a ({reading.reason})." if reading.bounds is None else f"{missing_text(reading)}."
+        return f"n/a ({reason_text(reading.reason)})." if reading.bounds is None else f"{missing_text(reading)}."
     left, right = reading.censoring.get("left", 0.0), reading.censoring.get("right", 0.0)
     low = "below the smallest step" if reading.cluster_low is None else f"{reading.cluster_low:.2f}"
     high = "beyond the largest step" if reading.cluster_high is None else f"{reading.cluster_high:.2f}"
@@ -208,7 +208,7 @@ def axes_by_reason(estimates: Mapping[str, Reading]) -> dict[tuple[str, str], li
     groups: dict[tuple[str, str], list[str]] = {}
     for axis, reading in estimates.items():
         if isinstance(reading, NotEstimable):
-            groups.setdefault(("withheld" if reading.withheld else "n/a", reading.reason), []).append(axis)
+            groups.setdefault(("withheld" if reading.withheld else "n/a", reason_text(reading.reason)), []).append(axis)
     return groups
 
 

@@ -7,6 +7,7 @@ facts are declared here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -267,6 +268,8 @@ _CONDITIONS: Mapping[str, str] = {
     LEVEL_PADDED: "one response: padding",
 }
 """Conditions of datasheets; those of reliability suites are tests."""
+_KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")
+_DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
 
 
 def axis_name(key: str) -> str:
@@ -303,6 +306,27 @@ def condition_name(condition: str) -> str:
         ('equal quality', 'label flip', 'baseline')
     """
     return _CONDITIONS.get(condition) or words_of_test(condition)
+
+
+def reason_text(reason: str) -> str:
+    """Return why there is no number, with the axes, conditions, tests and steps in it by their names for people.
+
+    Example:
+        >>> reason_text("6 of 36 delta_0_same calls gave no usable answer")
+        '6 of 36 equal quality calls gave no usable answer'
+        >>> reason_text("target_sensitivity/delta_2 has no number for my_judge: no ladder calls at delta_2.")
+        'chooses the better (δ = 2) has no number for my_judge: no ladder calls at δ = 2.'
+    """
+    return _KEY_IN_TEXT.sub(_named_in_text, reason)
+
+
+def _named_in_text(found: re.Match[str]) -> str:
+    key, step = found[0], _DELTA.fullmatch(found[0])
+    if step:
+        return f"{STEPS['delta']}{step[1]}"
+    if key in _CONDITIONS:
+        return condition_name(key)
+    return axis_name(key) if find(key) or written_by(key.partition("/")[0]) else key
 
 
 def axis_meaning(key: str) -> str:

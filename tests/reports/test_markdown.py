@@ -62,11 +62,11 @@ def test_what_was_not_measured_is_named_with_its_reason_and_has_no_row(paper):
 def test_withheld_axes_are_listed_as_withheld():
     text = jrh.measure(pairs([("1", "error")] * 3 + [("1", "2")] * 7, delta=0)).to_markdown()
     assert (
-        "| withheld | raw false preference, tie rate (equal quality), other conflict | 3 of 20 delta_0_same calls"
+        "| withheld | raw false preference, tie rate (equal quality), other conflict | 3 of 20 equal quality calls"
         in text
     )
     assert (
-        "one-sided commit, no preference | 3 of 20 calls on delta_0_same pairs gave no usable answer (error 3)" in text
+        "one-sided commit, no preference | 3 of 20 calls on equal quality pairs gave no usable answer (error 3)" in text
     )
     assert "| raw false preference | between 0.85 and 1.00 (15 % of 20 calls lost: withheld) | – | – |" in text
 

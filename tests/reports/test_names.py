@@ -9,7 +9,7 @@ from jrh_mlflow.measures import axes, profile
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes
 from jrh_mlflow.perturb import AGENT_TESTS, TESTS, expectation_of
 from jrh_mlflow.reports.glossary import TERMS, terms_among
-from jrh_mlflow.reports.names import _RUN, _STATISTICS, axis_guide, axis_meaning, axis_name, condition_name
+from jrh_mlflow.reports.names import _RUN, _STATISTICS, axis_guide, axis_meaning, axis_name, condition_name, reason_text
 from jrh_mlflow.schema.items import LABEL_SOURCES, LEVEL_CONDITIONS, PAIR_CONDITIONS
 from jrh_mlflow.tracking import keys
 
@@ -115,3 +115,13 @@ def test_terms_are_found_as_whole_words():
     assert "n" not in terms_among(["nothing"])
     assert list(terms_among(["Matched ladder: withheld"])) == ["matched ladder", "withheld"]
     assert all(sentence.endswith(".") for sentence in TERMS.values())
+
+
+KEYS = [*AGENT_TESTS, *TESTS, *PAIR_CONDITIONS, *LEVEL_CONDITIONS, *SHEETS["pairs"], *SHEETS["single responses"]]
+
+
+@pytest.mark.parametrize("key", [key for key in dict.fromkeys(KEYS) if not key.startswith(EXPECTED)])
+def test_a_reason_names_every_key_in_it_as_people_do_and_leaves_other_words_alone(key):
+    told = reason_text(f"3 of 20 calls of {key} gave no usable answer to my_judge/v1 (delta_0.5)")
+    assert re.sub(r"my_judge/v1", "", told).count("_") == 0, told
+    assert told.endswith("gave no usable answer to my_judge/v1 (δ = 0.5)")
