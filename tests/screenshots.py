@@ -16,10 +16,9 @@ from jrh_mlflow.demo import EXPERIMENT
 from jrh_mlflow.example import packed_picture
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.store import Store
-from tests.review.browser import chromium
+from tests.review.browser import PATIENCE_MS, chromium
 
 PICTURE = Path("docs/mlflow_view.png")
-PATIENCE_MS = 120_000
 _WIDTH, _HEIGHT, _GAP = 1480, 790, 16
 _LAST_COLUMN = "jrh.target_sensitivity/delta_1"
 """More of them would make the letters of a picture as wide as the README too small to read."""

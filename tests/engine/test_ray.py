@@ -26,7 +26,7 @@ from jrh_mlflow.models.prices import price_of, prompt_size, worst_case_micro
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 from tests.engine.journal_tools import BACKENDS, backend_of
-from tests.loopback import LoopbackServer, Reply, error_reply
+from tests.loopback import LoopbackServer, error_reply
 from tests.waiting import wait_until
 
 MODEL = "openai/gpt-4o-mini"
@@ -136,21 +136,30 @@ def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice
     small: jrh.Suite, tmp_path: Path, database: str
 ) -> None:
     address = BACKENDS[database].make(tmp_path)
-    held, killed = Counter[str](), set[int]()
+    held, killed, over = Counter[str](), set[int](), threading.Event()
 
-    def hold_in_the_middle(body: dict[str, Any]) -> Reply:
-        hold = server.counts["requests"] > 20 and not killed
-        held["calls"] += hold
-        return Reply(text=first_or_tie(body), delay=2 if hold else 0.02)
+    async def hold_in_the_middle() -> None:
+        if server.counts["requests"] > 20 and not over.is_set():
+            held["calls"] += 1
+            while not over.is_set():
+                await asyncio.sleep(0.01)
+
+    def only_held_ones_are_open() -> bool:
+        """Whether at least two actors have calls, and all that was answered is written: none is done before it dies."""
+        answered = backend_of(address).execute(address, "SELECT count(*) FROM {}calls WHERE state = 'answered'")
+        is_all = server.counts["requests"] - held["calls"] == answered[0][0]
+        return held["calls"] > 0 and is_all and len(set(in_flight(address))) > 1
 
     def kill_two() -> None:
-        # Every call in flight is held and at least two actors have one: none of them can be done before it dies.
-        wait_until(lambda: 0 < held["calls"] == len(pids := in_flight(address)) and len(set(pids)) > 1)
-        killed.update(sorted(set(in_flight(address)))[:2])
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
+        try:
+            wait_until(only_held_ones_are_open)
+            killed.update(sorted(set(in_flight(address)))[:2])
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+        finally:
+            over.set()
 
-    with LoopbackServer(reply=hold_in_the_middle) as server, ThreadPoolExecutor(1) as beside:
+    with LoopbackServer(reply=first_or_tie, hold=hold_in_the_middle) as server, ThreadPoolExecutor(1) as beside:
         killing = beside.submit(kill_two)
         done = ask(server, small, address, replicates=3, n_actors=3)
         killing.result()

@@ -20,6 +20,7 @@ from jrh_mlflow.reports.datasheet_page import report_sections
 from jrh_mlflow.reports.figures.datasheet import axes_map, psychometric
 from jrh_mlflow.reports.figures.reliability import score_chart
 from jrh_mlflow.reports.markdown import shortened
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import bounds_text
 from jrh_mlflow.schema.estimates import Bounds
 from jrh_mlflow.tracking.keys import sheet_points
@@ -189,7 +190,8 @@ def test_a_shift_between_arms_that_lost_calls_shows_its_bounds(store_uri: str, m
     suite = jrh.datasheet_suite(design="paper", n_tasks=2, depth=1)
     options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
     shift = jrh.criterion_shift(Noisy(unparsed=0.3), suite, **options)
-    rows = [line for line in shift.to_markdown().splitlines() if line.startswith("| tie_rate/delta_0_same |")]
+    label = f"| {axis_name('tie_rate/delta_0_same')} |"
+    rows = [line for line in shift.to_markdown().splitlines() if line.startswith(label)]
     assert rows
     for row in rows:
         before, after, moved, *others = (cell.strip() for cell in row.strip("|").split("|")[1:])

@@ -22,6 +22,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.judge_registry import active_store
 from jrh_mlflow.tracking.measured import measurements
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.scorers import from_mlflow
 from tests.loopback import LoopbackServer
 from tests.tracking.mlflow_chat import chatting, compare
@@ -32,10 +33,12 @@ CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
 
 
 @pytest.fixture(scope="module")
-def uri(store_uri: str) -> Iterator[str]:
-    with active_store(store_uri):
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store of its own: whether a judge was never measured depends on every run of its store."""
+    uri = folder_uri(tmp_path_factory.mktemp("status"))
+    with active_store(uri):
         mlflow.set_experiment(EXPERIMENT)
-        yield store_uri
+        yield uri
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,8 @@ Serve = Callable[[Path], str]
 
 CHROMIUM = "/usr/bin/chromium"
 TOKEN = "a-token-for-the-tests-only"
+PATIENCE_MS = 120_000
+"""How long a page may take: on a machine that is busy with other tests, seconds say nothing."""
 _ARGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 
 RESPONSE = (
@@ -42,8 +44,9 @@ LABELS = ("1", "2", "3", "4")
 @contextmanager
 def chromium() -> Iterator[Any]:
     """Give a browser that is closed at the end."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_ARGS))
         yield browser

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.review.browser import Open, Serve, chromium, served, ten
+from tests.review.browser import PATIENCE_MS, Open, Serve, chromium, served, ten
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -39,7 +39,7 @@ def visit(browser: Browser, serve: Serve) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.on("pageerror", lambda error: complaints.append(f"error {error}"))
         page.on("console", lambda said: complaints.append(said.text) if _complains(said) else None)

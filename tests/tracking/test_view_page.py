@@ -15,8 +15,8 @@ from jrh_mlflow.tracking.review_queues import queue_disagreements
 from jrh_mlflow.tracking.view import view_links
 from tests.mlflow_features import before
 from tests.people.rated_store import rate_traces
-from tests.review.browser import chromium
-from tests.screenshots import PATIENCE_MS, open_view
+from tests.review.browser import PATIENCE_MS, chromium
+from tests.screenshots import open_view
 
 
 @pytest.fixture(scope="module")
