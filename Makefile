@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# The tests start hundreds of processes: without kept bytecode each of them would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo lint types unit quick test test-all test-mlflow test-pythons test-package postgres chromium example docs linkcheck validate clean
 
