@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jrh_mlflow.reports.names import reason_text
 from jrh_mlflow.schema.estimates import Bounds, Censoring, Estimate, NotEstimable, Reading
 
 BOUNDS_NOTE = (
@@ -70,8 +69,7 @@ def bounds_note(readings: Iterable[Reading]) -> list[str]:
 
 def withheld_text(reading: NotEstimable) -> str:
     """Write why a number is withheld, and its bounds where it has any."""
-    reason = reason_text(reading.reason)
-    return reason if reading.bounds is None else f"{reason}; {bounds_text(reading.bounds)}"
+    return reading.reason if reading.bounds is None else f"{reading.reason}; {bounds_text(reading.bounds)}"
 
 
 def _end(value: float, censored: Censoring) -> str:
@@ -173,7 +171,7 @@ def hover_text(reading: Reading | None) -> str:
     """Write what a point of a figure says when pointed at: `0.72 [0.56, 0.82], n 40`, bounds, or why it has none."""
     if isinstance(reading, Estimate):
         return f"{reading_text(reading, places=2)}, n {reading.n:,}"
-    return missing_text(reading) if reading is None or reading.bounds else f"n/a: {reason_text(reading.reason)}"
+    return missing_text(reading) if reading is None or reading.bounds else f"n/a: {reading.reason}"
 
 
 def p_text(p: float | None) -> str:

@@ -20,7 +20,7 @@ from jrh_mlflow.reports.datasheet_page import report_sections
 from jrh_mlflow.reports.figures.datasheet import axes_map, psychometric
 from jrh_mlflow.reports.figures.reliability import score_chart
 from jrh_mlflow.reports.markdown import shortened
-from jrh_mlflow.reports.names import axis_name
+from jrh_mlflow.reports.names import axis_name, reason_text
 from jrh_mlflow.reports.numbers import bounds_text
 from jrh_mlflow.schema.estimates import Bounds
 from jrh_mlflow.tracking.keys import sheet_points
@@ -146,7 +146,7 @@ def test_the_terminal_shows_bounds_for_one_judge_and_for_several(
     rows = capsys.readouterr().out.splitlines()
     (row,) = [row for row in rows if row.startswith("raw false preference ")]
     assert f"between {bounds.low:.2f} and {bounds.high:.2f} " in row
-    reason = done.datasheet.withheld["raw_false_preference"].partition(", over the limit")[0]
+    reason = reason_text(done.datasheet.withheld["raw_false_preference"]).partition(", over the limit")[0]
     assert any(row.startswith(f"withheld: {reason}: raw false preference") for row in rows)
     header, (row, _) = comparison_rows([done, done])
     cells = dict(zip(header, row, strict=True))
