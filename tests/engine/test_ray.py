@@ -244,6 +244,7 @@ def test_rules_end_the_asking_of_actors_and_decide_in_the_order_of_the_plan(
     assert len(done.calls) < 60
 
 
+@pytest.mark.slow
 def test_ctrl_c_settles_what_is_in_flight(small: jrh.Suite, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     interrupt = after(10, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -314,6 +315,7 @@ def test_a_callable_answers_on_ray_as_at_home(small: jrh.Suite, kind: str) -> No
     assert {"verdict", "tie", "error"} == {record.outcome for record in away.records}
 
 
+@pytest.mark.slow
 def test_a_callable_that_kills_its_worker_once_is_asked_again_and_one_that_always_does_ends_the_run(
     small: jrh.Suite, tmp_path: Path
 ) -> None:
@@ -345,6 +347,7 @@ def test_a_judge_that_cannot_be_sent_is_refused(small: jrh.Suite) -> None:
         ask_calls_on_ray(resolve_judge(locked), plan_calls(small, resolve_judge(locked), replicates=1))
 
 
+@pytest.mark.slow
 def test_a_judge_whose_module_no_worker_has_is_refused_with_what_to_do(small: jrh.Suite) -> None:
     module = type(sys)("only_here")
     exec("def judge(shown):\n    return '1'", module.__dict__)

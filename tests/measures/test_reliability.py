@@ -130,7 +130,7 @@ def test_the_deep_design_of_stability_is_reported_and_does_not_count_twice_in_th
     assert list(found.scores) == ["stochastic_stability", "typos"]
     assert (found.summary["n_tests"], found.summary["mean"]) == (2, 0.75)
     assert number(found, "stochastic_stability_deep/unanimity") == 0
-    assert "stochastic_stability_deep" in found.to_markdown()
+    assert "stochastic stability deep" in found.to_markdown()
 
 
 def test_the_deep_design_stands_for_stability_where_nothing_else_does():

@@ -25,7 +25,7 @@ from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.store import RunContent, Store, first_tags, publish
-from tests.review.browser import chromium
+from tests.review.browser import PATIENCE_MS, chromium
 from tests.review.making import TOKEN, Client, suite_items
 
 
@@ -188,6 +188,7 @@ def _follow_the_description(address: str, experiment_id: str, run_id: str) -> No
     """Click the link of a run's description on MLflow's own page, as it is folded at first."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.context.set_default_timeout(PATIENCE_MS)
         page.goto(f"{address}/#/experiments/{experiment_id}/runs/{run_id}")
         with page.expect_popup() as opened:
             page.get_by_role("link", name="Page of this run").click()

@@ -61,7 +61,7 @@ def test_a_page_shows_every_part_that_was_measured():
     ):
         assert part in text
     assert "### Two labels" not in text
-    assert "no variation among the stochastic_stability calls" in text
+    assert "no variation among the stochastic stability calls" in text
 
 
 def test_two_labels_have_a_table_and_several_words_have_none():

@@ -276,6 +276,7 @@ def test_a_worker_that_does_not_belong_is_refused(site: Site, tmp_path: Path) ->
     assert site.server.counts["requests"] == 0
 
 
+@pytest.mark.slow
 def test_a_worker_on_another_database_of_the_same_server_is_refused(site: Site) -> None:
     where = {"storage": site.address, "experiment": "sweeps", "tracking_uri": site.store_uri, "prices": PRICES}
     suite = jrh.load_suite(site.folder / "suite")

@@ -23,19 +23,18 @@ const NAME_LENGTH = 80;
  */
 function ask(title, make, { label = null, wide = false, unarmed = false } = {}) {
   return new Promise((resolve) => {
-    let answer = null;
     const begins = unarmed ? { tabindex: "-1", autofocus: true } : {};
     const heading = el("h2", { id: "dialog-title", ...begins }, title);
     const node = el("dialog", { "aria-labelledby": "dialog-title", "aria-label": label, class: wide ? "wide" : null }, heading);
+    // At once: the event `close` comes later, and a key pressed in between would be neither an answer nor an act.
     const close = (value = null) => {
-      answer = value;
+      resolve(value);
       node.close();
+      node.remove();
     };
     node.append(...[make(close, node)].flat(2).filter(Boolean));
-    node.addEventListener("close", () => {
-      node.remove();
-      resolve(answer);
-    });
+    node.addEventListener("cancel", () => close());
+    node.addEventListener("close", () => close());
     document.body.append(node);
     node.showModal();
     const opened = performance.now();
