@@ -11,13 +11,19 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
+from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
 from tests.docs.world import World
-from tests.evaluation.test_passed_mlflow import SAID, TRUE, ratings
+from tests.evaluation.test_passed_mlflow import SAID, TRUE, polite, ratings
 from tests.tracking.mlflow_chat import compare
+from tests.tracking.trace_tools import logging_traces
 
 # Of MLflow's own imports, and of judges that are not measured.
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def answer(question: str) -> str:
+    return "please" if int(question) % 3 == 0 else "no"
 
 
 def test_every_line_of_the_page_on_decisions_runs_in_its_order(
@@ -33,6 +39,8 @@ def test_every_line_of_the_page_on_decisions_runs_in_its_order(
     runs = [jrh.evaluate(judge, "datasheet", progress=False, traces="none").run_id for judge in profiles]
     names: dict[str, Any] = {"jrh": jrh, "mlflow": mlflow, "done": done, "judge": jrh.scripted.Oracle()}
     names |= dict(zip("abcd", runs, strict=True))
+    rows = [{"inputs": {"question": str(place)}} for place in range(20)]
+    names |= {"rows": rows, "answer": mlflow.trace(answer), "polite": polite}
     names |= {"result": [True] * 100, "judge_run": pd.DataFrame({"judge": SAID, "human": TRUE})}
 
     def gated(policy: Path) -> None:
@@ -49,5 +57,10 @@ def test_every_line_of_the_page_on_decisions_runs_in_its_order(
         readers=[("gate.yaml", gated)],
     ).run()
     assert Path("gate.xml").is_file()
-    gate = jrh.passed([False] * 13 + [True] * 7, page.names["agreement"].run_id, max_failure=0.2)
-    assert gate.passed is False
+    with logging_traces(here.uri, "answers"):
+        # What is compiled here is not rewritten by pytest: the message it would show is made below.
+        with pytest.raises(AssertionError):
+            page.names["test_answers_are_polite"]()
+        (run,) = here.client.search_runs([here.client.get_experiment_by_name("answers").experiment_id])
+        gate = jrh.passed(run.info.run_id, page.names["agreement"].run_id, max_failure=0.2)
+    assert f"AssertionError: assert {gate!r}" in (ROOT / page.page).read_text(encoding="utf-8")
