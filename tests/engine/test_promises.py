@@ -127,7 +127,7 @@ def reasoning(_: Body) -> Reply:
     return Reply(text='{"reason": "r", "verdict": "A"}', usage_fields=usage)
 
 
-@pytest.mark.parametrize("transport", ["direct", "litellm"])
+@pytest.mark.parametrize("transport", ["direct", pytest.param("litellm", marks=pytest.mark.slow)])
 def test_reasoning_outside_the_completion_is_booked_as_billed_and_stops_the_run_under_the_cap(
     transport: str, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -988,6 +988,7 @@ def test_where_no_disk_takes_anything_the_error_is_one_line_and_holds_the_calls(
     assert not newest_run(store_uri, "no room").data.metrics
 
 
+@pytest.mark.slow
 def test_on_a_disk_that_is_really_full_the_run_fails_and_the_same_call_again_logs_it(
     store_uri: str, tmp_path: Path
 ) -> None:

@@ -299,7 +299,8 @@ def test_a_service_that_refuses_the_key_ends_the_run(small: jrh.Suite, tmp_path:
     assert KEY not in str(raised.value)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("sync", marks=pytest.mark.slow), "async"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_callable_answers_on_ray_as_at_home(small: jrh.Suite, kind: str) -> None:
     def count(shown: jrh.Presentation) -> jrh.Answer:
         if not shown.first:

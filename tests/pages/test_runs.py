@@ -326,7 +326,9 @@ ODD = (
 def test_no_odd_address_is_an_error_of_ours(client, runs, page):
     odd = [one.format(**runs) for one in ODD]
     paths = [f"/{page}/{quote(one, safe='%')}" for one in odd]
-    queries = [f"/{page}?{name}={quote(one, safe='%')}" for one in odd for name in ("run", "token", one, "page")]
+    # The list of a store with many runs takes its time, and reads one of these.
+    names = ("run", "token", "page") if page else ("page",)
+    queries = [f"/{page}?{name}={quote(one, safe='%')}" for one in odd for name in (*names, one)]
     found = {path[:80]: client.send("GET", path)[0] for path in [*paths, *queries]}
     assert {path: status for path, status in found.items() if status >= 500} == {}
 

@@ -372,6 +372,7 @@ def test_responses_and_transcripts_have_traces_too(either):
 # Nothing lost, nothing leaked, nothing touched.
 
 
+@pytest.mark.slow
 def test_over_http_two_hundred_traces_are_all_there_with_their_spans(server):
     items = [replace(PAIR, id=f"p{n}", better="uv"[n % 2]) for n in range(100)]
     run_id, n = logged(server, asked(first_always, jrh.Suite(name="many", items=items), traces="all"))
