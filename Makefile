@@ -29,7 +29,7 @@ types: $(VENV)/.installed-dev  ## mypy --strict
 unit: postgres chromium $(VENV)/.installed-dev  ## pytest with warnings as errors, but for the slow ones
 	$(BIN)/python -m pytest -m "not slow"
 
-quick: $(VENV)/.installed-dev  ## some tests of a minute, before a push: floors, public names, statistics, measures
+quick: $(VENV)/.installed-dev  ## some tests of three minutes, before a push: floors, public names, statistics, measures
 	$(BIN)/python -m pytest -m "not slow" tests/test_layers.py tests/test_public.py tests/test_habits.py tests/stats tests/scoring tests/measures
 
 test-all: postgres chromium $(VENV)/.installed-dev  ## pytest, the slow ones too
