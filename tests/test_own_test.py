@@ -107,7 +107,6 @@ def test_the_recipe_catches_its_judge_in_less_than_40_lines(tmp_path: Path, stor
     assert done.returncode == 0, done.stderr
     assert "# A judge that likes smiles" in done.stdout
     consistent = {
-        test: float(re.search(rf"\| {test} \| [^|]+\| ([0-9.]+) \|", done.stdout)[1])  # type: ignore[index]
-        for test in ("emoji", "typos")
+        test: float(re.findall(rf"\| {test} \| [^|]+\| ([0-9.]+) \|", done.stdout)[0]) for test in ("emoji", "typos")
     }
     assert consistent["emoji"] < 0.5 < 0.9 < consistent["typos"]

@@ -424,10 +424,15 @@ def comparison_notes(
     *,
     tests: Sequence[str],
     common: Sequence[str],
+    named: Callable[[str], str],
+    reason_of: Callable[[NotEstimable], str],
 ) -> tuple[str, ...]:
-    """Say what was left out of the comparison, and what its size cannot show."""
-    notes = [*_left_out(given, calls), *_without(cells)]
-    missing = [test for test in tests if test not in common]
+    """Say what was left out of the comparison, and what its size cannot show.
+
+    `named` gives the name of an axis for people, `reason_of` why there is no number; those of judges stay as they are.
+    """
+    notes = [*_left_out(given, calls), *_without(cells, named, reason_of)]
+    missing = [named(test) for test in tests if test not in common]
     if missing and common:
         notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
     return (*notes, *_power(differences))
@@ -442,13 +447,15 @@ def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFram
     return [f"Compared on the {kept} calls that every run has; calls of its own: {', '.join(longer)}."]
 
 
-def _without(cells: Mapping[str, Mapping[str, Reading]]) -> list[str]:
+def _without(
+    cells: Mapping[str, Mapping[str, Reading]], named: Callable[[str], str], reason_of: Callable[[NotEstimable], str]
+) -> list[str]:
     """Name the readings without a number and why; of a judge that has many such, the first of them."""
     missing: dict[str, dict[str, str]] = {}
     for axis, row in cells.items():
         for name, reading in row.items():
             if isinstance(reading, NotEstimable):
-                missing.setdefault(name, {})[axis] = reading.reason
+                missing.setdefault(name, {})[named(axis)] = reason_of(reading)
     notes = []
     for name, reasons in missing.items():
         if len(reasons) <= _MOST_REASONS:

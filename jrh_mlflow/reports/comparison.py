@@ -20,7 +20,7 @@ from jrh_mlflow.reports.frames import differences_frame
 from jrh_mlflow.reports.glossary import terms_among
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import line_text, table
-from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name, reason_text, statistic_name
+from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name, statistic_name
 from jrh_mlflow.reports.numbers import (
     bounds_ends,
     bounds_note,
@@ -157,7 +157,7 @@ def reading_row(reading: Reading) -> dict[str, Any]:
     names = ("value", "low", "high", "n", "excluded", "reason", "bounds")
     if isinstance(reading, NotEstimable):
         bounds = "" if reading.bounds is None else bounds_text(reading.bounds)
-        return {**dict.fromkeys(names), "reason": reason_text(reading.reason), "bounds": bounds}
+        return {**dict.fromkeys(names), "reason": reading.reason, "bounds": bounds}
     cells = (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")
     return dict(zip(names, cells, strict=True))
 

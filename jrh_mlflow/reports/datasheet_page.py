@@ -18,7 +18,8 @@ from jrh_mlflow.reports.decisions import DecisionSection, with_section
 from jrh_mlflow.reports.findings import DETECTABLE_NOTE, finding_lines
 from jrh_mlflow.reports.glossary import terms_among
 from jrh_mlflow.reports.html import render
-from jrh_mlflow.reports.names import STEPS, axis_guide, axis_meaning, axis_name, reason_text, statistic_name
+from jrh_mlflow.reports.markdown import axes_by_reason
+from jrh_mlflow.reports.names import STEPS, axis_guide, axis_meaning, axis_name, statistic_name
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     is_shown,
@@ -165,10 +166,7 @@ def datasheet_page(
         decisions: What was decided while it was measured; `with_section` adds what is decided later.
         links: Of a served page; a file has none.
     """
-    missing: dict[str, list[str]] = {}
-    for axis, reading in estimates.items():
-        if isinstance(reading, NotEstimable):
-            missing.setdefault(reason_text(reading.reason), []).append(axis_name(axis))
+    missing = {reason: [axis_name(axis) for axis in axes] for (_, reason), axes in axes_by_reason(estimates).items()}
     shown = [section for section in sections if section.rows or section.matrix]
     found, noted = finding_lines(estimates), bounds_note(estimates.values())
     texts = [profile, *found, *found.values(), *notes, *noted, *outcomes, *(row.label for row in tiles), *_HEADS]

@@ -13,8 +13,8 @@ from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
 from jrh_mlflow.reports.comparison import axis_text, finding_head, finding_rows, judge_heads, letters_text
-from jrh_mlflow.reports.markdown import plain
-from jrh_mlflow.reports.names import STEPS, axis_name, reason_text
+from jrh_mlflow.reports.markdown import axes_by_reason, plain
+from jrh_mlflow.reports.names import STEPS, axis_name
 from jrh_mlflow.reports.numbers import (
     cell_text,
     is_shown,
@@ -124,9 +124,7 @@ def report_lines(report: ReliabilityReadings) -> list[str]:
 
 def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:
     """Say which numbers are withheld, in one line for each reason."""
-    groups: dict[str, list[str]] = {}
-    for axis, reading in readings.items():
-        groups.setdefault(reason_text(reading.reason), []).append(axis)
+    groups = {reason: axes for (_, reason), axes in axes_by_reason(readings).items()}
     lines = []
     for reason, axes in list(groups.items())[:_MOST_REASONS]:
         cause = reason.partition(", over the limit")[0]

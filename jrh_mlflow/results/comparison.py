@@ -35,7 +35,7 @@ from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, halves_marked, h
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
-from jrh_mlflow.reports.names import reason_text
+from jrh_mlflow.reports.names import axis_name, reason_text
 from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE
@@ -130,7 +130,16 @@ def compare_calls(
         costs={name: _cost(calls[name], report) for name, report in reports.items()},
         notes=(
             *_metric_notes(chosen, tests),
-            *map(reason_text, comparison_notes(given, calls, cells, differences, tests=tests, common=common)),
+            *comparison_notes(
+                given,
+                calls,
+                cells,
+                differences,
+                tests=tests,
+                common=common,
+                named=axis_name,
+                reason_of=lambda missing: reason_text(missing.reason),
+            ),
         ),
         alpha=alpha,
         margin=margin,

@@ -377,3 +377,13 @@ def test_a_grid_too_long_for_a_page_lists_what_was_told_apart():
     assert len(found.differences) == 50
     assert "Only those are listed" in comparison_markdown(found)
     assert len(comparison_tables(found)["differences"]) == 50
+
+
+def test_notes_name_axes_for_people_and_judges_as_they_are_called():
+    def deaf(source, condition, replicate):
+        return None if condition == "label_flip" else oracle(source, condition, replicate)
+
+    tests = ("label_flip", "typos")
+    found = compared({"dark_current": point_calls(deaf, tests=tests), "wrong": point_calls(wrong, tests=tests)})
+    (note,) = [note for note in found.notes if "has no number" in note]
+    assert note.startswith("label flip has no number for dark_current: 12 of 12 label flip calls")
