@@ -22,6 +22,9 @@ class SlowServer:
         self.bodies: list[dict[str, Any]] = []
         self.gone = False
         page.route("**/decisions", self._hold)
+        # Chromium tells a page that is open of the new route beside its key presses: the first decision could slip by.
+        page.reload()
+        expect(title(page)).to_be_visible()
 
     def _hold(self, route: Route) -> None:
         assert not self.held, "two decisions were under way at once"
