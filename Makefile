@@ -24,7 +24,7 @@ lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev  ## mypy --strict
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 unit: postgres chromium $(VENV)/.installed-dev  ## pytest with warnings as errors, but for the slow ones
 	$(BIN)/python -m pytest -m "not slow"
@@ -83,18 +83,15 @@ validate: $(VENV)/.installed  ## bias and coverage of every estimator, in full
 	$(BIN)/jrh validate
 
 $(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PYTHON) -m tests.environment $(VENV) --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(PYTHON) -m tests.environment $(VENV) --editable ".[dev]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)/.installed-docs: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(PYTHON) -m tests.environment $(VENV) --editable ".[docs]"
 	@touch $@ $(VENV)/.installed
 
 clean:  ## remove environments, caches and what was built

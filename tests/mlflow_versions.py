@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.environment import make
+
 ROOT = Path(__file__).parent.parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.")[0]
 """What pyproject.toml requires, without the settings of tools below it."""
@@ -59,18 +61,17 @@ def environment(version: str) -> Path:
     python, made_for = folder / "bin" / "python", folder / "made-for.toml"
     if made_for.is_file() and made_for.read_text(encoding="utf-8") == PROJECT:
         return python
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     wanted = {"oldest": f"mlflow=={oldest()}", "newest": "mlflow"}.get(version, f"mlflow=={version}")
-    subprocess.run([*install, "--upgrade", "--editable", ROOT, wanted, *tools()], check=True)
+    make(folder, "--upgrade", "--editable", str(ROOT), wanted, *tools())
     if version == "newest":
-        _whole_wheel(python, install)
+        _whole_wheel(python)
     made_for.write_text(PROJECT, encoding="utf-8")
     return python
 
 
-def _whole_wheel(python: Path, install: list[str | Path]) -> None:
+def _whole_wheel(python: Path) -> None:
     """Install the newest MLflow also where an index lacks the parts that it requires: its wheel holds them all."""
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     before = installed(python)
     subprocess.run([*install, "--upgrade", "--no-deps", "mlflow"], check=True)
     if (found := installed(python)) != before:

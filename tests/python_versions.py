@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.environment import make
 from tests.mlflow_versions import PROJECT, ROOT
 
 
@@ -34,9 +35,7 @@ def environment(version: str, base: str) -> Path:
     python, made_for = folder / "bin" / "python", folder / "made-for.toml"
     if made_for.is_file() and made_for.read_text(encoding="utf-8") == PROJECT:
         return python
-    subprocess.run([base, "-m", "venv", folder], check=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*install, "--editable", f"{ROOT}[dev]"], check=True)
+    make(folder, "--upgrade", "--editable", f"{ROOT}[dev]", base=base)
     made_for.write_text(PROJECT, encoding="utf-8")
     return python
 

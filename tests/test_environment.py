@@ -1,0 +1,42 @@
+"""An environment is made with uv, and with pip where uv cannot be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index of one package, which pip's settings name; it has no uv."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "frost-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("frost.py", "COLD = True\n")
+        wheel.writestr("frost-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: frost\nVersion: 1.0\n")
+        wheel.writestr("frost-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("frost-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_where_uv_cannot_be_had_pip_installs_and_says_so_and_its_failure_is_the_commands(
+    index: Path, tmp_path: Path
+) -> None:
+    def made(requirement: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tests.environment", tmp_path / "made", requirement]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    there, missing = made("frost"), made("no-such-package")
+    assert there.returncode == 0
+    assert "uv could not install it: pip, which takes longer, tries." in there.stderr
+    subprocess.run([tmp_path / "made" / "bin" / "python", "-c", "import frost; assert frost.COLD"], check=True)
+    assert missing.returncode == 1
+    assert "No matching distribution found for no-such-package" in missing.stderr
