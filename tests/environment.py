@@ -21,7 +21,10 @@ def make(folder: str | Path, *requirements: str, base: str = sys.executable) -> 
     python = Path(folder) / "bin" / "python"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     uv = [python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--compile-bytecode"]
-    if subprocess.run([*pip, "uv"]).returncode or subprocess.run([*uv, *requirements]).returncode:
+    try:
+        subprocess.run([*pip, "uv"], check=True)
+        subprocess.run([*uv, *requirements], check=True)
+    except subprocess.CalledProcessError:
         print("uv could not install it: pip, which takes longer, tries.", file=sys.stderr, flush=True)
         subprocess.run([*pip, *requirements], check=True)
     return python
