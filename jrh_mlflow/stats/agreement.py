@@ -9,7 +9,7 @@ import math
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+import scipy  # stats, special and optimize load when first used: together most of a second
 
 from jrh_mlflow.stats import Array, Mask
 
@@ -73,7 +73,7 @@ def spearman(x: Array, y: Array) -> float | None:
         0.5
     """
     x, y = _paired(x, y)
-    return pearson(stats.rankdata(x), stats.rankdata(y))
+    return pearson(scipy.stats.rankdata(x), scipy.stats.rankdata(y))
 
 
 def mean_absolute_error(x: Array, y: Array) -> float | None:

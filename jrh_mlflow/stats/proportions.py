@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
-from scipy.optimize import brentq
-from scipy.special import betaincinv, betaln, gammaln
+import scipy  # stats, special and optimize load when first used: together most of a second
 
 from jrh_mlflow.stats import Array, Codes, Interval
 
@@ -35,7 +33,7 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"`0 <= successes <= n` and `n > 0` must hold, but got {successes=}, {n=}.")
-    interval = stats.binomtest(successes, n).proportion_ci(confidence_level=level, method="wilson")
+    interval = scipy.stats.binomtest(successes, n).proportion_ci(confidence_level=level, method="wilson")
     return float(interval.low), float(interval.high)
 
 
@@ -74,8 +72,8 @@ def beta_share(share: float, n: float, *, level: float = 0.95) -> Interval:
     if not 0 <= share <= 1 or n <= 0:
         raise ValueError(f"`0 <= share <= 1` and `n > 0` must hold, but got {share=}, {n=}.")
     (a, b), tail, successes = _RATE_PRIOR, (1 - level) / 2, share * n
-    low = 0.0 if share == 0 else float(betaincinv(successes + a, n - successes + b, tail))
-    high = 1.0 if share == 1 else float(betaincinv(successes + b, n - successes + a, 1 - tail))
+    low = 0.0 if share == 0 else float(scipy.special.betaincinv(successes + a, n - successes + b, tail))
+    high = 1.0 if share == 1 else float(scipy.special.betaincinv(successes + b, n - successes + a, 1 - tail))
     return min(low, share), max(high, share)
 
 
@@ -383,13 +381,13 @@ def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, si
 
 @lru_cache
 def _normal_quantile(level: float) -> float:
-    return float(stats.norm.ppf((1 + level) / 2))
+    return float(scipy.stats.norm.ppf((1 + level) / 2))
 
 
 @lru_cache
 def t_quantile(df: int, level: float = 0.95) -> float:
     """Two-sided quantile of Student's t."""
-    return float(stats.t.ppf((1 + level) / 2, df))
+    return float(scipy.stats.t.ppf((1 + level) / 2, df))
 
 
 @lru_cache(maxsize=65536)
@@ -421,7 +419,7 @@ def mixture_bounds(successes: int, n: int, *, alpha: float = 0.05, prior: tuple[
         raise ValueError(f"Both numbers of the prior must be positive and finite, but got {prior=}.")
     failures = n - successes
     # Where the log likelihood falls to this, the ratio is 1 / alpha.
-    floor = float(betaln(a + successes, b + failures) - betaln(a, b)) + math.log(alpha)
+    floor = float(scipy.special.betaln(a + successes, b + failures) - scipy.special.betaln(a, b)) + math.log(alpha)
     return _lower_rate(successes, failures, floor), 1.0 - _lower_rate(failures, successes, floor)
 
 
@@ -528,12 +526,12 @@ def _lower_rate(successes: int, failures: int, floor: float) -> float:
 
     # Below the first end the successes alone are too unlikely; at the second the likelihood is largest.
     ends = floor / successes - 1.0, math.log(successes / (successes + failures))
-    return math.exp(float(brentq(above, *ends, xtol=1e-13)))
+    return math.exp(float(scipy.optimize.brentq(above, *ends, xtol=1e-13)))
 
 
 @lru_cache(maxsize=64)
 def _log_factorials(size: int) -> Array:
     """Return log 0!, log 1!, … log size!, one table per size of suite."""
-    logs: Array = gammaln(np.arange(1.0, size + 2))
+    logs: Array = scipy.special.gammaln(np.arange(1.0, size + 2))
     logs.setflags(write=False)
     return logs
