@@ -21,10 +21,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from markupsafe import Markup
 
-from tests import new_stores, postgres, processes
+from tests import forked_server, new_stores, postgres, processes
 from tests.mlflow_features import before
 
 new_stores.without_fsync()
+forked_server.install()
 # How long an example takes says how busy the machine is.
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ def with_copied_tables(folder: Path) -> None:
     utils = sys.modules.get("mlflow.store.db.utils")
     if utils is not None and not hasattr(utils._initialize_tables, "template"):
         utils._initialize_tables = _copying(utils._initialize_tables, folder / "tables.db")
+
+
+def make_tables(uri: str) -> None:
+    """Make the tables of an SQLite store whose file is new."""
+    from sqlalchemy import create_engine
+
+    utils = import_module("mlflow.store.db.utils")
+    if not Path(uri.removeprefix("sqlite:///")).stat().st_size:
+        engine = create_engine(uri)
+        utils._initialize_tables(engine)
+        engine.dispose()
 
 
 def _copying(migrate: Callable[[Any], None], file: Path) -> Callable[[Any], None]:

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,32 @@ def run(code: str, *arguments: object, check: bool = False, **options: Any) -> s
     return done
 
 
-class _Template:
+class _Itself:
+    """A process that is a fork already: it has imported everything."""
+
+    def fork(self, job: dict[str, Any], streams: list[int]) -> tuple[socket.socket, int]:
+        """Start a process; return where its end is told, and its number."""
+        ended, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with its, os.fdopen(os.memfd_create("job"), "w+", encoding="utf-8") as file:
+            json.dump(job, file)
+            file.flush()
+            self._pass_on([file.fileno(), its.fileno(), *streams])
+        return ended, int(ended.recv(64))
+
+    def stop(self) -> None:
+        """There is nothing to end."""
+
+    def _pass_on(self, numbers: list[int]) -> None:
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a program has it that was just started
+            try:
+                _watch([os.dup(number) for number in numbers])
+            except BaseException:
+                traceback.print_exc()
+            os._exit(1)  # never on into what the process does that was forked
+
+
+class _Template(_Itself):
     """The process that is forked; it ends with this one, whose end closes the socket between them."""
 
     def __init__(self) -> None:
@@ -97,24 +123,18 @@ class _Template:
         )
         its.close()
 
-    def fork(self, job: dict[str, Any], streams: list[int]) -> tuple[socket.socket, int]:
-        """Start a process; return where its end is told, and its number."""
-        ended, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with its, os.fdopen(os.memfd_create("job"), "w+", encoding="utf-8") as file:
-            json.dump(job, file)
-            file.flush()
-            socket.send_fds(self._socket, [b"fork"], [file.fileno(), its.fileno(), *streams])
-        return ended, int(ended.recv(64))
+    def _pass_on(self, numbers: list[int]) -> None:
+        socket.send_fds(self._socket, [b"fork"], numbers)
 
     def stop(self) -> None:
         self._socket.close()
         self._process.wait()
 
 
-_started: list[_Template] = []
+_started: list[_Itself] = []
 
 
-def _template() -> _Template:
+def _template() -> _Itself:
     if not _started:
         _started.append(_Template())
     return _started[0]
@@ -179,6 +199,7 @@ def _become(job: dict[str, Any]) -> None:
     sys.path[:] = ["", *known, *(path for path in sys.path if path not in ("", *known))]
     if "PYTHONUNBUFFERED" in job["environment"] and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(write_through=True)
+    _started[:] = [_Itself()]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     _end(_run(compile(job["code"], "<string>", "exec"), main.__dict__))
 

@@ -29,6 +29,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from tests.forked_server import JRH_WITH_FORKED_SERVER
 from tests.processes import JRH, Forked
 
 HERE = Path(__file__).parent / "files"
@@ -153,11 +154,10 @@ def server(store: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    command = [sys.executable, "-c", JRH, "ui", store, "--port", url.rpartition(":")[2]]
+    command = [JRH_WITH_FORKED_SERVER, "ui", store, "--port", url.rpartition(":")[2]]
     with (store.parent / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, env={**os.environ, "JRH_REVIEW_TOKEN": TOKEN}, stdout=log, stderr=subprocess.STDOUT
-        )
+        environment = {**os.environ, "JRH_REVIEW_TOKEN": TOKEN}
+        process = Forked(*command, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
             wait_for(f"{url}/health", process)
             yield url

@@ -25,6 +25,7 @@ from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.store import RunContent, Store, first_tags, publish
+from tests import new_stores
 from tests.review.browser import PATIENCE_MS, chromium
 from tests.review.making import TOKEN, Client, suite_items
 
@@ -41,8 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path, home: Path) -> Iterator[Client]:
-    folder_uri(folder)
     (folder / "mlflow.db").touch()
+    new_stores.make_tables(folder_uri(folder))
     port = free_port()
     command = [*server_command(str(folder), port=port), "--app-name", "jrh"]
     environment = {**server_environment(), "JRH_HOME": str(home), "JRH_REVIEW_TOKEN": TOKEN}

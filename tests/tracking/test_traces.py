@@ -69,11 +69,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    with pytest.MonkeyPatch.context() as patch:
-        # Four workers take the seconds of four; two are enough to get in each other's way.
-        patch.setenv("MLFLOW_WORKERS", "2")
-        with running_server(folder, port=port) as url:
-            yield Store(url, "tests")
+    with running_server(folder, port=port) as url:
+        yield Store(url, "tests")
 
 
 @pytest.fixture(params=["sqlite", "http"])

@@ -1,0 +1,61 @@
+"""MLflow's server without the seconds of its start, for tests that look at what it answers.
+
+`mlflow server` imports everything, makes the tables of a new store, and starts uvicorn, which imports everything again.
+Here the same code runs in one fork (`tests/processes.py`) over tables that are copied. The start as users have it is
+looked at by tests/pages/test_server.py, tests/tracking/test_server.py and tests/test_package.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.tracking import mlflow_server
+from tests import new_stores
+from tests.processes import JRH, Forked
+
+JRH_WITH_FORKED_SERVER = f"from tests import forked_server; forked_server.install(); {JRH}"
+_SERVER = "from tests import forked_server; forked_server.serve()"
+_MLFLOW = [sys.executable, "-m", "mlflow"]
+_start = mlflow_server._started
+
+
+def install() -> None:
+    """Let the servers that the package starts be forks, in this process."""
+    mlflow_server._started = _started
+
+
+@contextmanager
+def _started(command: list[str], variables: Mapping[str, str] | None = None, **streams: Any) -> Iterator[Any]:
+    """Run a server while the block does."""
+    if command[:3] != _MLFLOW:
+        with _start(command, variables, **streams) as process:
+            yield process
+        return
+    new_stores.make_tables(command[command.index("--backend-store-uri") + 1])
+    environment = {**mlflow_server.server_environment(), **(variables or {})}
+    process = Forked(_SERVER, *command[3:], env=environment, **streams)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def serve() -> None:
+    """Be `mlflow server` with the arguments of this process."""
+    import_module("uvicorn")  # whose presence tells MLflow's application that it is served, and to guard itself
+    server, cli = import_module("mlflow.server"), import_module("mlflow.cli")
+    server._exec_cmd = _be_uvicorn
+    cli.cli(prog_name="mlflow")
+
+
+def _be_uvicorn(command: list[str], *, extra_env: Mapping[str, str], **_: object) -> None:
+    os.environ.update(extra_env)
+    sys.argv = [str(Path(import_module("uvicorn").__file__ or "")), *command[3:]]
+    import_module("uvicorn").main(command[3:])
