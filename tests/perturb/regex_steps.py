@@ -27,12 +27,55 @@ _KINDS = {
     constants.CATEGORY_NOT_SPACE: lambda letter: not letter.isspace(),
     constants.CATEGORY_NOT_WORD: lambda letter: not (letter.isalnum() or letter == "_"),
 }
-_LETTERS = (constants.LITERAL, constants.NOT_LITERAL, constants.ANY, constants.IN)
+_LETTERS = frozenset({constants.LITERAL, constants.NOT_LITERAL, constants.ANY, constants.IN})
+_REPEATS = frozenset({constants.MAX_REPEAT, constants.MIN_REPEAT})
+
+
+class _Fits(dict[str, bool]):
+    """Whether a letter fits one node of a pattern, found out once for each letter."""
+
+    def __init__(self, kind: Any, value: Any, flags: int) -> None:
+        super().__init__()
+        self._kind, self._value, self._any_case = kind, value, bool(flags & re.I)
+
+    def __missing__(self, letter: str) -> bool:
+        self[letter] = self._fits(letter)
+        return self[letter]
+
+    def _fits(self, letter: str) -> bool:
+        kind, value = self._kind, self._value
+        if kind is constants.ANY:
+            return letter != "\n"
+        forms = {letter, letter.lower(), letter.upper()} if self._any_case else {letter}
+        if kind is constants.IN:
+            negated = value[0][0] is constants.NEGATE
+            return negated != any(_in_set(form, value[negated:]) for form in forms)
+        return (kind is constants.LITERAL) == any(ord(form) == value for form in forms if len(form) == 1)
 
 
 @cache
 def _parsed(pattern: str, flags: int) -> Nodes:
-    return list(parser.parse(pattern, flags))
+    return _prepared(parser.parse(pattern, flags), flags)
+
+
+def _prepared(nodes: Any, flags: int) -> Nodes:
+    """Return nodes as plain lists, in which those of one letter know what fits them."""
+    return [(kind, _prepared_value(kind, value, flags)) for kind, value in nodes]
+
+
+def _prepared_value(kind: Any, value: Any, flags: int) -> Any:
+    if kind in _LETTERS:
+        return _Fits(kind, value, flags)
+    if kind in _REPEATS:
+        return (value[0], value[1], _prepared(value[2], flags))
+    if kind is constants.BRANCH:
+        return [_prepared(branch, flags) for branch in value[1]]
+    if kind is constants.SUBPATTERN:
+        return _prepared(value[3], flags)
+    if kind in (constants.ASSERT, constants.ASSERT_NOT):
+        direction, body = value
+        return (0 if direction > 0 else body.getwidth()[0], _prepared(body, flags))
+    return value
 
 
 class Steps:
@@ -40,7 +83,7 @@ class Steps:
 
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
         self._nodes = _parsed(pattern.pattern, pattern.flags)
-        self._text, self._flags = text, pattern.flags
+        self._text, self._by_line = text, bool(pattern.flags & re.M)
         self.count = 0
 
     def search_all(self) -> None:
@@ -64,17 +107,17 @@ class Steps:
             return
         (kind, value), rest = nodes[0], nodes[1:]
         if kind in _LETTERS:
-            if self._fits(kind, value, place):
+            if self._fits(value, place):
                 yield from self._ends(rest, place + 1)
-        elif kind in (constants.MAX_REPEAT, constants.MIN_REPEAT):
+        elif kind in _REPEATS:
             for end in self._repeated(value, place, lazy=kind is constants.MIN_REPEAT):
                 yield from self._ends(rest, end)
         elif kind is constants.BRANCH:
-            for branch in value[1]:
+            for branch in value:
                 if self._may_begin(branch, place):
-                    yield from self._then(list(branch), rest, place)
+                    yield from self._then(branch, rest, place)
         elif kind is constants.SUBPATTERN:
-            yield from self._then(list(value[3]), rest, place)
+            yield from self._then(value, rest, place)
         elif self._holds(kind, value, place):
             yield from self._ends(rest, place)
 
@@ -82,15 +125,14 @@ class Steps:
         for end in self._ends(nodes, place):
             yield from self._ends(rest, end)
 
-    def _may_begin(self, branch: Any, place: int) -> bool:
-        first = branch[0] if len(branch) else None
-        return first is None or first[0] not in _LETTERS or self._fits(*first, place)
+    def _may_begin(self, branch: Nodes, place: int) -> bool:
+        return not branch or branch[0][0] not in _LETTERS or self._fits(branch[0][1], place)
 
     def _repeated(self, value: Any, place: int, *, lazy: bool) -> Iterator[int]:
-        low, high, body = value[0], value[1], list(value[2])
+        low, high, body = value
         if len(body) == 1 and body[0][0] in _LETTERS:
             most = place
-            while most < len(self._text) and most - place < high and self._fits(*body[0], most):
+            while most < len(self._text) and most - place < high and self._fits(body[0][1], most):
                 most += 1
                 self.count += not lazy
             ends = range(place + low, most + 1)
@@ -105,31 +147,21 @@ class Steps:
         if low <= 0:
             yield place
 
-    def _fits(self, kind: Any, value: Any, place: int) -> bool:
-        if place >= len(self._text):
-            return False
-        letter = self._text[place]
-        if kind is constants.ANY:
-            return letter != "\n"
-        forms = {letter, letter.lower(), letter.upper()} if self._flags & re.I else {letter}
-        if kind is constants.IN:
-            negated = value[0][0] is constants.NEGATE
-            return negated != any(_in_set(form, value[negated:]) for form in forms)
-        return (kind is constants.LITERAL) == any(ord(form) == value for form in forms if len(form) == 1)
+    def _fits(self, fits: _Fits, place: int) -> bool:
+        return place < len(self._text) and fits[self._text[place]]
 
     def _holds(self, kind: Any, value: Any, place: int) -> bool:
         if kind is constants.AT:
             return self._at(value, place)
         assert kind in (constants.ASSERT, constants.ASSERT_NOT), kind
-        direction, body = value
-        start = place if direction > 0 else place - body.getwidth()[0]
-        found = start >= 0 and next(self._ends(list(body), start), None) is not None
+        back, body = value
+        found = place >= back and next(self._ends(body, place - back), None) is not None
         return found == (kind is constants.ASSERT)
 
     def _at(self, value: Any, place: int) -> bool:
         text, word = self._text, _KINDS[constants.CATEGORY_WORD]
         if value in (constants.AT_BEGINNING, constants.AT_BEGINNING_STRING):
-            return place == 0 or bool(self._flags & re.M and text[place - 1] == "\n")
+            return place == 0 or (self._by_line and text[place - 1] == "\n")
         if value in (constants.AT_END, constants.AT_END_STRING):
             return place == len(text)
         around = [0 <= spot < len(text) and bool(word(text[spot])) for spot in (place - 1, place)]

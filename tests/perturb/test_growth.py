@@ -6,7 +6,7 @@ import cProfile
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -64,11 +64,13 @@ class Work:
 
     def __init__(self) -> None:
         self.characters = 0
-        self.profile = cProfile.Profile()
 
-    @property
-    def calls(self) -> int:
-        return sum(entry.callcount for entry in self.profile.getstats())
+    def of(self, call: Callable[[], Any]) -> tuple[int, int]:
+        """Return how many calls one call comes to, and how many characters."""
+        self.characters = 0
+        with cProfile.Profile() as profile:
+            call()
+        return sum(entry.callcount for entry in profile.getstats()), self.characters
 
     def counted(self, method: Callable[..., Any], text_at: int) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
@@ -92,38 +94,49 @@ class CountedPattern:
         self.sub = work.counted(pattern.sub, 1)
 
 
-def _counting(monkeypatch: pytest.MonkeyPatch, work: Work) -> None:
-    for module in MODULES:
-        for name, value in list(vars(module).items()):
-            if isinstance(value, re.Pattern):
-                monkeypatch.setattr(module, name, CountedPattern(value, work))
-            elif isinstance(value, tuple) and value and all(isinstance(one, re.Pattern) for one in value):
-                monkeypatch.setattr(module, name, tuple(CountedPattern(one, work) for one in value))
-    monkeypatch.setattr(re, "search", work.counted(re.search, 1))
-    monkeypatch.setattr(re, "sub", work.counted(re.sub, 2))
-
-
-def _work(name: str, text: str) -> tuple[int, int]:
-    """Make one attempt, the last of a test's targets: the highest level, the greatest dose."""
-    work, test = Work(), RULES[name]
-    target = targets(test, text)[-1]
+@pytest.fixture
+def work() -> Iterator[Work]:
+    """Counts what every pattern of the package is given to look at."""
+    work = Work()
     with pytest.MonkeyPatch.context() as monkeypatch:
-        _counting(monkeypatch, work)
-        with work.profile:
-            attempt(test, target, SIMILARITY)
-    return work.calls, work.characters
+        for module in MODULES:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, re.Pattern):
+                    monkeypatch.setattr(module, name, CountedPattern(value, work))
+                elif isinstance(value, tuple) and value and all(isinstance(one, re.Pattern) for one in value):
+                    monkeypatch.setattr(module, name, tuple(CountedPattern(one, work) for one in value))
+        monkeypatch.setattr(re, "search", work.counted(re.search, 1))
+        monkeypatch.setattr(re, "sub", work.counted(re.sub, 2))
+        yield work
+
+
+def _growth(measured: Callable[[int], tuple[int, int]]) -> float:
+    """Return by how much work grows at most when the text doubles.
+
+    One jump is forgiven, as where a longer text is worth a further try, two are not: so the longest text is only
+    looked at after a first jump.
+    """
+    one, two = map(measured, SIZES[:2])
+    growth = [b / max(a, 1) for a, b in zip(one, two, strict=True)]
+    if max(growth) > MOST:
+        again = [c / max(b, 1) for b, c in zip(two, measured(SIZES[2]), strict=True)]
+        growth = list(map(min, growth, again))
+    return max(growth)
+
+
+def _attempt(name: str, text: str) -> Callable[[], Any]:
+    """Make one attempt, the last of a test's targets: the highest level, the greatest dose."""
+    target = targets(RULES[name], text)[-1]
+    return lambda: attempt(RULES[name], target, SIMILARITY)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_twice_the_text_is_twice_the_work_of_a_rule_and_its_checks(name):
-    """On texts of every shape; one jump is forgiven, as where a longer text is worth a further try, two are not."""
-    too_much = {}
-    for shape, text in SHAPES.items():
-        one, two, four = (_work(name, text(size)) for size in SIZES)
-        growth = [min(b / max(a, 1), c / max(b, 1)) for a, b, c in zip(one, two, four, strict=True)]
-        if max(growth) > MOST:
-            too_much[shape] = (one, two, four)
-    assert not too_much
+def test_twice_the_text_is_twice_the_work_of_a_rule_and_its_checks(name, work):
+    """On texts of every shape."""
+    growth = {
+        shape: _growth(lambda size, text=text: work.of(_attempt(name, text(size)))) for shape, text in SHAPES.items()
+    }
+    assert {shape: times for shape, times in growth.items() if times > MOST} == {}
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -149,19 +162,16 @@ def test_twice_the_text_is_twice_the_steps_of_remarks_that_are_looked_for_everyw
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape):
+def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape, work):
     """In calls and in characters that patterns are given, for a text that is bare, wrapped twice, or cut."""
     for template in ("§T", 'Sure! Here is the rewritten text:\n{"text": "§J", "ok": true}', "```\n§T", "<text>§T"):
-        work = []
-        for size in SIZES:
-            counted, text = Work(), SHAPES[shape](size)
-            with pytest.MonkeyPatch.context() as monkeypatch:
-                _counting(monkeypatch, counted)
-                with counted.profile:
-                    unwrap.unwrap(misbehaved(template, original=text, text=f"{text} Thus."), text)
-            work.append((counted.calls, counted.characters))
-        growth = [min(b / max(a, 1), c / max(b, 1)) for a, b, c in zip(*work, strict=True)]
-        assert max(growth) <= MOST, (template, work)
+
+        def measured(size: int, template: str = template) -> tuple[int, int]:
+            text = SHAPES[shape](size)
+            written = misbehaved(template, original=text, text=f"{text} Thus.")
+            return work.of(lambda: unwrap.unwrap(written, text))
+
+        assert _growth(measured) <= MOST, template
 
 
 @pytest.mark.parametrize("name", ["_REWRITING"])
