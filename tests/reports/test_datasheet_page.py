@@ -186,6 +186,16 @@ def test_a_ladder_with_lost_calls_is_not_cut_on_a_desk_and_keeps_its_steps_in_si
         assert step.bounding_box() == place
 
 
+def test_a_printed_datasheet_is_no_wider_than_the_paper() -> None:
+    more = {f"d_prime/delta_{step}": estimate(1.2, numerator=None, statistic="value") for step in (1, 2, 3, 4, 5)}
+    with chromium() as browser:
+        shown = browser.new_page(viewport={"width": 718, "height": 1000})  # A4 with Chromium's margins
+        shown.emulate_media(media="print")
+        shown.set_content(page(sheet(**LADDER, **more)))
+        assert shown.locator(".matrix thead th").count() == 7
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 718
+
+
 def test_half_steps_make_more_rows_and_what_is_withheld_stands_with_its_bounds() -> None:
     lost = NotEstimable(
         reason="lost", withheld=True, excluded=9, bounds=Bounds(low=0.2, high=0.6, asked=20, lost={"error": 9})
