@@ -58,8 +58,14 @@ class CriterionShift:
 
     def __repr__(self) -> str:
         arms = " → ".join(map(brief_name, self.arms))
-        moved = brief_readings(self.shifts, signed=True)
-        return f"CriterionShift({brief_name(self._judge)}, {arms}: {moved}, {brief_run(self.run_id)})"
+        by_arm = _by_arm(self.arms, self.shifts)
+        moved = {
+            axis_name(axis) if len(by_arm) == 1 else f"{arm}: {axis_name(axis)}": shift
+            for arm, shifts in by_arm.items()
+            for axis, shift in shifts.items()
+        }
+        told = brief_readings(moved, signed=True)
+        return f"CriterionShift({brief_name(self._judge)}, {arms}: {told}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
         base, first = next(iter(self.arms.items()))

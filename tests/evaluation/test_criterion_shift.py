@@ -43,6 +43,12 @@ def test_what_the_paper_did_not_ask_is_not_estimable(shift: jrh.CriterionShift) 
     assert "criterion_shift/strict/dark_current/value" not in shift.metrics
 
 
+def test_one_line_names_the_axes_as_people_do(shift: jrh.CriterionShift) -> None:
+    assert repr(shift).startswith(
+        "CriterionShift('Qwen32B (simulated)', 'allowed' → 'strict': raw false preference -0.26 [-0.39, -0.07], "
+    )
+
+
 def test_there_is_a_parent_with_one_child_per_criterion_and_the_figures(
     shift: jrh.CriterionShift, store_uri: str
 ) -> None:
