@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, suggest
@@ -61,22 +63,27 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     Raises:
         CallsError: naming the column and the first offending records.
     """
-    frame = calls.copy() if isinstance(calls, pd.DataFrame) else pd.DataFrame([_as_mapping(call) for call in calls])
+    given = calls if isinstance(calls, pd.DataFrame) else pd.DataFrame([_as_mapping(call) for call in calls])
+    frame: pd.DataFrame = given.reset_index(drop=True)
     if frame.empty:
         raise CallsError("There are no call records: nothing to measure. Check the file or the filter before it.")
     _require_columns(frame)
     frame = frame.assign(**{name: "" for name in OPTIONAL_COLUMNS if name not in frame.columns})
-    for column in _TEXT_COLUMNS:
-        frame[column] = _as_text(frame[column])
+    for name in _TEXT_COLUMNS:
+        column = frame[name]
+        if (texts := _as_text(column)) is not column:
+            frame[name] = texts
     replicate = _as_number(frame, "replicate")
-    frame["replicate"] = replicate.where(replicate % 1 == 0, -1).astype(int)
+    frame["replicate"] = np.where(replicate % 1 == 0, replicate, -1).astype(int)
     frame["delta"] = _as_number(frame, "delta")
+    # Arrays: of some hundred records, most of what a table does is to look after its index.
+    cells = {name: frame[name].to_numpy() for name in (*_TEXT_COLUMNS, "replicate", "delta")}
     if is_pointwise(frame):
-        _check_points(frame)
+        has_levels(frame)
+        _check_points(cells)
     else:
-        _check_pairs(frame)
-    checked: pd.DataFrame = frame.reset_index(drop=True)
-    return checked
+        _check_pairs(cells)
+    return frame
 
 
 def is_pointwise(frame: pd.DataFrame) -> bool:
@@ -86,10 +93,11 @@ def is_pointwise(frame: pd.DataFrame) -> bool:
         CallsError: when the table holds both.
     """
     # A former name of a test may be that of a condition of pairs; only an item of the test has an expected answer.
-    shared = frame["condition"].isin(FORMER_NAMES) & (frame["expected"] != "")
-    points = (frame["order"] == "") & (shared | ~frame["condition"].isin(PAIR_CONDITIONS))
+    condition = frame["condition"].to_numpy(object)
+    shared = _among(condition, FORMER_NAMES) & (frame["expected"].to_numpy(object) != "")
+    points = (frame["order"].to_numpy(object) == "") & (shared | ~_among(condition, PAIR_CONDITIONS))
     if points.any() and not points.all():
-        _check_conditions(frame.loc[~points, "condition"])
+        _check_conditions(condition[~points])
         raise CallsError(
             f"Pairs and pointwise items have reports of their own: measure them apart. "
             f"{int((~points).sum())} record(s) are of pairs and {int(points.sum())} pointwise{_where(frame, points)}."
@@ -103,7 +111,7 @@ def has_levels(frame: pd.DataFrame) -> bool:
     Raises:
         CallsError: when the table holds both.
     """
-    levels = frame["condition"].isin(LEVEL_CONDITIONS)
+    levels = _among(frame["condition"], LEVEL_CONDITIONS)
     if levels.any() and not levels.all():
         raise CallsError(
             f"Single responses of known level have a datasheet of their own: measure them apart. "
@@ -180,37 +188,45 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
             return str(int(value))
         return str(value)
 
+    cells = column.to_numpy(object)
+    texts_only = pd.api.types.infer_dtype(cells, skipna=False) == "string"
     if column.dtype == object:  # where 1, 1.0 and True are cells of their own
-        texts_only = pd.api.types.infer_dtype(column, skipna=False) == "string"
         return column if texts_only else column.map(text).astype(object)
-    codes, cells = pd.factorize(column, use_na_sentinel=False)
-    texts = np.array([text(cell) for cell in cells], dtype=object)
-    read: pd.Series[Any] = pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
+    if not texts_only:
+        codes, kinds = pd.factorize(column, use_na_sentinel=False)
+        cells = np.array([text(kind) for kind in kinds], dtype=object)[codes]
+    read: pd.Series[Any] = pd.Series(cells, index=column.index, name=column.name, dtype=object)
     return read
 
 
-def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
+def _as_number(frame: pd.DataFrame, column: str) -> Array:
     values = frame[column]
     if values.dtype == object:
         values = values.map(lambda value: None if isinstance(value, str) and not value else value)
     try:
-        numbers = pd.to_numeric(values).astype(float)
+        numbers: Array = pd.to_numeric(values).astype(float).to_numpy()
     except (TypeError, ValueError) as error:
         raise CallsError(f"Column {column!r} must hold numbers: {error}.") from error
-    if (numbers.abs() == np.inf).any():
-        raise CallsError(f"Column {column!r} holds an infinite number{_where(frame, numbers.abs() == np.inf)}.")
+    if (infinite := np.isinf(numbers)).any():
+        raise CallsError(f"Column {column!r} holds an infinite number{_where(frame, infinite)}.")
     return numbers
 
 
-_Rules = list[tuple["pd.Series[bool]", str]]
+_Cells = Mapping[str, npt.NDArray[Any]]
+_Rules = list[tuple[Mask, str]]
 
 
-def _check_rule(frame: pd.DataFrame, broken: pd.Series[bool], rule: str, fault: str = "record(s) break it") -> None:
+def _among(cells: npt.NDArray[Any] | pd.Series[Any], wanted: Iterable[str]) -> Mask:
+    known = frozenset(wanted)
+    return np.array([cell in known for cell in cells.tolist()], dtype=bool)
+
+
+def _check_rule(cells: _Cells, broken: Mask, rule: str, fault: str = "record(s) break it") -> None:
     if broken.any():
-        raise CallsError(f"{rule}, but {int(broken.sum())} {fault}{_where(frame, broken)}.")
+        raise CallsError(f"{rule}, but {int(broken.sum())} {fault}{_where(cells, broken)}.")
 
 
-def _check_conditions(condition: pd.Series[Any]) -> None:
+def _check_conditions(condition: Texts) -> None:
     unknown = sorted(set(condition) - set(PAIR_CONDITIONS))
     if unknown:
         raise CallsError(
@@ -219,57 +235,60 @@ def _check_conditions(condition: pd.Series[Any]) -> None:
         )
 
 
-def _pair_rules(frame: pd.DataFrame) -> _Rules:
-    condition, outcome, delta = frame["condition"], frame["outcome"], frame["delta"]
-    with_better, delta_0 = condition.isin(WITH_BETTER), condition.isin(DELTA_0)
+def _pair_rules(cells: _Cells) -> _Rules:
+    condition, outcome, delta = cells["condition"], cells["outcome"], cells["delta"]
+    with_better, delta_0 = _among(condition, WITH_BETTER), _among(condition, DELTA_0)
     verdict = outcome == "verdict"
     return [
-        (frame["suite_item"] == "", "`suite_item` must not be empty"),
-        (frame["task"] == "", "`task` must not be empty: it is the cluster of the interval"),
-        (~outcome.isin(OUTCOMES), f"`outcome` must be one of {', '.join(OUTCOMES)}"),
-        (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
-        (~frame["order"].isin(("uv", "vu")), "`order` must be uv or vu for pairs"),
-        (condition.isin(LADDERS) & ~(delta > 0), "`delta` must be above 0 in the conditions ladder and ladder_matched"),
+        (cells["suite_item"] == "", "`suite_item` must not be empty"),
+        (cells["task"] == "", "`task` must not be empty: it is the cluster of the interval"),
+        (~_among(outcome, OUTCOMES), f"`outcome` must be one of {', '.join(OUTCOMES)}"),
+        (cells["replicate"] < 0, "`replicate` must be 0, 1, …"),
+        (~_among(cells["order"], ("uv", "vu")), "`order` must be uv or vu for pairs"),
         (
-            delta_0 & delta.notna() & (delta != 0),
+            _among(condition, LADDERS) & ~(delta > 0),
+            "`delta` must be above 0 in the conditions ladder and ladder_matched",
+        ),
+        (
+            delta_0 & ~np.isnan(delta) & (delta != 0),
             "`delta` must be 0 in the conditions delta_0_same and delta_0_different",
         ),
         (
-            with_better & ~frame["better"].isin(("u", "v")),
+            with_better & ~_among(cells["better"], ("u", "v")),
             f"`better` must be u or v in the conditions {', '.join(WITH_BETTER[:-1])} and {WITH_BETTER[-1]}",
         ),
-        (~with_better & (frame["better"] != ""), "`better` must be empty where neither content is better"),
-        (frame["label_source"] != "", "`label_source` must be empty for pairs"),
-        (~frame["partner"].isin(("", UNASKED)), f"`partner` must be empty or {UNASKED!r}"),
-        (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
-        (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
+        (~with_better & (cells["better"] != ""), "`better` must be empty where neither content is better"),
+        (cells["label_source"] != "", "`label_source` must be empty for pairs"),
+        (~_among(cells["partner"], ("", UNASKED)), f"`partner` must be empty or {UNASKED!r}"),
+        (verdict & ~_among(cells["answer"], ("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
+        (~verdict & (cells["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
 
 
-def _point_rules(frame: pd.DataFrame) -> _Rules:
-    outcome, verdict = frame["outcome"], frame["outcome"] == "verdict"
+def _point_rules(cells: _Cells) -> _Rules:
+    outcome, verdict = cells["outcome"], cells["outcome"] == "verdict"
     return [
-        (frame["suite_item"] == "", "`suite_item` must not be empty"),
-        (frame["task"] == "", "`task` must not be empty: it is the source of the item and the cluster of the interval"),
-        (frame["condition"] == "", "`condition` must be baseline or the name of a reliability test"),
+        (cells["suite_item"] == "", "`suite_item` must not be empty"),
+        (cells["task"] == "", "`task` must not be empty: it is the source of the item and the cluster of the interval"),
+        (cells["condition"] == "", "`condition` must be baseline or the name of a reliability test"),
         (
-            ~outcome.isin(_POINTWISE_OUTCOMES),
+            ~_among(outcome, _POINTWISE_OUTCOMES),
             f"`outcome` must be one of {', '.join(_POINTWISE_OUTCOMES)} for pointwise items",
         ),
-        (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
-        *_level_rules(frame),
-        (frame["better"] != "", "`better` must be empty for pointwise items"),
-        (frame["partner"] != "", "`partner` must be empty for pointwise items"),
+        (cells["replicate"] < 0, "`replicate` must be 0, 1, …"),
+        *_level_rules(cells),
+        (cells["better"] != "", "`better` must be empty for pointwise items"),
+        (cells["partner"] != "", "`partner` must be empty for pointwise items"),
         (
-            ~frame["label_source"].isin(("", *LABEL_SOURCES)),
+            ~_among(cells["label_source"], ("", *LABEL_SOURCES)),
             f"`label_source` must be empty or one of {', '.join(LABEL_SOURCES)}",
         ),
         (
-            ~frame["labels"].map({cell: _tells_labels(cell) for cell in set(frame["labels"])}).astype(bool),
+            ~_among(cells["labels"], filter(_tells_labels, set(cells["labels"]))),
             '`labels` must be empty or JSON such as {"answers": ["no", "yes"]}, with "ordinal": true for a scale',
         ),
-        (verdict & (frame["answer"] == ""), "`answer` must not be empty where `outcome` is verdict"),
-        (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
+        (verdict & (cells["answer"] == ""), "`answer` must not be empty where `outcome` is verdict"),
+        (~verdict & (cells["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
 
 
@@ -280,51 +299,67 @@ def _tells_labels(cell: str) -> bool:
         return False
 
 
-def _level_rules(frame: pd.DataFrame) -> _Rules:
-    levels, delta = frame["condition"].isin(LEVEL_CONDITIONS), frame["delta"]
-    vacuum = frame["condition"].isin(LEVEL_VACUUM)
+def _level_rules(cells: _Cells) -> _Rules:
+    levels, delta = _among(cells["condition"], LEVEL_CONDITIONS), cells["delta"]
+    vacuum = _among(cells["condition"], LEVEL_VACUUM)
     return [
-        ((~levels | vacuum) & delta.notna(), "`delta` must be empty for pointwise items"),
+        ((~levels | vacuum) & ~np.isnan(delta), "`delta` must be empty for pointwise items"),
         (levels & ~vacuum & ~(delta >= 0), "`delta` must be the level, 0 or more, of a single response that has one"),
-        (levels & (frame["expected"] != ""), "`expected` must be empty for single responses of known level"),
+        (levels & (cells["expected"] != ""), "`expected` must be empty for single responses of known level"),
     ]
 
 
-def _check_points(frame: pd.DataFrame) -> None:
-    has_levels(frame)
-    for broken, rule in _point_rules(frame):
-        _check_rule(frame, broken, rule)
-    twice = frame.duplicated(["suite_item", "replicate"])
-    _check_rule(frame, twice, "A call is item x replicate", "record(s) repeat one")
-    _check_constant(frame, ("task", "condition", "expected", "delta", *OPTIONAL_COLUMNS))
+def _check_points(cells: _Cells) -> None:
+    for broken, rule in _point_rules(cells):
+        _check_rule(cells, broken, rule)
+    twice = _repeated(cells, ("suite_item", "replicate"))
+    _check_rule(cells, twice, "A call is item x replicate", "record(s) repeat one")
+    _check_constant(cells, ("task", "condition", "expected", "delta", *OPTIONAL_COLUMNS))
 
 
-def _check_pairs(frame: pd.DataFrame) -> None:
-    _check_conditions(frame["condition"])
-    for broken, rule in _pair_rules(frame):
-        _check_rule(frame, broken, rule)
-    twice = frame.duplicated(["suite_item", "replicate", "order"])
-    _check_rule(frame, twice, "A call is item x order x replicate", "record(s) repeat one")
-    alone = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size") < 2
-    marked = frame["partner"] == UNASKED
-    _check_rule(frame, alone & ~marked, "A pair needs both presentation orders", "have one only")
-    _check_rule(frame, marked & ~alone, "`partner` says that the other order was not asked", "have both")
-    _check_constant(frame, ("task", "condition", "better", "delta"))
+def _check_pairs(cells: _Cells) -> None:
+    _check_conditions(cells["condition"])
+    for broken, rule in _pair_rules(cells):
+        _check_rule(cells, broken, rule)
+    twice = _repeated(cells, ("suite_item", "replicate", "order"))
+    _check_rule(cells, twice, "A call is item x order x replicate", "record(s) repeat one")
+    pairs = _rows(cells, ("suite_item", "replicate"))
+    orders = Counter(pairs)
+    alone = np.array([orders[pair] < 2 for pair in pairs])
+    marked = cells["partner"] == UNASKED
+    _check_rule(cells, alone & ~marked, "A pair needs both presentation orders", "have one only")
+    _check_rule(cells, marked & ~alone, "`partner` says that the other order was not asked", "have both")
+    _check_constant(cells, ("task", "condition", "better", "delta"))
 
 
-def _check_constant(frame: pd.DataFrame, columns: Iterable[str]) -> None:
+def _rows(cells: _Cells, columns: Iterable[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(cells[column].tolist() for column in columns), strict=True))
+
+
+def _repeated(cells: _Cells, columns: Iterable[str]) -> Mask:
+    """Mark the records that an earlier one has the same key as."""
+    keys = _rows(cells, columns)
+    if len(set(keys)) == len(keys):
+        return np.zeros(len(keys), dtype=bool)
+    first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+    return np.array([first[key] < place for place, key in enumerate(keys)])
+
+
+def _check_constant(cells: _Cells, columns: Iterable[str]) -> None:
     """One item, one meaning: all its calls must agree on what it is."""
-    item, _ = pd.factorize(frame["suite_item"])
-    first = np.unique(item, return_index=True)[1][item]
+    # A number that is not there does not equal itself; its code does.
+    cells = {**cells, "delta": pd.factorize(cells["delta"], use_na_sentinel=False)[0]}
+    if len(set(_rows(cells, ("suite_item", *columns)))) == len(set(cells["suite_item"].tolist())):
+        return
     for column in columns:
-        value, _ = pd.factorize(frame[column], use_na_sentinel=False)
-        if (differs := value != value[first]).any():
-            changing = pd.Series(np.isin(item, item[differs]), index=frame.index)
-            raise CallsError(f"One item has several values of `{column}`{_where(frame, changing)}.")
+        n_values = Counter(item for item, _ in set(_rows(cells, ("suite_item", column))))
+        if max(n_values.values()) > 1:
+            changing = np.array([n_values[item] > 1 for item in cells["suite_item"]])
+            raise CallsError(f"One item has several values of `{column}`{_where(cells, changing)}.")
 
 
-def _where(frame: pd.DataFrame, broken: pd.Series[bool]) -> str:
-    ids = list(dict.fromkeys(frame.loc[broken, "suite_item"].astype(str)))
+def _where(cells: _Cells | pd.DataFrame, broken: Mask) -> str:
+    ids = list(dict.fromkeys(map(str, np.asarray(cells["suite_item"], dtype=object)[broken])))
     return f" (items {', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"
 
 
