@@ -23,7 +23,7 @@ from jrh_mlflow.reports.datasheet_page import PageRow, axis_row, page_row
 from jrh_mlflow.reports.findings import finding_lines
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import axes_by_reason
-from jrh_mlflow.reports.names import axis_name
+from jrh_mlflow.reports.names import axis_name, stimuli_name
 from jrh_mlflow.reports.numbers import (
     bounds_ends,
     bounds_note,
@@ -91,7 +91,7 @@ def datasheet_table(estimates: Mapping[str, Reading]) -> CardTable:
     rows = []
     for key, reading in main_readings(estimates).items():
         label, *cells = _cells(axis_row(key, reading), reading)
-        rows.append([label, declared(key).stimuli.name.replace("_", " "), *cells])
+        rows.append([label, stimuli_name(declared(key)), *cells])
     return CardTable(header=["axis", "on", "reading", "95 % by task", "", "detectable", "n", "left out"], rows=rows)
 
 

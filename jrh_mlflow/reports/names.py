@@ -252,6 +252,7 @@ _RUN: Mapping[str, Named] = {
 _SIGNS = {"<=": "≤", ">=": "≥"}
 _SHIFT = "criterion_shift"
 _CONDITIONS: Mapping[str, str] = {
+    "vacuum": "nothing to judge",
     "vacuum_empty": "nothing to judge (empty)",
     "vacuum_whitespace": "nothing to judge (white space)",
     "vacuum_identical": "nothing to judge (identical)",
@@ -306,6 +307,11 @@ def condition_name(condition: str) -> str:
         ('equal quality', 'label flip', 'baseline')
     """
     return _CONDITIONS.get(condition) or words_of_test(condition)
+
+
+def stimuli_name(axis: Axis) -> str:
+    """Return in short what an axis is read on, for a column beside its name."""
+    return condition_name(axis.stimuli.name).partition(" (")[0]
 
 
 def reason_text(reason: str) -> str:

@@ -14,7 +14,7 @@ from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
 from jrh_mlflow.reports.comparison import axis_text, finding_head, finding_rows, judge_heads, letters_text
 from jrh_mlflow.reports.markdown import axes_by_reason, plain
-from jrh_mlflow.reports.names import STEPS, axis_name
+from jrh_mlflow.reports.names import STEPS, axis_name, stimuli_name
 from jrh_mlflow.reports.numbers import (
     cell_text,
     is_shown,
@@ -69,7 +69,7 @@ def datasheet_lines(estimates: Mapping[str, Reading]) -> list[str]:
     """Show what sums a datasheet up: a row for each axis, then the steps of the ladders."""
     main = [axis for axis in AXES if axis.column or axis.figure]
     rows = [
-        [axis_name(axis.name), axis.stimuli.name.replace("_", " "), *_cells(reading)]
+        [axis_name(axis.name), stimuli_name(axis), *_cells(reading)]
         for axis in main
         if not axis.by_step and (reading := estimates.get(axis.name)) is not None
         # Of a threshold it is said that there is none.
