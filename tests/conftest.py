@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import sys
 
@@ -15,13 +14,11 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from markupsafe import Markup
 
-from tests import forked_server, new_stores, postgres, processes
+from tests import drawing, forked_server, new_stores, postgres, processes
 from tests.mlflow_features import before
 
 new_stores.without_fsync()
@@ -30,10 +27,6 @@ forked_server.install()
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
 ROOT = Path(__file__).parent
-ONE_DOT = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-EMPTY_SVG = Markup('<svg class="fig"></svg>')
 
 
 LONG = [
@@ -104,30 +97,15 @@ def _no_store_left_active() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _each_kind_of_figure_is_drawn_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Drawing takes a third of a run's time: each file of tests draws the first figure of every kind only.
-
-    A kind is told by its axes. In tests/reports, where drawing is the property, every figure is drawn.
-    """
-    from jrh_mlflow.reports.figures import canvas, svg
-
-    drawn: set[object] = set()
-    draw, draw_inline = canvas.png, svg.inline_svg
-
-    def is_new(figure: Any, form: str) -> bool:
-        kind = form, *((axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes)
-        known = kind in drawn
-        drawn.add(kind)
-        return not known
-
+def _each_kind_of_figure_is_drawn_once(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Each file of tests draws the first figure of every kind; in tests/reports, where drawing is the property, all."""
     with pytest.MonkeyPatch.context() as patch:
         if ROOT / "reports" not in request.path.parents:
-            patch.setattr(canvas, "png", lambda figure: draw(figure) if is_new(figure, "png") else ONE_DOT)
-            patch.setattr(
-                svg,
-                "inline_svg",
-                lambda figure, *, title: draw_inline(figure, title=title) if is_new(figure, "svg") else EMPTY_SVG,
-            )
+            folder = tmp_path_factory.mktemp("drawn")
+            patch.setenv(drawing.FOLDER, str(folder))
+            drawing.draw_once(folder, patch.setattr)
         yield
 
 
@@ -137,11 +115,8 @@ def undrawn() -> Iterator[None]:
 
     Drawing itself is tested in tests/reports, and with whole runs in the tests that do not ask for this.
     """
-    from jrh_mlflow.reports.figures import canvas, svg
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canvas, "png", lambda figure: ONE_DOT)
-        patch.setattr(svg, "inline_svg", lambda figure, *, title: EMPTY_SVG)
+        drawing.draw_nothing(patch.setattr)
         yield
 
 

@@ -26,7 +26,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from tests import new_stores
+from tests import drawing, new_stores
 
 JRH = "from jrh_mlflow.cli import main; main()"
 SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -38,7 +38,8 @@ _IMPORTED = """
     pandas psycopg pyarrow.pandas_compat pyarrow.parquet scipy.stats sklearn.feature_extraction.text
     sqlalchemy yaml
     jrh_mlflow.cli.evaluate jrh_mlflow.cli.main jrh_mlflow.demo jrh_mlflow.engine.journal.sqlite
-    jrh_mlflow.evaluation jrh_mlflow.generation jrh_mlflow.sweeps.sweep jrh_mlflow.tracking.store
+    jrh_mlflow.evaluation jrh_mlflow.generation jrh_mlflow.reports.figures.svg jrh_mlflow.sweeps.sweep
+    jrh_mlflow.tracking.store
 """
 
 
@@ -200,6 +201,8 @@ def _become(job: dict[str, Any]) -> None:
     if "PYTHONUNBUFFERED" in job["environment"] and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(write_through=True)
     _started[:] = [_Itself()]
+    if folder := job["environment"].get(drawing.FOLDER):
+        drawing.draw_once(Path(folder))
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     _end(_run(compile(job["code"], "<string>", "exec"), main.__dict__))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +17,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group as cli
 from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions
 from jrh_mlflow.reports.glossary import TERMS
+from tests import processes
 from tests.review.browser import chromium
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +51,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as `make docs` does; a warning is an error."""
     folder = tmp_path_factory.mktemp("site")
     [options] = re.findall(r"python -m sphinx (.*) -d \S+ -b html", (ROOT / "Makefile").read_text(encoding="utf-8"))
-    command = [sys.executable, "-m", "sphinx", *options.split(), "-b", "html", "-d", folder / "doctrees"]
-    done = subprocess.run([*command, ROOT / "docs", folder / "html"], capture_output=True, text=True, check=False)
+    sphinx = "import runpy; runpy.run_module('sphinx', run_name='__main__')"
+    where = ("-b", "html", "-d", folder / "doctrees", ROOT / "docs", folder / "html")
+    done = processes.run(sphinx, *options.split(), *where)
     assert done.returncode == 0, done.stderr
     return folder / "html"
 
