@@ -78,10 +78,15 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
 
-def run(code: str, *arguments: object, check: bool = False, **options: Any) -> subprocess.CompletedProcess[str]:
-    """`subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)`."""
-    with Forked(code, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
-        stdout, stderr = process.communicate()
+def run(
+    code: str, *arguments: object, check: bool = False, typed: str | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run([sys.executable, "-c", code, *arguments], input=typed, capture_output=True, text=True)`."""
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    if typed is not None:
+        streams["stdin"] = subprocess.PIPE
+    with Forked(code, *arguments, **streams, **options) as process:
+        stdout, stderr = process.communicate(typed)
     done = subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
     if check:
         done.check_returncode()

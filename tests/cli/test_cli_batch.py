@@ -17,7 +17,7 @@ from jrh_mlflow import PromptedJudge, datasheet_suite, evaluate
 from jrh_mlflow.cli.judging import judge_arguments, judge_options, prompted_judge
 from jrh_mlflow.cli.main import main
 from jrh_mlflow.engine.journal import Journal, open_journal
-from tests import postgres
+from tests import postgres, processes
 from tests.engine.batch_tools import answered, play_provider, read, varied, write
 from tests.engine.journal_tools import BACKENDS, ask, fail
 from tests.loopback import LoopbackServer
@@ -244,10 +244,8 @@ def test_a_journal_on_a_server_is_shown_and_pruned_without_its_password(jrh: Jrh
 
 def test_pruning_needs_a_yes_and_keeps_what_was_spent(jrh: Jrh, tmp_path: Path) -> None:
     path = filled(tmp_path / "my.db")
-    command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", "journal", "--path", str(path)]
-    asked = subprocess.run(
-        [*command, "--prune", "--older-than", "0"], input="n\n", capture_output=True, text=True, check=True
-    )
+    command = (processes.JRH, "journal", "--path", path, "--prune", "--older-than", 0)
+    asked = processes.run(*command, typed="n\n", check=True)
     assert "paid answers too, older than 0 days" in asked.stderr
     assert "Nothing was deleted." in asked.stderr
     failed = json.loads(jrh("journal", "--path", path, "--prune", "--failed", "--yes", "--json").out)

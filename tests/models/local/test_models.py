@@ -20,6 +20,7 @@ from jrh_mlflow.models.local.weights import cache_home, file_of
 from jrh_mlflow.models.prices import price_of
 from jrh_mlflow.models.transports import pick_transport
 from jrh_mlflow.schema.requests import Request
+from tests import processes
 from tests.models.local.tools import MODEL, pairs
 
 SHORT_SHA256 = "d372997060e12e4438f26ce6bf875f05edab2244c1e13e1355f19d46380034cc"
@@ -143,18 +144,11 @@ def test_the_short_datasheet_has_every_condition_and_the_same_bytes_everywhere()
     assert short.sha256 == SHORT_SHA256
 
 
-WITHOUT_EXTRA = """
-import sys
-sys.modules["xllamacpp"] = None
-sys.argv = ["jrh", {arguments}]
-from jrh_mlflow.cli import main
-main()
-"""
+WITHOUT_EXTRA = f"import sys; sys.modules['xllamacpp'] = None; {processes.JRH}"
 
 
 def run_without_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = WITHOUT_EXTRA.format(arguments=", ".join(map(repr, arguments)))
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return processes.run(WITHOUT_EXTRA, *arguments)
 
 
 def test_without_the_extra_the_command_says_what_to_install_and_leaves_nothing(tmp_path: Path) -> None:
