@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -143,7 +144,8 @@ class RatedStore:
     @property
     def majority(self) -> pd.Series:
         """Label that more people gave than any other, by trace; traces without one are left out."""
-        counts = self.people.apply(lambda row: row.dropna().value_counts(), axis=1).fillna(0)
+        people = self.labels[~self.labels["is_judge"]]
+        counts = people.groupby(["item", "label"]).size().unstack(fill_value=0)
         best = counts[counts.eq(counts.max(axis=1), axis=0).sum(axis=1) == 1]
         label: pd.Series = best.idxmax(axis=1)
         return label
@@ -315,10 +317,11 @@ def _write(client: TracingClient, experiment_id: str, drafts: Sequence[_Draft]) 
 
 @contextmanager
 def _one_transaction(store: Any) -> Iterator[None]:
-    """Write several things at once: MLflow commits every trace, which takes longer than making it."""
+    """Write several things at once: MLflow finds its experiment and commits for every trace, longer than it writes."""
     with (
         store.ManagedSessionMaker(read_only=False) as session,
         mock.patch.object(store, "ManagedSessionMaker") as maker,
+        mock.patch.object(store, "get_experiment", cache(store.get_experiment)),
     ):
         maker.side_effect = lambda *_, **__: nullcontext(session)
         yield

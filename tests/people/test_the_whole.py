@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import warnings
 from collections.abc import Iterator
+from functools import partialmethod
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ def printed(rated: RatedStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
         world = World(folder=folder, server=server, uri=rated.uri, experiment="answers")
         with logging_traces(rated.uri, "answers"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of MLflow's own imports
+            from dspy import SIMBA
+
+            # One step of eight: all of it, but for what a step makes of those before.
+            patch.setattr(SIMBA, "__init__", partialmethod(SIMBA.__init__, max_steps=1))
             page = Printed(PAGE, world, names=names, words={"judges.py:judge": QUICKER}, shown=True).run()
             yield page.names | {"server": server, "commands": page.commands}
 
