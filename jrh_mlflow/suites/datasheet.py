@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
 from typing import Literal, get_args
 
 from jrh_mlflow.errors import SuiteError
@@ -364,4 +363,5 @@ class _TaskItems:
 
 
 def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:
-    return mean(len(candidate.text) for pool in pools.values() for candidate in pool)
+    lengths = [len(candidate.text) for pool in pools.values() for candidate in pool]
+    return sum(lengths) / len(lengths)

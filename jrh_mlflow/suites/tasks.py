@@ -265,15 +265,21 @@ def join(parts: Sequence[str]) -> str:
 def candidates(task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> list[Candidate]:
     """Assemble every mix of wordings of one quality."""
     n_sentences = len(depth_ids) + 2
+    either = (sentences(task, depth_ids, states, [choice] * n_sentences, unmet=unmet) for choice in (0, 1))
+    # Sentences are picked once: hundreds of mixes share them.
+    mixes = itertools.product(*zip(*either, strict=True))
+    wordings = itertools.product((0, 1), repeat=n_sentences)
     return [
-        Candidate(text=join(sentences(task, depth_ids, states, wording, unmet=unmet)), states=states, wording=wording)
-        for wording in itertools.product((0, 1), repeat=n_sentences)
+        Candidate(text=join(mix), states=states, wording=wording) for mix, wording in zip(mixes, wordings, strict=True)
     ]
 
 
 def nearest(pool: Iterable[Candidate], length: float, *key: object) -> Candidate:
     """Return the candidate whose length is nearest to `length`; a hash breaks ties."""
-    return min(pool, key=lambda candidate: (abs(len(candidate.text) - length), digest(*key, candidate.wording)))
+    gaps = [(abs(len(candidate.text) - length), candidate) for candidate in pool]
+    smallest = min(gap for gap, _ in gaps)
+    tied = (candidate for gap, candidate in gaps if gap == smallest)
+    return min(tied, key=lambda candidate: digest(*key, candidate.wording))
 
 
 def ladder(

@@ -131,7 +131,7 @@ def panel_answer(
     rule.check(table)
     columns = table.columns(panel)
     if rule.vote == "weighted" and weights is None:
-        return _cross_fitted(table, panel, rule)
+        return _cross_fitting(table, rule)(panel)
     given = None if weights is None else np.array([weights[name] for name in panel], dtype=float)
     return count_votes(table.answer[:, columns], rule, n_labels=table.abstain, weights=given)
 
@@ -172,24 +172,30 @@ def vote_weights(table: VoteTable, panel: Sequence[str]) -> dict[str, float]:
     Reference:
         Nitzan & Paroush (1982), Int. Econ. Rev. 23:289-297; Shapley & Grofman (1984), Public Choice 43:329-343.
     """
-    judged = table.where(table.judged)
-    cast = judged.answer[:, table.columns(panel)]
+    judged = table.judged
+    cast = table.answer[judged][:, table.columns(panel)]
     n = (cast != MISSING).sum(axis=0)
-    k = (cast == judged.expected[:, None]).sum(axis=0)
+    k = (cast == table.expected[judged][:, None]).sum(axis=0)
     mean = k.sum() / n.sum() if n.sum() else 1 / table.n_answers
     right: Array = (k + PRIOR_CALLS * mean + 0.5) / (n + PRIOR_CALLS + 1)
     odds = np.log((table.n_answers - 1) * right / (1 - right))
     return {name: max(0.0, float(weight)) for name, weight in zip(panel, odds, strict=True)}
 
 
-def _cross_fitted(table: VoteTable, panel: Sequence[str], rule: VotingRule) -> PanelAnswers:
-    answer = np.full(len(table.item), MISSING, dtype=np.intp)
-    split = np.zeros(len(table.item), dtype=bool)
-    first, second = halves(table, seed=rule.seed)
-    for learnt, used in ((first, second), (second, first)):
-        part = panel_answer(table.where(used), panel, rule, weights=vote_weights(table.where(learnt), panel))
-        answer[used], split[used] = part.answer, part.split
-    return PanelAnswers(answer=answer, split=split)
+def _cross_fitting(table: VoteTable, rule: VotingRule) -> Callable[[Sequence[str]], PanelAnswers]:
+    """Return how a panel votes with weights of the other half; the halves are the same for every panel."""
+    sides = halves(table, seed=rule.seed)
+    parts = [table.where(side) for side in sides]
+
+    def answers(panel: Sequence[str]) -> PanelAnswers:
+        answer = np.full(len(table.item), MISSING, dtype=np.intp)
+        split = np.zeros(len(table.item), dtype=bool)
+        for side, used, learnt in zip(sides, parts, reversed(parts), strict=True):
+            part = panel_answer(used, panel, rule, weights=vote_weights(learnt, panel))
+            answer[side], split[side] = part.answer, part.split
+        return PanelAnswers(answer=answer, split=split)
+
+    return answers
 
 
 def _broken(cast: Codes, top: Mask, ties: str, *, n_labels: int) -> Codes:
@@ -515,6 +521,9 @@ def check_limit(max_usd: float | None) -> None:
 
 
 def _scorer(part: VoteTable, rule: VotingRule) -> Score:
+    if rule.vote == "weighted":
+        answers = _cross_fitting(part, rule)
+        return lambda panel: _accuracy(part, answers(panel).answer)
     return lambda panel: _accuracy(part, panel_answer(part, panel, rule).answer)
 
 
