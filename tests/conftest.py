@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -11,7 +12,7 @@ os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -51,6 +52,17 @@ LONG = [
     "compatibility/test_files_of_the_version_before.py",
 ]
 """Files of the tests that take longest; whole files go to a worker, and a long one at the end leaves the other idle."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what the tests import out of every search for rubbish, then and later: a million objects that stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

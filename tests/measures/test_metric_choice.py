@@ -13,6 +13,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.reports.terminal import report_lines
 from jrh_mlflow.results.comparison import compare_calls
+from jrh_mlflow.scoring import metric as scoring
 
 TESTS = ("padding", "typos")
 
@@ -91,7 +92,11 @@ SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall", "jaccard
 
 
 @pytest.mark.parametrize("name", [*APART, *OWN_APART, *SHARES])
-def test_only_shares_are_averaged_with_shares_in_a_report_and_in_a_comparison(name: str) -> None:
+def test_only_shares_are_averaged_with_shares_in_a_report_and_in_a_comparison(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The comparison resamples each judge as often as a run does, and sklearn is asked each time.
+    monkeypatch.setattr(scoring, "MOST_ASKED", 20)
     labels = ("1", "2", "3", "4")
     rows = calls(labels)
     report = jrh.measure(rows, labels=labels, metric=name, n_resamples=50)
