@@ -142,7 +142,9 @@ def _no_server_left_behind() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def _tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tables")
+    folder = tmp_path_factory.mktemp("tables")
+    os.environ[new_stores.FOLDER] = str(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -10,6 +11,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+FOLDER = "JRH_TESTS_TABLES"
+"""In the environment of a test's processes."""
 
 
 def without_fsync() -> None:
@@ -26,7 +30,10 @@ def without_fsync() -> None:
 
 
 def with_copied_tables(folder: Path) -> None:
-    """Where MLflow is loaded, let this process run its migrations once; every further new SQLite store is a copy."""
+    """Where MLflow is loaded, let it run its migrations once; every further new SQLite store is a copy.
+
+    The folder keeps what is copied, also for the processes of a test.
+    """
     utils = sys.modules.get("mlflow.store.db.utils")
     if utils is not None and not hasattr(utils._initialize_tables, "template"):
         utils._initialize_tables = _copying(utils._initialize_tables, folder / "tables.db")
@@ -48,9 +55,12 @@ def _copying(migrate: Callable[[Any], None], file: Path) -> Callable[[Any], None
 
     @cache
     def template() -> Path:
-        engine = create_engine(f"sqlite:///{file}")
-        migrate(engine)
-        engine.dispose()
+        if not file.exists():
+            own = file.with_name(f"{os.getpid()}.db")  # two processes may make it at once
+            engine = create_engine(f"sqlite:///{own}")
+            migrate(engine)
+            engine.dispose()
+            own.replace(file)
         return file
 
     def initialize(engine: Any) -> None:

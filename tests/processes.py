@@ -208,6 +208,8 @@ def _become(job: dict[str, Any]) -> None:
     _started[:] = [_Itself()]
     if folder := job["environment"].get(drawing.FOLDER):
         drawing.draw_once(Path(folder))
+    if folder := job["environment"].get(new_stores.FOLDER):
+        new_stores.with_copied_tables(Path(folder))
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     _end(_run(compile(job["code"], "<string>", "exec"), main.__dict__))
 

@@ -54,7 +54,7 @@ from jrh_mlflow.sweeps.goals import picked
 from jrh_mlflow.tracking.keys import without_partial
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.store import Store
-from tests import processes
+from tests import new_stores, processes
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
@@ -1320,7 +1320,8 @@ def assert_two_whole_runs(printed: list[list[str]], store: str, folder: Path) ->
     assert not list((folder / ".jrh" / "outbox").iterdir())
 
 
-def test_two_processes_at_once_on_a_new_store_are_two_runs(tmp_path: Path) -> None:
+def test_two_processes_at_once_on_a_new_store_are_two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(new_stores.FOLDER)  # each makes the tables itself, as MLflow does
     store = f"sqlite:///{tmp_path}/mlflow.db"
     assert_two_whole_runs(two_at_once(store, tmp_path), store, tmp_path)
 

@@ -255,10 +255,10 @@ def test_a_callable_that_holds_more_than_plain_values_has_no_fingerprint():
 def test_a_fingerprint_is_the_same_in_another_process():
     """`in {"1", "2"}` holds a frozen set whose order is the hash seed's; the fingerprint must not follow it."""
     code = """
-from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.judges.callables import CallableJudge
 def judge(presentation):
     return "1" if presentation.first in {"a", "b", "c", "d", "e", "f"} else "tie"
-print(resolve_judge(judge).fingerprint())
+print(CallableJudge(judge).fingerprint())
 """
     found = {
         subprocess.run(

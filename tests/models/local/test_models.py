@@ -144,7 +144,12 @@ def test_the_short_datasheet_has_every_condition_and_the_same_bytes_everywhere()
     assert short.sha256 == SHORT_SHA256
 
 
-WITHOUT_EXTRA = f"import sys; sys.modules['xllamacpp'] = None; {processes.JRH}"
+WITHOUT_EXTRA = f"""
+import sys
+assert "xllamacpp" not in sys.modules, "what was imported so far must do without it"
+sys.modules["xllamacpp"] = None
+{processes.JRH}
+"""
 
 
 def run_without_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
