@@ -32,8 +32,8 @@ unit: postgres chromium $(VENV)/.installed-dev  ## pytest with warnings as error
 quick: $(VENV)/.installed-dev  ## some tests of three minutes, before a push: floors, public names, statistics, measures
 	$(BIN)/python -m pytest -m "not slow" tests/test_layers.py tests/test_public.py tests/test_habits.py tests/stats tests/scoring tests/measures
 
-test-all: postgres chromium $(VENV)/.installed-dev  ## pytest, the slow ones too
-	$(BIN)/python -m pytest
+test-all: postgres chromium $(VENV)/.installed-dev  ## pytest, the slow ones too, and other examples each time
+	JRH_TESTS_EXAMPLES=other $(BIN)/python -m pytest
 
 # Each in .venv-mlflow-*/; MLFLOW=oldest, newest or a version.
 test-mlflow:  ## the tests that touch MLflow, under its oldest and its newest version; MLFLOW=VERSION

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -12,7 +11,7 @@ os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -24,9 +23,11 @@ from tests.mlflow_features import before
 
 new_stores.without_fsync()
 forked_server.install()
-# How long an example takes says how busy the machine is.
-settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("no clock")
+# How long an example takes says how busy the machine is. A commit passes or fails, whenever it is tried; other examples
+# than the usual ones are drawn by `make test-all`.
+settings.register_profile("usual", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("other", settings.get_profile("usual"), derandomize=False)
+settings.load_profile(os.environ.get("JRH_TESTS_EXAMPLES", "usual"))
 ROOT = Path(__file__).parent
 
 
@@ -52,17 +53,6 @@ LONG = [
     "compatibility/test_files_of_the_version_before.py",
 ]
 """Files of the tests that take longest; whole files go to a worker, and a long one at the end leaves the other idle."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Leave what the tests import out of every search for rubbish, then and later: a million objects that stay."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

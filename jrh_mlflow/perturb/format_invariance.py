@@ -92,10 +92,12 @@ class Indentation(_Layout):
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Indent lines by spaces or a tab."""
-        places = [start for start, _ in prose_lines(text)]
-        if not places:
+        spans = prose_lines(text)
+        if not spans:
             raise NotApplicable("every line is code")
-        inner = unlike_fences(text, _sentence_starts(text)) if len(places) == 1 else []
+        places = [start for start, _ in spans]
+        (begin, end), *others = spans
+        inner = [] if others else unlike_fences(text, [at for at in _sentence_starts(text) if begin < at < end])
         if inner:
             newline = "\r\n" if "\r\n" in text else "\n"
             broken = [(place, place, newline + rng.choice(_INDENTS)) for place in _at_least(1, inner, rng)]

@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jrh_mlflow.perturb._base import NotApplicable
@@ -141,10 +141,12 @@ SENTENCES = st.lists(
     gap=st.sampled_from(["\n", "\n\n", "\r\n"]),
     number=st.integers(0, 99),
 )
+@example(paragraphs=[["```"], ["```"], ["Rain fell.", "Rain fell."]], gap="\n", number=1)
 def test_two_sentences_or_lines_are_enough_for_two_indented_lines(paragraphs, gap, number):
     text = gap.join(" ".join(sentences) for sentences in paragraphs)
-    starts = unlike_fences(text, [start for start, _ in sentences(text)][1:])
-    if not prose_lines(text) or (len(prose_lines(text)) < 2 and not starts):
+    prose = prose_lines(text)
+    starts = unlike_fences(text, [place for place, _ in sentences(text) if any(a < place < z for a, z in prose)])
+    if not prose or (len(prose) < 2 and not starts):
         return
     after = written(Indentation(), text, number)
     assert indented(text, after) >= 2, (text, after)
