@@ -10,104 +10,104 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from jrh_mlflow.alignment.aligned import Alignment as Alignment
-    from jrh_mlflow.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
+    from jrh_mlflow.comparing.compare import Comparison as Comparison
+    from jrh_mlflow.comparing.compare import compare as compare
+    from jrh_mlflow.comparing.criterion_shift import CriterionShift as CriterionShift
+    from jrh_mlflow.comparing.criterion_shift import criterion_shift as criterion_shift
+    from jrh_mlflow.comparing.jury.jury import Jury as Jury
+    from jrh_mlflow.comparing.jury.jury import jury as jury
+    from jrh_mlflow.decisions.gate import gate as gate
+    from jrh_mlflow.decisions.gate_result import Gate as Gate
+    from jrh_mlflow.decisions.planning import Plan as Plan
+    from jrh_mlflow.decisions.planning import plan as plan
     from jrh_mlflow.errors import JrhError as JrhError
-    from jrh_mlflow.evaluation.agree import Agreement as Agreement
-    from jrh_mlflow.evaluation.agree import agree as agree
-    from jrh_mlflow.evaluation.autolog import autolog as autolog
-    from jrh_mlflow.evaluation.compare import Comparison as Comparison
-    from jrh_mlflow.evaluation.compare import compare as compare
-    from jrh_mlflow.evaluation.correct import Corrected as Corrected
-    from jrh_mlflow.evaluation.correct import correct as correct
-    from jrh_mlflow.evaluation.criterion_shift import CriterionShift as CriterionShift
-    from jrh_mlflow.evaluation.criterion_shift import criterion_shift as criterion_shift
-    from jrh_mlflow.evaluation.evaluate import Evaluation as Evaluation
-    from jrh_mlflow.evaluation.evaluate import evaluate as evaluate
-    from jrh_mlflow.evaluation.gate import gate as gate
-    from jrh_mlflow.evaluation.jury import Jury as Jury
-    from jrh_mlflow.evaluation.jury import jury as jury
-    from jrh_mlflow.evaluation.passed import passed as passed
-    from jrh_mlflow.evaluation.planning import Plan as Plan
-    from jrh_mlflow.evaluation.planning import plan as plan
-    from jrh_mlflow.evaluation.registries import register_prompt as register_prompt
-    from jrh_mlflow.evaluation.registries import suite_dataset as suite_dataset
-    from jrh_mlflow.evaluation.status import Status as Status
-    from jrh_mlflow.evaluation.status import status as status
-    from jrh_mlflow.evaluation.to_mlflow import to_mlflow as to_mlflow
+    from jrh_mlflow.exporting.autolog import autolog as autolog
+    from jrh_mlflow.exporting.registries import register_prompt as register_prompt
+    from jrh_mlflow.exporting.registries import suite_dataset as suite_dataset
+    from jrh_mlflow.exporting.status import Status as Status
+    from jrh_mlflow.exporting.status import status as status
+    from jrh_mlflow.exporting.to_mlflow import to_mlflow as to_mlflow
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
-    from jrh_mlflow.measures.until import until as until
-    from jrh_mlflow.resolve import load_suite as load_suite
-    from jrh_mlflow.resolve import pointwise as pointwise
-    from jrh_mlflow.results import Datasheet as Datasheet
-    from jrh_mlflow.results import ReliabilityReport as ReliabilityReport
-    from jrh_mlflow.results import measure as measure
-    from jrh_mlflow.results.gate import Gate as Gate
+    from jrh_mlflow.measuring.evaluate import Evaluation as Evaluation
+    from jrh_mlflow.measuring.evaluate import evaluate as evaluate
+    from jrh_mlflow.measuring.resolve import load_suite as load_suite
+    from jrh_mlflow.measuring.resolve import pointwise as pointwise
+    from jrh_mlflow.measuring.until import until as until
+    from jrh_mlflow.people.agree import Agreement as Agreement
+    from jrh_mlflow.people.agree import agree as agree
+    from jrh_mlflow.people.alignment.aligned import Alignment as Alignment
+    from jrh_mlflow.people.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
+    from jrh_mlflow.people.correct import Corrected as Corrected
+    from jrh_mlflow.people.correct import correct as correct
+    from jrh_mlflow.people.passed import passed as passed
     from jrh_mlflow.schema.estimates import Estimate as Estimate
     from jrh_mlflow.schema.estimates import NotEstimable as NotEstimable
     from jrh_mlflow.schema.presentation import Answer as Answer
     from jrh_mlflow.schema.presentation import Message as Message
     from jrh_mlflow.schema.presentation import Presentation as Presentation
+    from jrh_mlflow.show.results import Datasheet as Datasheet
+    from jrh_mlflow.show.results import ReliabilityReport as ReliabilityReport
+    from jrh_mlflow.show.results import measure as measure
     from jrh_mlflow.suites import Suite as Suite
     from jrh_mlflow.suites import datasheet_suite as datasheet_suite
     from jrh_mlflow.suites import natural_suite as natural_suite
     from jrh_mlflow.sweeps.result import Sweep as Sweep
     from jrh_mlflow.sweeps.space import Space as Space
     from jrh_mlflow.sweeps.sweep import sweep as sweep
-    from jrh_mlflow.tracking.scorers import from_mlflow as from_mlflow
+    from jrh_mlflow.tracking.judges.scorers import from_mlflow as from_mlflow
 
 _HOMES = {
-    "Agreement": "evaluation.agree",
-    "Alignment": "alignment.aligned",
+    "Agreement": "people.agree",
+    "Alignment": "people.alignment.aligned",
     "Answer": "schema.presentation",
-    "CheckedOptimizer": "alignment.optimizer",
-    "Comparison": "evaluation.compare",
-    "Corrected": "evaluation.correct",
-    "CriterionShift": "evaluation.criterion_shift",
-    "Datasheet": "results",
+    "CheckedOptimizer": "people.alignment.optimizer",
+    "Comparison": "comparing.compare",
+    "Corrected": "people.correct",
+    "CriterionShift": "comparing.criterion_shift",
+    "Datasheet": "show.results",
     "Estimate": "schema.estimates",
-    "Evaluation": "evaluation.evaluate",
-    "Gate": "results.gate",
+    "Evaluation": "measuring.evaluate",
+    "Gate": "decisions.gate_result",
     "Generator": "generation.writers",
     "JrhError": "errors",
-    "Jury": "evaluation.jury",
+    "Jury": "comparing.jury.jury",
     "Message": "schema.presentation",
     "NotEstimable": "schema.estimates",
-    "Plan": "evaluation.planning",
+    "Plan": "decisions.planning",
     "Presentation": "schema.presentation",
     "PromptedJudge": "judges.prompted",
-    "ReliabilityReport": "results",
+    "ReliabilityReport": "show.results",
     "Space": "sweeps.space",
-    "Status": "evaluation.status",
+    "Status": "exporting.status",
     "Suite": "suites",
     "Sweep": "sweeps.result",
-    "agree": "evaluation.agree",
-    "autolog": "evaluation.autolog",
-    "compare": "evaluation.compare",
-    "correct": "evaluation.correct",
-    "criterion_shift": "evaluation.criterion_shift",
+    "agree": "people.agree",
+    "autolog": "exporting.autolog",
+    "compare": "comparing.compare",
+    "correct": "people.correct",
+    "criterion_shift": "comparing.criterion_shift",
     "datasheet_suite": "suites",
-    "evaluate": "evaluation.evaluate",
-    "from_mlflow": "tracking.scorers",
-    "gate": "evaluation.gate",
+    "evaluate": "measuring.evaluate",
+    "from_mlflow": "tracking.judges.scorers",
+    "gate": "decisions.gate",
     "generate": "generation.generate",
-    "jury": "evaluation.jury",
-    "load_suite": "resolve",
-    "measure": "results",
+    "jury": "comparing.jury.jury",
+    "load_suite": "measuring.resolve",
+    "measure": "show.results",
     "natural_suite": "suites",
-    "passed": "evaluation.passed",
-    "plan": "evaluation.planning",
-    "pointwise": "resolve",
-    "register_prompt": "evaluation.registries",
+    "passed": "people.passed",
+    "plan": "decisions.planning",
+    "pointwise": "measuring.resolve",
+    "register_prompt": "exporting.registries",
     "scripted": "judges",
-    "status": "evaluation.status",
-    "suite_dataset": "evaluation.registries",
+    "status": "exporting.status",
+    "suite_dataset": "exporting.registries",
     "sweep": "sweeps.sweep",
-    "to_mlflow": "evaluation.to_mlflow",
-    "until": "measures.until",
+    "to_mlflow": "exporting.to_mlflow",
+    "until": "measuring.until",
 }
 
 __all__ = list(_HOMES)

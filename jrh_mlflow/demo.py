@@ -11,17 +11,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from jrh_mlflow.comparing.compare import Comparison, compare
+from jrh_mlflow.comparing.criterion_shift import CriterionShift, criterion_shift
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.evaluation.compare import Comparison, compare
-from jrh_mlflow.evaluation.criterion_shift import CriterionShift, criterion_shift
-from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.generation.generate import generate
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.recorded.answers import RecordedJudge, import_recorded, recorded_judges
+from jrh_mlflow.measuring.evaluate import Evaluation, evaluate
+from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded, recorded_judges
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 
 EXPERIMENT = "judge-datasheet-demo"
 LIVE_MODEL, LIVE_SUITE = "local/smollm2", "datasheet-short"

@@ -21,13 +21,13 @@ from jrh_mlflow.demo import READING_SUITE, Demo
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.evaluation.evaluate import Evaluation
-from jrh_mlflow.recorded.answers import RecordedJudge, import_recorded
-from jrh_mlflow.reports.figures.canvas import png
-from jrh_mlflow.reports.figures.datasheet import Sheets, datasheet_figures, psychometric
-from jrh_mlflow.resolve import load_suite
-from jrh_mlflow.results import measure
+from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.show.figures.canvas import png
+from jrh_mlflow.show.figures.datasheet import Sheets, datasheet_figures, psychometric
+from jrh_mlflow.show.results import measure
 from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
 
 PICTURES = "pictures"

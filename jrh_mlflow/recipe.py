@@ -16,13 +16,13 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.until import Until, until
+from jrh_mlflow.measuring.resolve import resolve_judge
+from jrh_mlflow.measuring.until import Until, until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb import listed_tests
 from jrh_mlflow.plugins import function_from_text
-from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.text import given_text
-from jrh_mlflow.tracking.judge_registry import SCORERS
+from jrh_mlflow.tracking.judges.judge_registry import SCORERS
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)

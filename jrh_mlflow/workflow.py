@@ -15,30 +15,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jrh_mlflow.comparing.compare import Comparison, compare
+from jrh_mlflow.comparing.jury.jury import Jury, jury
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, ReviewError
-from jrh_mlflow.evaluation.compare import Comparison, compare
-from jrh_mlflow.evaluation.evaluate import Evaluation, dry_prepared, evaluate, price_evaluation
-from jrh_mlflow.evaluation.jury import Jury, jury
 from jrh_mlflow.generation.generate import generate_into
 from jrh_mlflow.generation.plan import AgentPlan, finished
 from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
 from jrh_mlflow.generation.report import check_folder
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate, price_evaluation
+from jrh_mlflow.measuring.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
 from jrh_mlflow.recipe import beside, generation_from, recipe_judge
-from jrh_mlflow.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.review import serve
 from jrh_mlflow.review.decided import decide_from
 from jrh_mlflow.review.finish import ReviewLogger
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
-from jrh_mlflow.tracking.read import FinishedStep, finished_step
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.outbox import JudgeFacts, outbox_key
+from jrh_mlflow.tracking.runs.read import FinishedStep, finished_step
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 Say = Callable[[str], object]

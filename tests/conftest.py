@@ -36,15 +36,15 @@ LONG = [
     "engine/test_promises.py",
     "test_predecessor.py",
     "test_example.py",
-    "evaluation/test_replay_own.py",
+    "measuring/test_replay_own.py",
     "sweeps/test_money.py",
     "sweeps/test_sweep.py",
     "sweeps/test_postgres.py",
     "sweeps/test_interrupted.py",
     "models/local/test_real_model.py",
-    "tracking/test_traces.py",
+    "tracking/traces/test_traces.py",
     "tracking/test_server.py",
-    "tracking/test_view_page.py",
+    "tracking/runs/test_view_page.py",
     "review/test_page.py",
     "pages/test_server.py",
     "test_notebooks.py",
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def store_uri(_away_from_the_repository: None, _tables: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A SQLite tracking store with its tables made."""
     from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
-    from jrh_mlflow.tracking.store import Store
+    from jrh_mlflow.tracking.runs.store import Store
 
     import_module("mlflow.store.db.utils")
     new_stores.with_copied_tables(_tables)
@@ -98,13 +98,25 @@ def _no_store_left_active() -> Iterator[None]:
         import_module("mlflow").set_tracking_uri(None)
 
 
+DRAWN = (
+    "test_agreement_page.py",
+    "test_comparison_in_browser.py",
+    "test_comparison_page.py",
+    "test_decisions_view.py",
+    "test_junit.py",
+    "test_sweep_markdown.py",
+    "test_sweep_page.py",
+)
+"""Files outside tests/show that look at every figure."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _each_kind_of_figure_is_drawn_once(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Each file of tests draws the first figure of every kind; in tests/reports, where drawing is the property, all."""
+    """Each file of tests draws the first figure of every kind; where drawing is the property, all."""
     with pytest.MonkeyPatch.context() as patch:
-        if ROOT / "reports" not in request.path.parents:
+        if request.path.parent != ROOT / "show" and request.path.name not in DRAWN:
             folder = tmp_path_factory.mktemp("drawn")
             patch.setenv(drawing.FOLDER, str(folder))
             drawing.draw_once(folder, patch.setattr)
@@ -115,7 +127,7 @@ def _each_kind_of_figure_is_drawn_once(
 def undrawn() -> Iterator[None]:
     """Figures are made and never drawn, for tests of other things.
 
-    Drawing itself is tested in tests/reports, and with whole runs in the tests that do not ask for this.
+    Drawing itself is tested in tests/show, and with whole runs in the tests that do not ask for this.
     """
     with pytest.MonkeyPatch.context() as patch:
         drawing.draw_nothing(patch.setattr)

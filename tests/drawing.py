@@ -24,7 +24,7 @@ FOLDER = "JRH_TESTS_DRAWN"
 
 def draw_once(folder: Path, patch: Callable[[object, str, object], None] = setattr) -> None:
     """Draw from now on the first figure of every kind only."""
-    from jrh_mlflow.reports.figures import canvas, svg
+    from jrh_mlflow.show.figures import canvas, svg
 
     png, inline_svg = canvas.png, svg.inline_svg
 
@@ -46,7 +46,7 @@ def draw_once(folder: Path, patch: Callable[[object, str, object], None] = setat
 
 def draw_nothing(patch: Callable[[object, str, object], None]) -> None:
     """Draw no figure from now on."""
-    from jrh_mlflow.reports.figures import canvas, svg
+    from jrh_mlflow.show.figures import canvas, svg
 
     patch(canvas, "png", lambda figure: ONE_DOT)
     patch(svg, "inline_svg", lambda figure, *, title: EMPTY_SVG)

@@ -17,7 +17,7 @@ from tests.environment import make
 ROOT = Path(__file__).parent.parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.")[0]
 """What pyproject.toml requires, without the settings of tools below it."""
-FOLDERS = ("tracking", "alignment")
+FOLDERS = ("tracking", "exporting")
 """Whole folders of tests; of the others, the files that use MLflow's judges, give it ours, or have it in their name."""
 TOUCHES = re.compile(r"(?<!_)mlflow\.genai\b|\.to_mlflow\b|\bmlflow_chat\b")
 TOOLS = (

@@ -38,8 +38,8 @@ _IMPORTED = """
     pandas psycopg pyarrow.pandas_compat pyarrow.parquet scipy.stats sklearn.feature_extraction.text
     sqlalchemy yaml
     jrh_mlflow.cli.evaluate jrh_mlflow.cli.main jrh_mlflow.demo jrh_mlflow.engine.journal.sqlite
-    jrh_mlflow.evaluation jrh_mlflow.generation jrh_mlflow.reports.figures.svg jrh_mlflow.sweeps.sweep
-    jrh_mlflow.tracking.store
+    jrh_mlflow.measuring jrh_mlflow.generation jrh_mlflow.show.figures.svg jrh_mlflow.sweeps.sweep
+    jrh_mlflow.tracking.runs.store
 """
 
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
 from jrh_mlflow.engine import ask_calls, plan_calls
-from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 
 Row = dict[str, Any]

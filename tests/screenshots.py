@@ -15,7 +15,7 @@ from typing import Any
 from jrh_mlflow.demo import EXPERIMENT
 from jrh_mlflow.example import packed_picture
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 from tests.review.browser import PATIENCE_MS, chromium
 
 PICTURE = Path("docs/mlflow_view.png")

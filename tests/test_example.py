@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from jrh_mlflow.recorded.answers import recorded_judges
-from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.measuring.recorded.answers import recorded_judges
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
 
 EXAMPLE = Path(__file__).parent.parent / "mlruns_example"
@@ -107,7 +107,7 @@ def test_an_interrupted_server_keeps_nothing_from_being_logged(tmp_path: Path, m
         jrh.evaluate(judge, suite, tracking_uri=url, experiment="kept")
     with running_server(folder, port=port):
         (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
-        from jrh_mlflow.evaluation.evaluate import resume
+        from jrh_mlflow.measuring.evaluate import resume
 
         done = resume(kept)
         client = MlflowClient(tracking_uri=url)

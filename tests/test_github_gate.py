@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from junitparser import JUnitXml
 
 import jrh_mlflow as jrh
-from jrh_mlflow.evaluation.gate import read_policy
+from jrh_mlflow.decisions.gate import read_policy
 from jrh_mlflow.measures.rules import known
 from tests.loopback import LoopbackServer, verdict
 from tests.readings import asked

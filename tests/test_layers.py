@@ -28,28 +28,24 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("scoring",),
     ("perturb",),
     ("measures",),
-    ("reports",),
-    ("results",),
+    ("show",),
     ("suites",),
     ("models",),
     ("judges",),
     ("engine",),
     ("tracking",),
-    ("resolve",),
-    ("recorded",),
-    ("evaluation",),
-    ("generation",),
-    ("alignment",),
-    ("review",),
+    ("measuring",),
+    ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review"),
     ("recipe",),
-    ("sweeps",),
-    ("pages",),
+    ("pages", "simulations"),
     ("demo", "workflow"),
     ("example",),
     ("cli",),
 )
-"""From the ground up. Modules of one floor may know one another, in no circle."""
+"""From the ground up. Modules of one floor may know one another, in no circle; wings only as `CONTRIBUTING.md` lists."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
+WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review")
+"""One idea each: a wing imports floors, and no other wing but for the pairs that `CONTRIBUTING.md` lists."""
 
 HEAVY = (
     "mlflow",
@@ -67,23 +63,42 @@ HEAVY = (
     "psycopg",
 )
 """Never imported while a module is loaded: `import jrh_mlflow` and `jrh --help` must stay quick."""
-LATE = ("engine/journal/sqlite.py", "engine/journal/postgres.py", "engine/journal/tables.py", "alignment/optimizer.py")
+LATE = (
+    "engine/journal/sqlite.py",
+    "engine/journal/postgres.py",
+    "engine/journal/tables.py",
+    "people/alignment/optimizer.py",
+)
 """Loaded themselves when a journal is opened, or `CheckedOptimizer` is asked for.
 
 They may load their library at once, and nobody may load them.
 """
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "mlflow": ("tracking/", "alignment/optimizer.py"),
+    "mlflow": (
+        "tracking/",
+        "exporting/",
+        "people/labels/",
+        "people/alignment/optimizer.py",
+        "decisions/gate_runs.py",
+        "decisions/shown_decisions.py",
+    ),
     "optuna": ("sweeps/",),
     "ray": ("engine/ray_",),
     "psycopg": ("engine/journal/",),
-    "sqlalchemy": ("engine/journal/", "sweeps/study.py", "tracking/store.py"),
+    "sqlalchemy": ("engine/journal/", "sweeps/study.py", "tracking/runs/store.py"),
     "xllamacpp": ("models/local/",),
     "inspect_ai": ("suites/transcripts/",),
     "openpyxl": ("suites/spreadsheets.py",),
     "sklearn": ("perturb/", "scoring/metric.py"),
-    "jinja2": ("reports/",),
-    "matplotlib": ("reports/figures/",),
+    "jinja2": ("show/",),
+    "matplotlib": (
+        "show/",
+        "comparing/jury/jury_figures.py",
+        "people/agreement_figures.py",
+        "people/corrected_figures.py",
+        "people/alignment/alignment_figures.py",
+        "sweeps/sweep_figures.py",
+    ),
     "litellm": ("models/",),
     "aiohttp": ("models/transports/", "engine/"),
 }
@@ -102,7 +117,7 @@ IMPURE = (
     "asyncio",
 )
 
-VIEWS = ("cli", "pages", "reports", "results")
+VIEWS = ("cli", "pages", "show")
 """Floors that show what another floor holds: there a file may have the name of the thing it shows."""
 ANY_FOLDER = ("__init__", "_base")
 SAME_THING = {
@@ -207,7 +222,7 @@ def all_imports() -> list[Import]:
 
 
 def room(file: str) -> str:
-    """Folder or module under the package: `measures/jury/votes.py` is in `measures`."""
+    """Folder or module under the package: `comparing/jury/votes.py` is in `measures`."""
     return PurePosixPath(file).parts[0].removesuffix(".py")
 
 
@@ -446,5 +461,5 @@ def test_what_is_private_to_another_folder_is_seen(line, file, n):
 
 def test_names_that_mean_two_things_are_seen():
     assert classes({"a.py": "class A: ...", "b/c.py": "def f():\n    class A: ..."})["A"] == ["a.py", "b/c.py"]
-    files = ["suites/tables.py", "engine/tables.py", "cli/sweep.py", "sweeps/sweep.py", "reports/figures/sweep.py"]
+    files = ["suites/tables.py", "engine/tables.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_figures.py"]
     assert list(shared_names(files)) == ["tables"]

@@ -18,20 +18,20 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
+from jrh_mlflow.comparing.jury.jury_report import jury_report
+from jrh_mlflow.comparing.jury.jury_view import jury_markdown
+from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.jury.jury import jury_report
-from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.reports.jury import jury_markdown
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.sources import folder_review
+from tests.comparing.jury.jury_tools import family, said
 from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
-from tests.measures.jury_tools import family, said
 from tests.measures.pointwise import point
 from tests.processes import JRH, Forked
 from tests.reliability_tools import JUDGE, PRICES, Cast, evaluate_arguments, jrh_json, jrh_process, write_table
@@ -465,7 +465,7 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
     assert client.get_run(source).data.metrics["cost/usd"] == made.metrics["cost/usd"]
 
 
-# Juries. More in tests/evaluation/test_jury.py and tests/measures/test_votes.py, test_panels.py, test_panel_search.py,
+# Juries. More in tests/comparing/jury/test_jury.py and tests/comparing/jury/test_votes.py, test_panels.py, test_panel_search.py,
 # test_cascades.py and test_jury_agreement.py.
 
 

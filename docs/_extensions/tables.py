@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-from jrh_mlflow.reports.glossary import TERMS
+from jrh_mlflow.show.glossary import TERMS
 
 
 class OptionsTable(SphinxDirective):

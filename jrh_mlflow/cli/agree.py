@@ -49,8 +49,8 @@ def agree(source: str, no_log: bool, as_json: bool, markdown: bool, **options: A
     Example: jrh agree labels.csv --judge gpt-4o-mini --positive pass
              jrh agree traces:/support-bot --name helpful --queue "second look"
     """
-    from jrh_mlflow.evaluation.agree import agree as run
-    from jrh_mlflow.reports.terminal import text_of
+    from jrh_mlflow.people.agree import agree as run
+    from jrh_mlflow.show.terminal import text_of
 
     result = run(source, log=not no_log, **options)
     if as_json:

@@ -64,9 +64,9 @@ def align(
     Example: jrh align judges.py:polite --traces traces:/support --optimizer simba --register polite
              jrh align polite --traces traces:/support --optimizer my_package:optimizer --holdout 0.4
     """
-    from jrh_mlflow.alignment.align import align as run
-    from jrh_mlflow.alignment.align import register_aligned
-    from jrh_mlflow.reports.terminal import text_of
+    from jrh_mlflow.people.alignment.align import align as run
+    from jrh_mlflow.people.alignment.align import register_aligned
+    from jrh_mlflow.show.terminal import text_of
 
     where: dict[str, Any] = {"traces": traces, "tracking_uri": tracking_uri}
     options |= {"suite": None if no_suite else "short", "log": not no_log, "register": register is not None}

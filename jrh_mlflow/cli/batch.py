@@ -55,7 +55,7 @@ def export(
     Example: jrh batch export --model openai/gpt-4o-mini --criterion strict -o requests.jsonl
     """
     from jrh_mlflow.engine.batch import export_batch
-    from jrh_mlflow.resolve import journal_at, prepare
+    from jrh_mlflow.measuring.resolve import journal_at, prepare
 
     judge = prompted_judge(judge_arguments(options))
     chosen = prepare(judge, suite, replicates=replicates, dry=True).suite
@@ -94,7 +94,7 @@ def import_(
     Example: jrh batch import requests.jsonl results.jsonl --model openai/gpt-4o-mini --criterion strict --discount 0.5
     """
     from jrh_mlflow.engine.batch import import_batch
-    from jrh_mlflow.resolve import journal_at
+    from jrh_mlflow.measuring.resolve import journal_at
 
     judge = prompted_judge(judge_arguments(options))
     prices = price_from_option(judge.model, price)

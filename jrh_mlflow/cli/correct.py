@@ -54,8 +54,8 @@ def correct(
 
     Example: jrh correct scores.csv labelled.csv --positive 4 --positive 5 --json
     """
-    from jrh_mlflow.evaluation.correct import correct as run
-    from jrh_mlflow.reports.terminal import text_of
+    from jrh_mlflow.people.correct import correct as run
+    from jrh_mlflow.show.terminal import text_of
 
     result = run(verdicts, calibration, positive=positive or None, **options)
     if as_json:

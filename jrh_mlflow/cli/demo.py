@@ -16,8 +16,8 @@ from jrh_mlflow.errors import JrhError
 
 if TYPE_CHECKING:
     from jrh_mlflow.demo import Demo
-    from jrh_mlflow.evaluation.evaluate import Evaluation
-    from jrh_mlflow.tracking.store import Store
+    from jrh_mlflow.measuring.evaluate import Evaluation
+    from jrh_mlflow.tracking.runs.store import Store
 
 _ROWS = ("dark_current", "raw_false_preference", "positional_false_preference", "stable_cross_sensitivity")
 _STEPS = range(1, 6)
@@ -75,7 +75,7 @@ def _print_paper(parts: Demo) -> None:
 
 
 def _print_recorded(parts: Demo) -> None:
-    from jrh_mlflow.recorded.answers import SLOTS, provenance
+    from jrh_mlflow.measuring.recorded.answers import SLOTS, provenance
 
     about, judges = provenance(), parts.recorded_judge()
     _head(
@@ -91,7 +91,7 @@ def _print_recorded(parts: Demo) -> None:
 
 def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
     """Print judges of one kind as columns; as rows, preferences without a reason, the whole ladder and the calls."""
-    from jrh_mlflow.reports.names import axis_name
+    from jrh_mlflow.show.names import axis_name
 
     keys = [*_ROWS, *(f"target_sensitivity/delta_{step}" for step in _STEPS), "threshold_75"]
     rows = [[axis_name(key), *(_cell_of(one, key) for one in judges.values())] for key in keys]
@@ -99,7 +99,7 @@ def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
 
 
 def _cell_of(one: Evaluation, key: str) -> str:
-    from jrh_mlflow.reports.numbers import reading_text
+    from jrh_mlflow.show.numbers import reading_text
 
     return reading_text(one.sheet.estimates.get(key), places=2)
 
@@ -122,7 +122,7 @@ def _print_reading(one: Evaluation) -> None:
 
 
 def _print_graders(parts: Demo) -> None:
-    from jrh_mlflow.reports.terminal import comparison_lines
+    from jrh_mlflow.show.terminal import comparison_lines
 
     comparison = parts.graders()
     _head("Graders, simulated; share of expected answers by test")
@@ -132,7 +132,7 @@ def _print_graders(parts: Demo) -> None:
 def _print_live(parts: Demo) -> None:
     """Measure the live model, or say in one line why it is left out: the demo succeeds without it."""
     from jrh_mlflow.demo import LIVE_NAME, LIVE_SUITE
-    from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.measuring.resolve import load_suite
 
     n_calls = load_suite(LIVE_SUITE).manifest["n_calls"]
     click.echo(f"measuring {LIVE_NAME} on {LIVE_SUITE}: {n_calls} calls on this machine's cores, some minutes")
@@ -150,7 +150,7 @@ def _head(title: str) -> None:
 
 
 def _print_links(store: Store, *, port: int) -> None:
-    from jrh_mlflow.tracking.view import view_links
+    from jrh_mlflow.tracking.runs.view import view_links
 
     links = view_links(store.uri, store.experiment_id, port=port)
     click.echo("Look at them in MLflow:")

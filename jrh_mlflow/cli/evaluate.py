@@ -26,13 +26,13 @@ from jrh_mlflow.cli.pipeline import run_pipeline
 from jrh_mlflow.cli.printing import print_evaluations, print_shift, save_table, shown_when_stopped
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
-from jrh_mlflow.reports.numbers import quote_text
 from jrh_mlflow.schema.items import USABLE
+from jrh_mlflow.show.numbers import quote_text
 from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
-    from jrh_mlflow.evaluation.evaluate import Evaluation
     from jrh_mlflow.judges import Judge
+    from jrh_mlflow.measuring.evaluate import Evaluation
     from jrh_mlflow.recipe import Recipe
 
 run_options = together(
@@ -106,7 +106,7 @@ def evaluate(
              jrh evaluate recipes/openai_judge.yaml
              jrh evaluate recipes/pipeline.yaml
     """
-    from jrh_mlflow.evaluation import evaluate as evaluation
+    from jrh_mlflow.measuring import evaluate as evaluation
 
     if (
         recipe_file is not None
@@ -155,7 +155,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
 
     Example: jrh shift --judge scripted:Qwen32B --criteria allowed --criteria strict
     """
-    from jrh_mlflow.evaluation.criterion_shift import criterion_shift
+    from jrh_mlflow.comparing.criterion_shift import criterion_shift
 
     if options.pop("dry_run"):
         raise click.UsageError("--dry-run prices one arm at a time: use `jrh evaluate --dry-run --criterion …`.")
@@ -175,9 +175,9 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
 
 def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | None:
     """Read `--register-prompt NAME[@ALIAS]`, and check before anything is asked that it can be done."""
-    from jrh_mlflow.evaluation.registries import prompted_inside, sole_template
-    from jrh_mlflow.resolve import resolve_suite, with_read_prompt
-    from jrh_mlflow.tracking.prompts import check_prompt_names
+    from jrh_mlflow.exporting.registries import prompted_inside, sole_template
+    from jrh_mlflow.measuring.resolve import resolve_suite, with_read_prompt
+    from jrh_mlflow.tracking.judges.prompts import check_prompt_names
 
     if text is None:
         return None
@@ -194,7 +194,7 @@ def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | N
 
 
 def _register(result: Evaluation, named: tuple[str, str | None] | None) -> None:
-    from jrh_mlflow.evaluation.registries import register_prompt
+    from jrh_mlflow.exporting.registries import register_prompt
 
     if named is not None:
         version = register_prompt(result, named[0], alias=named[1], tracking_uri=result.tracking_uri)
@@ -220,7 +220,7 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
         written = load_recipe(recipe_file, judge=arguments, options=given)
         recipe = replace(written, suite=suite or written.suite)
     if rules:
-        from jrh_mlflow.measures.until import until
+        from jrh_mlflow.measuring.until import until
 
         recipe.options["stop"] = until(rules)
     if price:
@@ -229,7 +229,7 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
 
 
 def _is_registered(text: str) -> bool:
-    from jrh_mlflow.tracking.judge_registry import SCORERS
+    from jrh_mlflow.tracking.judges.judge_registry import SCORERS
 
     return text.startswith(SCORERS)
 
@@ -247,7 +247,7 @@ def _own_judge(judge_text: str, arguments: dict[str, Any], options: dict[str, An
 
 
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
-    from jrh_mlflow.evaluation.evaluate import price_evaluation
+    from jrh_mlflow.measuring.evaluate import price_evaluation
 
     quoted = price_evaluation(recipe.judge, recipe.suite, **recipe.options)
     if as_json:
@@ -264,8 +264,8 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 def _end(evaluations: list[Evaluation]) -> None:
     """Say how to continue a truncated run, or that no call gave an answer, and end with the code of the reason."""
     from jrh_mlflow.engine.budget import BUDGET
-    from jrh_mlflow.evaluation.evaluate import MEND_PRICE
-    from jrh_mlflow.evaluation.run_page import is_decided
+    from jrh_mlflow.measuring.evaluate import MEND_PRICE
+    from jrh_mlflow.measuring.run_page import is_decided
 
     dead = [one for one in evaluations if not one.calls["outcome"].isin(USABLE).any()]
     for one in dead:

@@ -16,7 +16,7 @@ from jrh_mlflow.options import RunOptions
 from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
-    from jrh_mlflow.results.gate import Gate
+    from jrh_mlflow.decisions.gate_result import Gate
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -71,7 +71,7 @@ def gate(
     Example: jrh gate 3f2a9c01 --require "dark_current <= 0.1" --require "target_sensitivity/delta_1 >= 0.8"
              jrh gate 3f2a9c01 --policy gate.yaml --baseline b71d4e22 --junit gate.xml --summary gate.md
     """
-    from jrh_mlflow.evaluation.gate import gate as decide
+    from jrh_mlflow.decisions.gate import gate as decide
 
     _check_different(junit, summary)
     for path in ([] if junit is None else [junit]) + [one for one in summary if not _is_step_summary(one)]:
@@ -105,8 +105,8 @@ def _check_output(path: Path, *, force: bool) -> None:
 
 def _is_replaceable(path: Path) -> bool:
     """Whether a file is empty, or begins as those that a gate wrote: a build that is run again writes them again."""
-    from jrh_mlflow.reports.gate import MARKDOWN_HEAD
-    from jrh_mlflow.reports.junit import NAME
+    from jrh_mlflow.decisions.gate_view import MARKDOWN_HEAD
+    from jrh_mlflow.decisions.junit import NAME
 
     with path.open("rb") as file:
         head = file.read(200)
@@ -114,8 +114,8 @@ def _is_replaceable(path: Path) -> bool:
 
 
 def _print(done: Gate, *, as_json: bool, markdown: bool) -> None:
-    from jrh_mlflow.reports.gate import gate_lines
-    from jrh_mlflow.reports.terminal import wrapped
+    from jrh_mlflow.decisions.gate_view import gate_lines
+    from jrh_mlflow.show.terminal import wrapped
 
     if as_json:
         click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))

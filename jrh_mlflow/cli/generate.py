@@ -27,7 +27,7 @@ from jrh_mlflow.cli.options import (
 from jrh_mlflow.cli.printing import print_table, save_table
 from jrh_mlflow.errors import BudgetError, suggest
 from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
-from jrh_mlflow.reports.numbers import quote_text, spent_text
+from jrh_mlflow.show.numbers import quote_text, spent_text
 from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:

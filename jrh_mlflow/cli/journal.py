@@ -30,7 +30,7 @@ def journal(path: str | None, prune: bool, older_than: float | None, failed: boo
     """
     from jrh_mlflow.engine.journal import open_journal
     from jrh_mlflow.errors import JournalError
-    from jrh_mlflow.resolve import default_journal
+    from jrh_mlflow.measuring.resolve import default_journal
 
     _check(prune=prune, older_than=older_than, failed=failed, yes=yes)
     place = path or str(default_journal())

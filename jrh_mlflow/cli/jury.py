@@ -48,8 +48,8 @@ def jury(
 
     Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain --cascade 3f2a9c01,90ac51f7
     """
-    from jrh_mlflow.evaluation.jury import jury as run
-    from jrh_mlflow.reports.terminal import text_of
+    from jrh_mlflow.comparing.jury.jury import jury as run
+    from jrh_mlflow.show.terminal import text_of
 
     judges = None if cascade is None else [text.strip() for text in cascade.split(",")]
     result = run(list(runs), cascade=judges, log=not no_log, **options)

@@ -10,7 +10,7 @@ import click
 from jrh_mlflow.cli.options import flag_of, typed
 from jrh_mlflow.cli.printing import print_lines, print_page, print_table
 from jrh_mlflow.options import JudgeOptions, RunOptions
-from jrh_mlflow.reports.numbers import money_text, quote_text
+from jrh_mlflow.show.numbers import money_text, quote_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.workflow import Workflow, WorkflowQuote, WorkflowRun
@@ -93,8 +93,8 @@ def _generation_cap(workflow: Workflow) -> float | None:
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
-    from jrh_mlflow.reports.markdown import plain
-    from jrh_mlflow.reports.terminal import comparison_lines
+    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.terminal import comparison_lines
 
     how = "generated" if done.made else "was there"
     click.echo(plain(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {done.path} ({how})"))

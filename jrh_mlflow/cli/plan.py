@@ -53,8 +53,8 @@ def calls(
 
     Example: jrh plan calls --axis dark_current --width 0.1 --pilot 3f2a9c01 --json
     """
-    from jrh_mlflow.evaluation.planning import plan as make
-    from jrh_mlflow.reports.terminal import text_of
+    from jrh_mlflow.decisions.planning import plan as make
+    from jrh_mlflow.show.terminal import text_of
 
     if price is not None and len(models) != 1:
         raise click.UsageError(f"--price is of one --model, but got {len(models)}.")

@@ -12,14 +12,14 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jrh_mlflow.evaluation.criterion_shift import CriterionShift
-    from jrh_mlflow.evaluation.evaluate import Evaluation
+    from jrh_mlflow.comparing.criterion_shift import CriterionShift
+    from jrh_mlflow.measuring.evaluate import Evaluation
     from jrh_mlflow.schema.estimates import Reading
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Print aligned columns, the first `left` of them to the left and the others to the right."""
-    from jrh_mlflow.reports.terminal import columns
+    from jrh_mlflow.show.terminal import columns
 
     print_lines(columns(header, rows, left=left))
 
@@ -42,7 +42,7 @@ def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markdown: bool = False) -> None:
     """Print what was measured: a screen for one judge, a table for several, and where it is logged."""
-    from jrh_mlflow.reports.markdown import plain
+    from jrh_mlflow.show.markdown import plain
 
     if as_json:
         click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
@@ -67,9 +67,9 @@ def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
 
 def evaluation_lines(one: Evaluation) -> list[str]:
     """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
-    from jrh_mlflow.reports.markdown import plain
-    from jrh_mlflow.reports.terminal import datasheet_lines, report_lines
-    from jrh_mlflow.results import Datasheet
+    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.results import Datasheet
+    from jrh_mlflow.show.terminal import datasheet_lines, report_lines
 
     sheet = one.sheet
     table = datasheet_lines(sheet.estimates) if isinstance(sheet, Datasheet) else report_lines(sheet)
@@ -80,15 +80,15 @@ def evaluation_lines(one: Evaluation) -> list[str]:
 
 
 def _title(one: Evaluation) -> str:
-    from jrh_mlflow.results import Datasheet
+    from jrh_mlflow.show.results import Datasheet
 
     return f"Judge {'datasheet' if isinstance(one.sheet, Datasheet) else 'reliability'}: {one.judge.label}"
 
 
 def _about(one: Evaluation) -> list[str]:
     """Return what stands below the numbers: profile, biases, cost, what is withheld, what to know, where it is."""
-    from jrh_mlflow.reports.findings import finding_lines
-    from jrh_mlflow.reports.terminal import withheld_lines, wrapped
+    from jrh_mlflow.show.findings import finding_lines
+    from jrh_mlflow.show.terminal import withheld_lines, wrapped
 
     notes = [line for note in _notes(one) for line in wrapped("note", note)]
     found = finding_lines(one.sheet.estimates)
@@ -105,10 +105,10 @@ def _about(one: Evaluation) -> list[str]:
 
 def _notes(one: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
-    from jrh_mlflow.evaluation.run_page import evaluation_notes
-    from jrh_mlflow.reports.reliability import invalid_note
-    from jrh_mlflow.reports.terminal import few_clusters
-    from jrh_mlflow.results import Datasheet
+    from jrh_mlflow.measuring.run_page import evaluation_notes
+    from jrh_mlflow.show.reliability import invalid_note
+    from jrh_mlflow.show.results import Datasheet
+    from jrh_mlflow.show.terminal import few_clusters
 
     cluster = "task" if isinstance(one.sheet, Datasheet) else "source"
     few = few_clusters(one.sheet.estimates.values(), cluster=cluster)
@@ -119,15 +119,15 @@ def _notes(one: Evaluation) -> list[str]:
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:
     """Print a result under its title, then what a reader must know."""
-    from jrh_mlflow.reports.markdown import plain
-    from jrh_mlflow.reports.terminal import wrapped
+    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.terminal import wrapped
 
     print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped("note", note))])
 
 
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
     """Print how far each axis moved between the arms."""
-    from jrh_mlflow.reports.terminal import shift_lines
+    from jrh_mlflow.show.terminal import shift_lines
 
     base, *_ = shift.arms
     notes = [f"{name}: {note}" for name, one in shift.arms.items() for note in _notes(one) if one.truncated]
@@ -169,8 +169,8 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
     from jrh_mlflow.measures.axes import find
-    from jrh_mlflow.reports.names import axis_name
-    from jrh_mlflow.reports.numbers import is_shown
+    from jrh_mlflow.show.names import axis_name
+    from jrh_mlflow.show.numbers import is_shown
 
     shown = [_shown(one) for one in evaluations]
     heads: dict[str, str] = {}
@@ -189,7 +189,7 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
 def _shown(one: Evaluation) -> dict[str, Reading]:
     """Return the readings that sum an evaluation up: axes with a column, or the score of each test."""
     from jrh_mlflow.measures.axes import AXES
-    from jrh_mlflow.results import Datasheet
+    from jrh_mlflow.show.results import Datasheet
 
     estimates = one.sheet.estimates
     if isinstance(one.sheet, Datasheet):
@@ -199,8 +199,8 @@ def _shown(one: Evaluation) -> dict[str, Reading]:
 
 
 def _cell(reading: Reading | None) -> str:
-    from jrh_mlflow.reports.numbers import missing_text, threshold_text, with_interval
     from jrh_mlflow.schema.estimates import Estimate
+    from jrh_mlflow.show.numbers import missing_text, threshold_text, with_interval
 
     if not isinstance(reading, Estimate):
         return missing_text(reading)

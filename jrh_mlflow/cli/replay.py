@@ -60,8 +60,8 @@ def replay(
              jrh replay graded.jsonl --map item=id --map answer=result.score --map expected=human --scale 1-6
              jrh replay runs:/0123456789abcdef0123456789abcdef
     """
-    from jrh_mlflow.evaluation.replay import Mapped
-    from jrh_mlflow.evaluation.replay import replay as run
+    from jrh_mlflow.measuring.replay import Mapped
+    from jrh_mlflow.measuring.replay import replay as run
     from jrh_mlflow.suites.labels import labels_from_text
 
     columns = read_pairs(pairs)

@@ -11,7 +11,7 @@ from jrh_mlflow.cli.options import as_json, store
 from jrh_mlflow.cli.printing import print_lines
 
 if TYPE_CHECKING:
-    from jrh_mlflow.evaluation.status import Status
+    from jrh_mlflow.exporting.status import Status
 
 _NOT_MEASURED = 1
 
@@ -33,7 +33,7 @@ def status(what: str, check: bool, experiment: str | None, tracking_uri: str | N
     Example: jrh status scorers:/helpful
              jrh status 3f2a9c01 --check
     """
-    from jrh_mlflow.evaluation.status import status as find
+    from jrh_mlflow.exporting.status import status as find
 
     found = find(what, experiment=experiment, tracking_uri=tracking_uri)
     if as_json:
@@ -46,7 +46,7 @@ def status(what: str, check: bool, experiment: str | None, tracking_uri: str | N
 
 def _lines(found: Status) -> list[str]:
     """Return the state, what differs, where the datasheet is, and what measures the judge."""
-    from jrh_mlflow.reports.markdown import plain
+    from jrh_mlflow.show.markdown import plain
 
     lines = [plain(f"{found.name}: {found.reason}")]
     lines += [f"  {plain(str(one))}" for one in found.differs]

@@ -15,7 +15,7 @@ from jrh_mlflow.cli.printing import print_table, save_table
 from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
-    from jrh_mlflow.evaluation.suite_audit import SuiteAudit
+    from jrh_mlflow.measuring.suite_audit import SuiteAudit
 
 
 @click.group()
@@ -94,7 +94,7 @@ def dataset(path_or_uri: str, name: str, experiment: str | None, tracking_uri: s
 
     Example: jrh suite dataset my_suite --name my-pairs
     """
-    from jrh_mlflow.evaluation.registries import written_dataset
+    from jrh_mlflow.exporting.registries import written_dataset
 
     done = written_dataset(path_or_uri, name, experiment=experiment, tracking_uri=tracking_uri)
     if as_json:
@@ -114,7 +114,7 @@ def show(path_or_uri: str, table: str | None, force: bool, as_json: bool) -> Non
 
     Example: jrh suite show datasheet --table items.xlsx
     """
-    from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.measuring.resolve import load_suite
     from jrh_mlflow.suites.spreadsheets import items_frame
 
     found = load_suite(path_or_uri)
@@ -147,8 +147,8 @@ def audit(path_or_uri: str, conditions: tuple[str, ...], seed: int, as_json: boo
     Example: jrh suite audit my_suite
     """
     from jrh_mlflow.errors import GateError
-    from jrh_mlflow.evaluation.suite_audit import HIGH, LOW, audit_suite
-    from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.measuring.resolve import load_suite
+    from jrh_mlflow.measuring.suite_audit import HIGH, LOW, audit_suite
 
     done = audit_suite(load_suite(path_or_uri), conditions=conditions or None, seed=seed)
     if as_json:
@@ -164,8 +164,8 @@ def audit(path_or_uri: str, conditions: tuple[str, ...], seed: int, as_json: boo
 
 
 def _print_audit(done: SuiteAudit) -> None:
-    from jrh_mlflow.evaluation.suite_audit import HIGH, LOW
-    from jrh_mlflow.reports.numbers import with_interval
+    from jrh_mlflow.measuring.suite_audit import HIGH, LOW
+    from jrh_mlflow.show.numbers import with_interval
 
     cells: dict[tuple[str, str], list[str]] = {}
     for reading in done.readings:
@@ -196,7 +196,7 @@ def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str, force: 
 
     Example: jrh suite export-inspect my_suite --log original.eval -o edited.eval
     """
-    from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.measuring.resolve import load_suite
     from jrh_mlflow.suites.transcripts.inspect_export import export_inspect as write
 
     check_free(output, force=force)

@@ -11,7 +11,7 @@ from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, from_model,
 from jrh_mlflow.cli.printing import print_page
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import RunOptions
-from jrh_mlflow.reports.numbers import quote_text
+from jrh_mlflow.show.numbers import quote_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.sweeps.result import Sweep
@@ -73,7 +73,7 @@ def sweep(
 
 
 def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
-    from jrh_mlflow.reports.terminal import sweep_lines
+    from jrh_mlflow.show.terminal import sweep_lines
 
     if as_json or markdown:
         click.echo(result.to_json() if as_json else result.to_markdown())

@@ -29,7 +29,7 @@ def _say_links(address: str, process: subprocess.Popen[bytes]) -> None:
     # Imported while the server starts, so that nobody waits for it twice.
     from jrh_mlflow.pages.links import page_links, server_token
     from jrh_mlflow.tracking.mlflow_server import wait_until_up
-    from jrh_mlflow.tracking.view import newest_view
+    from jrh_mlflow.tracking.runs.view import newest_view
 
     wait_until_up(f"{address}/health", process)
     judges, review = page_links(address, server_token())

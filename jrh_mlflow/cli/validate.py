@@ -17,11 +17,11 @@ from jrh_mlflow.cli.printing import print_table
 from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
-    from jrh_mlflow.alignment.validate_alignment import SplitCheck
-    from jrh_mlflow.evaluation.decision_checks import DecisionCheck
-    from jrh_mlflow.evaluation.validate import Check, Map
-    from jrh_mlflow.evaluation.validate_corrected import CorrectionCheck
-    from jrh_mlflow.stats.coverage import Cell
+    from jrh_mlflow.simulations.coverage import Cell
+    from jrh_mlflow.simulations.decision_checks import DecisionCheck
+    from jrh_mlflow.simulations.validate import Check, Map
+    from jrh_mlflow.simulations.validate_alignment import SplitCheck
+    from jrh_mlflow.simulations.validate_corrected import CorrectionCheck
     from jrh_mlflow.suites import Suite
 
 _COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+.4f", "coverage": ".3f", "verdict": ""}
@@ -98,7 +98,7 @@ def validate(
     Example: jrh validate --quick
     """
     from jrh_mlflow.errors import GateError
-    from jrh_mlflow.evaluation import validate as validation
+    from jrh_mlflow.simulations import validate as validation
 
     if output:
         check_free(output, force=force)
@@ -160,7 +160,7 @@ class _Found:
     @property
     def failures(self) -> list[str]:
         """What misses its promise."""
-        from jrh_mlflow.evaluation.validate import failures
+        from jrh_mlflow.simulations.validate import failures
 
         people = [f"{check.scenario}: {check.verdict}" for check in self.corrected if check.fails]
         people += [str(check) for check in self.alignment if check.fails]
@@ -189,14 +189,14 @@ def _run(size: _Size, apply: Map) -> _Found:
 
 
 def _judges(size: _Size, apply: Map) -> dict[str, Any]:
-    from jrh_mlflow.evaluation.validate import validate
+    from jrh_mlflow.simulations.validate import validate
 
     return {"checks": validate(n_seeds=size.seeds, suite=_suite(size), seed=size.seed, apply=apply)}
 
 
 def _intervals(size: _Size, apply: Map) -> dict[str, Any]:
-    from jrh_mlflow.evaluation.validate import check_intervals, moved_by_replicates
-    from jrh_mlflow.stats import coverage
+    from jrh_mlflow.simulations import coverage
+    from jrh_mlflow.simulations.validate import check_intervals, moved_by_replicates
 
     n_tasks = coverage.N_TASKS[:1] if size.quick else coverage.N_TASKS
     iccs = size.iccs or coverage.ICCS
@@ -211,14 +211,14 @@ def _suite(size: _Size) -> Suite:
 
 
 def _agreement(size: _Size, apply: Map) -> dict[str, Any]:
-    from jrh_mlflow.evaluation.validate_agreement import DESIGNS, validate_agreement
+    from jrh_mlflow.simulations.validate_agreement import DESIGNS, validate_agreement
 
     designs = DESIGNS[:1] if size.quick else DESIGNS
     return {"agreement": validate_agreement(n_seeds=size.seeds, designs=designs, seed=size.seed, apply=apply)}
 
 
 def _corrected(size: _Size, apply: Map) -> dict[str, Any]:
-    from jrh_mlflow.evaluation.validate_corrected import SCENARIOS, STATED, validate_corrected
+    from jrh_mlflow.simulations.validate_corrected import SCENARIOS, STATED, validate_corrected
 
     n_draws = size.seeds * (_DRAWS_PER_SEED // 5 if size.quick else _DRAWS_PER_SEED)
     scenarios = STATED if size.quick else SCENARIOS
@@ -226,14 +226,14 @@ def _corrected(size: _Size, apply: Map) -> dict[str, Any]:
 
 
 def _alignment(size: _Size, _: Map) -> dict[str, Any]:
-    from jrh_mlflow.alignment.validate_alignment import check_alignment
+    from jrh_mlflow.simulations.validate_alignment import check_alignment
 
     traces = (200,) if size.quick else (100, 200, 400)
     return {"alignment": check_alignment(splits=_SPLITS, traces=traces, seed=size.seed)}
 
 
 def _decisions(size: _Size, apply: Map) -> dict[str, Any]:
-    from jrh_mlflow.evaluation.validate_decisions import validate_decisions
+    from jrh_mlflow.simulations.validate_decisions import validate_decisions
 
     n = size.seeds * (_DRAWS_PER_SEED // 2 if size.quick else _DRAWS_PER_SEED)
     return {"decisions": validate_decisions(n=n, seed=size.seed, quick=size.quick, apply=apply)}
@@ -261,7 +261,7 @@ def _shown(apply: Map, unit: str) -> Map:
 
 
 def _print_checks(checks: Sequence[Check], drawn: str) -> None:
-    from jrh_mlflow.evaluation.validate import summary
+    from jrh_mlflow.simulations.validate import summary
 
     if not checks:
         return
@@ -358,7 +358,7 @@ is not judged (docs/statistics.md); under, over: the largest share of intervals 
 
 
 def _row(cells: Sequence[Cell]) -> list[str]:
-    from jrh_mlflow.stats.coverage import RATES
+    from jrh_mlflow.simulations.coverage import RATES
 
     judged = [cell for cell in cells if cell.judged]
     listed = [cell for cell in cells if cell.truth.rate in RATES]

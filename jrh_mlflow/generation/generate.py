@@ -22,17 +22,17 @@ from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, 
 from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Writer
+from jrh_mlflow.measuring.resolve import journal_at, may_exist
 from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.resolve import journal_at, may_exist
 from jrh_mlflow.suites.labels import GivenLabels
 from jrh_mlflow.suites.suite import Suite, save_suite
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import Store, open_run, publish
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import Store, open_run, publish
 
 if TYPE_CHECKING:
     from jrh_mlflow.models.prices import Overrides

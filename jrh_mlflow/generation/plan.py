@@ -35,10 +35,10 @@ from jrh_mlflow.perturb import (
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.perturb.label_flip import LabelFlip
-from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.show.reliability import invalid_note
 from jrh_mlflow.suites.dataset import ROLES, Table
 from jrh_mlflow.suites.labels import inferred_scale, read_labels, wrong_way_round
 from jrh_mlflow.suites.people import PEOPLE
@@ -501,7 +501,7 @@ def _traces(settings: GenerationSettings) -> Traces | None:
         raise RecipeError(
             "`people` names columns of a table; of traces, HUMAN feedback says who said what. Leave it out."
         )
-    from jrh_mlflow.tracking.traces_in import transcripts_from_traces
+    from jrh_mlflow.tracking.traces.traces_in import transcripts_from_traces
 
     return Traces(transcripts_from_traces(settings.dataset, tracking_uri=settings.tracking_uri))
 

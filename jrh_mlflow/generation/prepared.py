@@ -33,6 +33,7 @@ from jrh_mlflow.generation.writers import (
 )
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
+from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     TYPICAL_OUTPUT_TOKENS,
@@ -45,12 +46,11 @@ from jrh_mlflow.models.prices import (
 from jrh_mlflow.models.surcharges import refuse_surcharges
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import PROPOSE, AgentTest, NotApplicable, Rewrite, read_invalid
-from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import about_labels
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
+from jrh_mlflow.tracking.runs.outbox import JudgeFacts, outbox_key
 
 logger = logging.getLogger("jrh_mlflow")
 

@@ -18,18 +18,18 @@ from jrh_mlflow.generation.labelling import label_table
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
+from jrh_mlflow.measuring.resolve import journal_place
 from jrh_mlflow.options import OFFLINE
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import ReliabilityTest
-from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, plain, table
-from jrh_mlflow.reports.numbers import spent_text
-from jrh_mlflow.resolve import journal_place
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
+from jrh_mlflow.show.markdown import MAX_DESCRIPTION, plain, table
+from jrh_mlflow.show.numbers import spent_text
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_manifest
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import RunContent
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import RunContent
 
 _MAX_SHOWN = 160
 _MAX_REASONS = 12

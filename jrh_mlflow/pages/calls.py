@@ -19,17 +19,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jrh_mlflow.pages.responses import READING, FindStore, answering, demand_run_id, html_response, in_thread
-from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.review.guard import Refusal
+from jrh_mlflow.show.addresses import Addresses
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams
 
     from jrh_mlflow.measures.behind import Behind
-    from jrh_mlflow.reports.call_browser import CallFilters, Choice, OpenedItem, ShownCall
-    from jrh_mlflow.reports.datasheet_page import PageRow
+    from jrh_mlflow.pages.call_browser import CallFilters, Choice, OpenedItem, ShownCall
+    from jrh_mlflow.show.datasheet_page import PageRow
     from jrh_mlflow.stats import Codes, Mask
-    from jrh_mlflow.tracking.run_calls import CallStore, RunCalls, RunFacts
+    from jrh_mlflow.tracking.runs.run_calls import CallStore, RunCalls, RunFacts
 
 _ADDRESSES = Addresses("../")
 _LABELS = {
@@ -67,9 +67,9 @@ def prepare() -> None:
 
 
 def _prepare() -> None:
-    from jrh_mlflow.reports.html import read_template
+    from jrh_mlflow.show.html import read_template
 
-    import_module("jrh_mlflow.reports.call_browser")
+    import_module("jrh_mlflow.pages.call_browser")
     _call_store()
     read_template("calls.html")
 
@@ -77,7 +77,7 @@ def _prepare() -> None:
 @cache
 def _call_store() -> CallStore:
     """Return the runs that this process keeps, made when first needed: it imports pandas and MLflow."""
-    from jrh_mlflow.tracking.run_calls import CallStore
+    from jrh_mlflow.tracking.runs.run_calls import CallStore
 
     return CallStore()
 
@@ -89,7 +89,7 @@ def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
         Refusal: for an item that is not there.
         RecipeError: for a number that has no calls.
     """
-    from jrh_mlflow.reports.call_browser import call_page
+    from jrh_mlflow.pages.call_browser import call_page
 
     filters = _filters(query)
     behind = calls.behind(filters.axis) if filters.axis else None
@@ -120,7 +120,7 @@ def calls_page(facts: RunFacts, calls: RunCalls, query: QueryParams) -> str:
 
 
 def _filters(query: QueryParams) -> CallFilters:
-    from jrh_mlflow.reports.call_browser import CallFilters
+    from jrh_mlflow.pages.call_browser import CallFilters
 
     named: dict[str, Any] = {
         name: tuple(dict.fromkeys(value for value in query.getlist(name) if value)) for name in _LABELS
@@ -151,7 +151,7 @@ def _all_of(masks: Any, size: int) -> Mask:
 
 
 def _page(query: QueryParams, rows: Codes) -> tuple[int, Codes]:
-    from jrh_mlflow.reports.call_browser import PAGE_SIZE
+    from jrh_mlflow.pages.call_browser import PAGE_SIZE
 
     text = query.get("page", "1")
     last = max(1, -(-len(rows) // PAGE_SIZE))
@@ -162,8 +162,8 @@ def _page(query: QueryParams, rows: Codes) -> tuple[int, Codes]:
 
 def _choices(calls: RunCalls, filters: CallFilters, masks: dict[str, Mask], behind: Behind | None) -> list[Choice]:
     """Offer the values that occur, each with how many calls the other filters leave of it."""
-    from jrh_mlflow.reports.call_browser import COUNTS_TEXT, MOST_OPTIONS, Choice, option_texts
-    from jrh_mlflow.tracking.run_calls import FILTERS
+    from jrh_mlflow.pages.call_browser import COUNTS_TEXT, MOST_OPTIONS, Choice, option_texts
+    from jrh_mlflow.tracking.runs.run_calls import FILTERS
 
     found = []
     if behind is not None and behind.can_count:
@@ -208,7 +208,7 @@ def _notes(facts: RunFacts, calls: RunCalls) -> list[str]:
 
 def _reading(calls: RunCalls, key: str) -> PageRow | None:
     """Spell a number as the run's datasheet has it."""
-    from jrh_mlflow.reports.datasheet_page import across_row, page_row
+    from jrh_mlflow.show.datasheet_page import across_row, page_row
 
     reading = calls.reading(key)
     return across_row(key, calls.summary, len(calls.scores)) if reading is None else page_row("", reading, key=key)
@@ -229,7 +229,7 @@ def _compared_text(filters: CallFilters, n_calls: int) -> str:
 
 
 def _opened(calls: RunCalls, item_id: str, rows: Codes, behind: Behind | None) -> OpenedItem:
-    from jrh_mlflow.reports.call_browser import OpenedItem, opened_texts
+    from jrh_mlflow.pages.call_browser import OpenedItem, opened_texts
 
     column = calls.column("item")
     own = column.among([item_id]).nonzero()[0]
@@ -260,7 +260,7 @@ def _opened(calls: RunCalls, item_id: str, rows: Codes, behind: Behind | None) -
 
 def _shown(calls: RunCalls, rows: Codes, behind: Behind | None) -> Sequence[ShownCall]:
     """Read the calls of some rows, and the texts of no other."""
-    from jrh_mlflow.reports.call_browser import ShownCall
+    from jrh_mlflow.pages.call_browser import ShownCall
 
     part, texts = calls.frame.iloc[rows], calls.texts(rows.tolist())
     shown = []

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from jrh_mlflow.home import writable_home
-from jrh_mlflow.reports.addresses import FOLDER, Addresses
 from jrh_mlflow.review.guard import new_token
+from jrh_mlflow.show.addresses import FOLDER, Addresses
 
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not listened on
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

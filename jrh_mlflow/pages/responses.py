@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from jrh_mlflow.errors import JrhError, TrackingError
-from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.review.guard import FORM_POLICY, Refusal
+from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.text import clean_text
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def answering(answer: Answer) -> Answer:
 
 
 def _problem(request: Request, status: int, message: str) -> Response:
-    from jrh_mlflow.reports.html import problem_page
+    from jrh_mlflow.show.html import problem_page
 
     # Whole, since the page may be in any folder.
     to = Addresses(f"{request.scope.get('root_path', '')}/")

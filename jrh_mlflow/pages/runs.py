@@ -22,9 +22,9 @@ from starlette.routing import Route
 
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.pages.responses import FindStore, answering, demand_run_id, html_response, in_thread
-from jrh_mlflow.reports.addresses import Addresses
-from jrh_mlflow.reports.run_overview import RunSummary
 from jrh_mlflow.review.guard import SANDBOX_POLICY, Refusal
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.run_overview import RunSummary
 
 MOST_ROWS = 200
 MOST_COMPARED = 12
@@ -68,16 +68,16 @@ def run_routes(find_store: FindStore) -> list[Route]:
 
 
 def _index(store: str, review: str) -> str:
-    from jrh_mlflow.reports.html import evaluations_page
-    from jrh_mlflow.tracking.read import evaluations_in_runs
+    from jrh_mlflow.show.html import evaluations_page
+    from jrh_mlflow.tracking.runs.read import evaluations_in_runs
 
     return evaluations_page(evaluations_in_runs(store, most=MOST_ROWS), review=review, most=MOST_ROWS)
 
 
 def _run(store: str, run_id: str) -> Response:
     """Lead to the page of a run; those of a kind without one get a page with what belongs to them."""
-    from jrh_mlflow.reports.run_overview import run_overview_page
-    from jrh_mlflow.tracking.run_summaries import run_family
+    from jrh_mlflow.show.run_overview import run_overview_page
+    from jrh_mlflow.tracking.runs.run_summaries import run_family
 
     run = _demand_run(store, run_id)
     if run.kind == "evaluate" and run.status == "FINISHED":
@@ -91,7 +91,7 @@ def _run(store: str, run_id: str) -> Response:
 
 
 def _demand_run(store: str, run_id: str) -> RunSummary:
-    from jrh_mlflow.tracking.run_summaries import run_summary
+    from jrh_mlflow.tracking.runs.run_summaries import run_summary
 
     run = run_summary(store, run_id)
     if run is None:
@@ -114,13 +114,13 @@ def _datasheet(store: str, run_id: str) -> Response:
 @lru_cache(maxsize=_KEPT)
 def _fresh_datasheet(store: str, run_id: str, state: str) -> str:
     """Render the page of an evaluation; as long as its run is in the same state, it stays the same."""
-    from jrh_mlflow.evaluation.run_page import run_page
+    from jrh_mlflow.measuring.run_page import run_page
 
     return run_page(store, run_id, addresses=_OF_A_RUN)
 
 
 def _logged_page(store: str, run_id: str) -> bytes:
-    from jrh_mlflow.tracking.run_summaries import logged_page
+    from jrh_mlflow.tracking.runs.run_summaries import logged_page
 
     page = logged_page(store, _demand_run(store, run_id))
     if page is None:
@@ -129,7 +129,7 @@ def _logged_page(store: str, run_id: str) -> bytes:
 
 
 def _compared(store: str, runs: Sequence[str]) -> str:
-    from jrh_mlflow.evaluation.compare import served_comparison
+    from jrh_mlflow.comparing.compare import served_comparison
 
     try:
         return served_comparison(runs, store, addresses=_OF_THE_LIST)

@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import ReviewError, TrackingError
-from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.numbers import number_text, short_interval
 from jrh_mlflow.review.assignment import assigned_to, assignment_facts
 from jrh_mlflow.review.contents import Content, ReviewEntry, progress, shown_states
 from jrh_mlflow.review.reviewer_agreement import disagreements, reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
 from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, EXEMPT, REJECTED, UNDECIDED, ConflictError, Standings
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.show.markdown import table
+from jrh_mlflow.show.numbers import number_text, short_interval
 from jrh_mlflow.suites.suite import Suite, holds_suite
 from jrh_mlflow.text import clean_text
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.logged_tables import table_tags, table_text
-from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
-from jrh_mlflow.tracking.traces import ReviewedItem, ReviewerDecision, log_review_traces
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.logged_tables import table_tags, table_text
+from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.traces.call_traces import ReviewedItem, ReviewerDecision, log_review_traces
 
 _LEFT_OUT = (REJECTED, UNDECIDED)
 _EVENT_COLUMNS = (

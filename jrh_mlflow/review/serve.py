@@ -29,7 +29,7 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
         ReviewError: when there is nothing to review.
     """
     if len(suites) == 1 and suites[0].startswith("runs:/"):
-        from jrh_mlflow.tracking.store import active_uri
+        from jrh_mlflow.tracking.runs.store import active_uri
 
         run_id = suites[0].removeprefix("runs:/").partition("/")[0]
         found = RunCatalog(tracking_uri or active_uri(), run_id=run_id)

@@ -18,7 +18,7 @@ from jrh_mlflow.review.decisions import Decisions
 from jrh_mlflow.suites.suite import mark_hash, mark_review, reviews_folder
 
 if TYPE_CHECKING:
-    from jrh_mlflow.tracking.read import RunSuite
+    from jrh_mlflow.tracking.runs.read import RunSuite
 
 DECISIONS_FILE = "review.db"
 
@@ -137,7 +137,7 @@ class RunCatalog(ReviewCatalog):
 
     def reviews(self) -> list[Review]:
         """Return the suites that generations logged, each once, the newest first."""
-        from jrh_mlflow.tracking.read import suites_in_runs
+        from jrh_mlflow.tracking.runs.read import suites_in_runs
 
         runs = [run for run in suites_in_runs(self._uri) if self._run_id in (None, run.run_id)]
         found = {run.sha256: run for run in reversed(runs)}
@@ -166,7 +166,7 @@ def _fetch(run_id: str, target: Path, tracking_uri: str | None) -> None:
     """Bring a run's suite here, whole or not at all, unless it is here."""
     if target.is_dir():
         return
-    from jrh_mlflow.tracking.store import download
+    from jrh_mlflow.tracking.runs.store import download
 
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as name:

@@ -123,7 +123,7 @@ class Suite:
         }
 
     def _repr_html_(self) -> str:
-        from jrh_mlflow.reports.cards import Card, CardTable, examples_table
+        from jrh_mlflow.show.cards import Card, CardTable, examples_table
 
         facts, conditions = self.manifest, Counter(item.condition for item in self.items)
         calls = Counter[str]()

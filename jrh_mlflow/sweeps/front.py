@@ -16,8 +16,8 @@ import numpy as np
 from jrh_mlflow.measures.composite import CompositeDifference, composite_difference
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.stats import Array
-from jrh_mlflow.stats.fronts import front_probability, hypervolume, hypervolume_interval, pareto
 from jrh_mlflow.stats.paired import holm
+from jrh_mlflow.sweeps.fronts import front_probability, hypervolume, hypervolume_interval, pareto
 from jrh_mlflow.sweeps.goals import COST, is_map
 from jrh_mlflow.sweeps.trials import TrialResult
 

@@ -16,13 +16,12 @@ from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import decide, part_of, tally
-from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
-from jrh_mlflow.results.measure import by_category
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
 from jrh_mlflow.schema.items import CallRecord
+from jrh_mlflow.show.results import Datasheet, ReliabilityReport, by_category, measure
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.runs import keys
 
 RELIABILITY = "reliability"
 """The composite of `measures.composite`."""

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.budget import BUDGET, Paid, paid_from
 from jrh_mlflow.errors import BudgetError
+from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     MESSAGE_OVERHEAD_TOKENS,
     REQUEST_OVERHEAD_TOKENS,
     SCHEMA_OVERHEAD_TOKENS,
 )
-from jrh_mlflow.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.result import Findings

@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.comparing.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures.composite import parts, reliability
-from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
-from jrh_mlflow.reports.cards import Card, brief_run, first_rows
-from jrh_mlflow.reports.figures.canvas import figure_files, plotted
-from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.numbers import at_least_text, reading_text
-from jrh_mlflow.reports.sweep import Dot, members_table, sweep_markdown, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.show.cards import Card, brief_run, first_rows
+from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
+from jrh_mlflow.sweeps.sweep_figures import sweep_figures
+from jrh_mlflow.sweeps.sweep_view import Dot, members_table, sweep_markdown, sweep_page
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import RunContent
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import RunContent
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jrh_mlflow.reports.figures.canvas import Figure
+    from jrh_mlflow.show.figures.canvas import Figure
 
 _NO_MAP = "only told for reliability against cost with known prices"
 

@@ -262,7 +262,7 @@ def _prompt_text(spec: str | Path, *, folder: Path | None = None, tracking_uri: 
     """Return the text of a registered prompt, the path of a file in the folder, or what was given."""
     text = str(spec)
     if text.startswith(REGISTRY):
-        from jrh_mlflow.tracking.prompts import registered_prompt
+        from jrh_mlflow.tracking.judges.prompts import registered_prompt
 
         return registered_prompt(text, tracking_uri=tracking_uri)
     if folder is None or "\n" in text or text in BUILT_IN or len(text) >= _LONGEST_PATH:

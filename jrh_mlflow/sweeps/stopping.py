@@ -18,8 +18,8 @@ from jrh_mlflow.measures.composite import Vote, cast_vote, cell_weights, decisio
 from jrh_mlflow.perturb import counted_once, expectation_of, score_name
 from jrh_mlflow.schema.items import BASELINE, CallRecord, Item
 from jrh_mlflow.scoring.pointwise import plain
-from jrh_mlflow.stats.fronts import dominated_with_confidence
 from jrh_mlflow.stats.proportions import suite_bounds
+from jrh_mlflow.sweeps.fronts import dominated_with_confidence
 from jrh_mlflow.sweeps.space import Policy
 
 ALPHA = 0.05

@@ -23,7 +23,7 @@ from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.home import writable_home
 from jrh_mlflow.sweeps.space import Configuration, Space
-from jrh_mlflow.tracking.store import store_place
+from jrh_mlflow.tracking.runs.store import store_place
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

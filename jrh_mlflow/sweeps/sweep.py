@@ -23,8 +23,8 @@ from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.measuring.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.options import Moment, checked_metrics, read_moment
-from jrh_mlflow.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import check_names
 from jrh_mlflow.sweeps.money import SweepMoney, paid_by, prepared
@@ -44,8 +44,8 @@ from jrh_mlflow.sweeps.study import (
     quiet,
 )
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, completed, run_trial
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import Store, ending, first_tags, publish
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import Store, ending, first_tags, publish
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jrh_mlflow.comparing.criterion import operating_counts
 from jrh_mlflow.engine.budget import BUDGET, Paid
 from jrh_mlflow.engine.calls import item_order
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.engine.runner import StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
-from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.composite import Tally, decide, parts, reliability, tally
-from jrh_mlflow.measures.criterion import operating_counts
-from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.measuring.evaluate import Evaluation, evaluate
+from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
 from jrh_mlflow.schema.items import USABLE, CallRecord
 from jrh_mlflow.suites.suite import Suite
@@ -26,8 +26,8 @@ from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
 from jrh_mlflow.sweeps.study import JOURNALLED, PAID, RESULT, STOPPED, TrialFailed, Trials
 from jrh_mlflow.text import hashed
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import Store
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -42,15 +42,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
+from jrh_mlflow.exporting.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
+from jrh_mlflow.exporting.judged_rows import row_calls, row_item
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, CallRecord, Item, is_scale
 from jrh_mlflow.text import blank_secrets, clean_text
-from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
-from jrh_mlflow.tracking.judged_rows import row_calls, row_item
-from jrh_mlflow.tracking.specifications import read_specification
-from jrh_mlflow.tracking.store import active_uri, say_once, wait_for_sqlite
+from jrh_mlflow.tracking.judges.specifications import read_specification
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import active_uri, say_once, wait_for_sqlite
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace

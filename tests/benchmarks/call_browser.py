@@ -27,12 +27,12 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.runner import calls_frame
-from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.schema.items import CallRecord, Item
+from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
-from jrh_mlflow.tracking.store import RunContent, Store, first_tags, publish
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import RunContent, Store, first_tags, publish
 
 WORDS = """
     the response answers question directly and names its sources while other one repeats prompt adds filler wording is

@@ -26,7 +26,7 @@ os.environ["OPENAI_API_KEY"] = "sk-loopback"
 import mlflow
 
 import jrh_mlflow as jrh
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackProcess
 
 _ROW = "{:22} {:>7} {:>9} {:>9} {:>8} {:>8}"

@@ -15,13 +15,13 @@ from statistics import median
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame
-from jrh_mlflow.evaluation.evaluate import evaluation_content, evaluation_points
 from jrh_mlflow.judges.scripted import Noisy
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.measuring.evaluate import evaluation_content, evaluation_points
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
-from jrh_mlflow.tracking.models_page import JudgeEntry
-from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
-from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.models_page import JudgeEntry
+from jrh_mlflow.tracking.runs.outbox import JudgeFacts, Measured
+from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 from tests.readings import asked
 
 ROUNDS = 20

@@ -15,9 +15,9 @@ from itertools import count, islice
 from pathlib import Path
 
 import jrh_mlflow as jrh
-from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri, free_port, running_server
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jrh_mlflow.measures.axes import AXES, Axis, delta_key
-from jrh_mlflow.resolve import BUILT_IN
+from jrh_mlflow.measuring.resolve import BUILT_IN
 from jrh_mlflow.schema.items import VACUUM
-from jrh_mlflow.stats.coverage import RATES
+from jrh_mlflow.simulations.coverage import RATES
 from jrh_mlflow.stats.proportions import cluster_interval, cluster_wilson
 from jrh_mlflow.suites import Suite, datasheet_suite
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.reports.names import axis_name
+from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.suites import datasheet_suite
 from tests import processes
 

@@ -15,10 +15,10 @@ from mlflow.genai.scorers import list_scorers
 
 from jrh_mlflow.cli.align import align
 from jrh_mlflow.errors import JrhError
-from jrh_mlflow.tracking.judge_registry import active_store
+from jrh_mlflow.tracking.judges.judge_registry import active_store
 from tests.people.loopback_judge import GUIDELINE, judging
 from tests.people.rated_store import NAME, RatedStore, rate_traces
-from tests.tracking.mlflow_chat import ChatServer
+from tests.tracking.judges.mlflow_chat import ChatServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*held-out traces cannot show:jrh_mlflow.errors.JrhWarning")
 INNER = "tests.people.loopback_judge:AddsGuideline"
@@ -51,7 +51,7 @@ def judges(tmp_path: Path) -> Path:
         "class Choosy(AddsGuideline):\n"
         "    def __init__(self, model):\n"
         "        pass\n"
-        "from tests.alignment.align_tools import CodeJudge\n"
+        "from tests.people.alignment.align_tools import CodeJudge\n"
         f"own = CodeJudge(lambda *_: True, name={NAME!r})\n"
     )
     return path

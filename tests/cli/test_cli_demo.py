@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 from jrh_mlflow import demo
 from jrh_mlflow.cli.demo import demo as command
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.recorded.answers import RecordedJudge
+from jrh_mlflow.measuring.recorded.answers import RecordedJudge
 from jrh_mlflow.tracking.mlflow_server import DATABASE, folder_uri
 
 

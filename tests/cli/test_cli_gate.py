@@ -12,7 +12,7 @@ from junitparser import Failure, JUnitXml, Skipped
 from mlflow import MlflowClient
 
 import jrh_mlflow
-from jrh_mlflow.tracking.store import Store, first_tags
+from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.people.command import jrh
 from tests.shell import Shell
 

@@ -14,8 +14,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
+from jrh_mlflow.measuring.resolve import default_journal
 from jrh_mlflow.recipe import load_generation
-from jrh_mlflow.resolve import default_journal
 from tests.generation.tools import LABELS, RUBRIC, Player, rows
 from tests.loopback import LoopbackServer, error_reply
 

@@ -119,7 +119,7 @@ def test_a_dry_run_refuses_a_cap_that_the_run_would_refuse() -> None:
 
 
 def test_a_price_takes_the_arguments_of_evaluate_and_no_others() -> None:
-    from jrh_mlflow.evaluation.evaluate import price_evaluation
+    from jrh_mlflow.measuring.evaluate import price_evaluation
 
     assert price_evaluation("openai/gpt-4o-mini", "datasheet-short", seed=3, tags={"a": "b"}, timeout_s=3).calls == 128
     with pytest.raises(TypeError, match="'sead'"):

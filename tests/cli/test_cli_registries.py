@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 from mlflow import MlflowClient
 
 from jrh_mlflow.cli.main import group
-from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer
 
 

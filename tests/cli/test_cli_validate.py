@@ -41,7 +41,7 @@ def test_a_part_is_run_alone(monkeypatch, capsys) -> None:
 
 
 def test_decisions_that_err_too_often_end_with_1_and_are_named(monkeypatch, capsys) -> None:
-    from jrh_mlflow.evaluation import validate_decisions, validate_max_t
+    from jrh_mlflow.simulations import validate_decisions, validate_max_t
 
     monkeypatch.setattr(validate_decisions, "SIMULATIONS", (validate_max_t.check_max_t,))
     assert run("--quick", "--only", "decisions", monkeypatch=monkeypatch) == 0

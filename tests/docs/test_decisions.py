@@ -14,9 +14,9 @@ import jrh_mlflow as jrh
 from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
 from tests.docs.world import World
-from tests.evaluation.test_passed_mlflow import SAID, TRUE, polite, ratings
-from tests.tracking.mlflow_chat import compare
-from tests.tracking.trace_tools import logging_traces
+from tests.people.test_passed_mlflow import SAID, TRUE, polite, ratings
+from tests.tracking.judges.mlflow_chat import compare
+from tests.tracking.traces.trace_tools import logging_traces
 
 # Of MLflow's own imports, and of judges that are not measured.
 pytestmark = pytest.mark.filterwarnings("ignore")

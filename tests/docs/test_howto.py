@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 import jrh_mlflow as jrh
-from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group
+from jrh_mlflow.measuring import resolve
 from tests import postgres
 from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
 from tests.docs.world import World
 from tests.engine.batch_tools import play_provider, write
-from tests.evaluation.test_confidence_evaluation import with_logprobs
 from tests.generation.agent_tools import AgentPlayer, booking_log
+from tests.measuring.test_confidence_evaluation import with_logprobs
 from tests.review.making import opened, saved_suite
 from tests.review.test_result import decide
 

@@ -14,12 +14,12 @@ from mlflow.genai import make_judge
 from mlflow.genai.scorers import scorer
 
 import jrh_mlflow as jrh
-from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group
+from jrh_mlflow.measuring import resolve
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.printed import Printed
 from tests.docs.world import World
-from tests.tracking.mlflow_chat import MODEL, compare
+from tests.tracking.judges.mlflow_chat import MODEL, compare
 
 PAGE = "docs/howto/mlflow.md"
 PAIR = {"inputs": {"instruction": "Which?"}, "outputs": {"A": "this", "B": "that"}}

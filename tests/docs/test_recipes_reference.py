@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jrh_mlflow.evaluation.gate import read_policy
+from jrh_mlflow.decisions.gate import read_policy
 from jrh_mlflow.recipe import load_generation, load_recipe
 from jrh_mlflow.sweeps.space import load_space
 from jrh_mlflow.workflow import load_workflow

@@ -16,7 +16,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group as cli
 from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions
-from jrh_mlflow.reports.glossary import TERMS
+from jrh_mlflow.show.glossary import TERMS
 from tests import processes
 from tests.review.browser import chromium
 

@@ -13,10 +13,10 @@ import mlflow
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow import resolve
+from jrh_mlflow.measuring import resolve
 from tests.loopback import LoopbackServer, verdict
-from tests.tracking.mlflow_chat import ChatServer
-from tests.tracking.mlflow_chat import verdict as said
+from tests.tracking.judges.mlflow_chat import ChatServer
+from tests.tracking.judges.mlflow_chat import verdict as said
 
 SUITES: dict[str, dict[str, Any]] = {
     "datasheet": {"design": "spread", "n_tasks": 1, "depth": 2},

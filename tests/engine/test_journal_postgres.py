@@ -16,7 +16,7 @@ from jrh_mlflow.engine.journal.postgres import read_address
 from jrh_mlflow.engine.journal.rows import digest
 from jrh_mlflow.engine.journal.spool import spool_owners
 from jrh_mlflow.errors import JournalError
-from jrh_mlflow.resolve import journal_place
+from jrh_mlflow.measuring.resolve import journal_place
 from tests import postgres
 from tests.engine.journal_tools import BACKENDS, ask, give_back, kill_before_commit
 

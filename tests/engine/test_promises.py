@@ -32,7 +32,6 @@ from mlflow.exceptions import MlflowException
 
 import jrh_mlflow as jrh
 from jrh_mlflow import home as home_module
-from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
 from jrh_mlflow.engine import client as client_module
@@ -45,15 +44,16 @@ from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.engine.sessions import looked_up
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
-from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
+from jrh_mlflow.measuring import resolve
+from jrh_mlflow.measuring.evaluate import price_evaluation, resume
+from jrh_mlflow.measuring.resolve import journal_at, resolve_judge
 from jrh_mlflow.models.prices import price_of, prompt_size
-from jrh_mlflow.resolve import journal_at, resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.sweeps.goals import picked
-from jrh_mlflow.tracking.keys import without_partial
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.keys import without_partial
+from jrh_mlflow.tracking.runs.store import Store
 from tests import new_stores, processes
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.logged_runs import numbers_of
@@ -1178,7 +1178,7 @@ def test_a_kept_evaluation_names_the_same_models_when_it_is_logged_later(
 
     with LoopbackServer(reply=answering(("one", "fp_1"), ("two", None))) as server:
         with monkeypatch.context() as away:
-            away.setattr("jrh_mlflow.evaluation.evaluate.publish", unreachable)
+            away.setattr("jrh_mlflow.measuring.evaluate.publish", unreachable)
             with pytest.raises(TrackingError, match="away"):
                 jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
         done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
@@ -1282,7 +1282,7 @@ TOGETHER = """
 import os, sys, time
 from pathlib import Path
 import jrh_mlflow as jrh
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 
 def meet(where):
     Path(f"{where}.{os.getpid()}").touch()

@@ -22,8 +22,8 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray
 from jrh_mlflow.errors import JudgeError, RecipeError
+from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.prices import price_of, prompt_size, worst_case_micro
-from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 from tests.engine.journal_tools import BACKENDS, backend_of
 from tests.loopback import LoopbackServer, error_reply

@@ -14,8 +14,8 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.ray_fleet import journal_for_actors, shares
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import scripted
+from jrh_mlflow.measuring.resolve import asking
 from jrh_mlflow.recipe import load_recipe
-from jrh_mlflow.resolve import asking
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.tracking.mlflow_server import folder_uri
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC
-from tests.tracking.test_trace_transcripts import ANSWER, ASK, ASKS, RESULT, agent, completion
-from tests.tracking.trace_tools import say
+from tests.tracking.traces.test_trace_transcripts import ANSWER, ASK, ASKS, RESULT, agent, completion
+from tests.tracking.traces.trace_tools import say
 
 TOLD = ("--tests", BOTH, "--rubric", RUBRIC, "--labels", ",".join(LABELS))
 

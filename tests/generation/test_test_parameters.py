@@ -16,7 +16,7 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.tracking.outbox import outbox_key
+from jrh_mlflow.tracking.runs.outbox import outbox_key
 from tests.generation.tools import LABELS, PRICES, RUBRIC, WRITER, rows, run
 
 STABILITY = {"name": "stochastic_stability", "replicates": 5, "deep_seeds": 0}

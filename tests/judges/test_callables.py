@@ -16,7 +16,7 @@ from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.presentation import Presentation
 from tests.readings import asked, value

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jrh_mlflow as jrh
-from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+from jrh_mlflow.show.results import ReliabilityReport
 from tests.readings import Row
 
 NO_ANSWER = ("abstain", "unparsed", "error")

@@ -12,14 +12,14 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.printing import comparison_rows
+from jrh_mlflow.comparing.criterion import difference
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_section, by_step, declared, find, lower_is_better
-from jrh_mlflow.measures.criterion import difference
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.unit_scores import unit_scores
-from jrh_mlflow.reports.datasheet_page import axis_sections
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.show.datasheet_page import axis_sections
+from jrh_mlflow.tracking.runs import keys
 from tests.readings import asked, pairs
 
 CHOICES = ("u", "v", "tie", "abstain")
@@ -62,7 +62,7 @@ def test_one_declaration_is_measured_shown_compared_and_logged(monkeypatch: pyte
     judge = SimpleNamespace(sheet=sheet, judge=SimpleNamespace(label="noisy"), calls=calls)
     header, (row,) = comparison_rows([judge])
     assert row[header.index("prefers u")].startswith(f"{reading.value:.3f} [")
-    from jrh_mlflow.reports.figures.datasheet import axes_map
+    from jrh_mlflow.show.figures.datasheet import axes_map
 
     assert "prefers u" in [label.get_text() for label in axes_map({"a": sheet.estimates}).axes[0].get_yticklabels()]
 

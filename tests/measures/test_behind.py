@@ -18,9 +18,9 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import find
 from jrh_mlflow.measures.behind import COUNTS, Behind, CallFinder, has_calls
 from jrh_mlflow.measures.records import halves_marked, normalise
-from jrh_mlflow.results.measure import by_category
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import LEVEL_LADDERS
+from jrh_mlflow.show.results import by_category
 from tests.measures import recount, test_reliability_recount
 from tests.measures.pointwise import point, repeats
 from tests.measures.test_levels import COIN

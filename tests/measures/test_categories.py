@@ -5,10 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from jrh_mlflow.results import ReliabilityReport, measure
-from jrh_mlflow.results.measure import by_category, categorised
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
-from jrh_mlflow.tracking.keys import category_names, sheet_points
+from jrh_mlflow.show.results import ReliabilityReport, by_category, categorised, measure
+from jrh_mlflow.tracking.runs.keys import category_names, sheet_points
 from tests.measures.category_tools import call, two_groups
 
 LABELS = ("no violation", "violation")

@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.jury.panels import panel_accuracy
+from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.composite import decide, tally
-from jrh_mlflow.measures.jury.panels import panel_accuracy
-from jrh_mlflow.measures.jury.votes import votes
 from jrh_mlflow.measures.reliability import cost_curve, worst_items
-from jrh_mlflow.results.comparison import compare_calls
-from jrh_mlflow.results.measure import by_category
 from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.tracking.traces import failures
+from jrh_mlflow.show.results import by_category
+from jrh_mlflow.tracking.traces.call_traces import failures
 from tests.measures.pointwise import number, points, reading, reason, repeats, report
 from tests.readings import Row
 

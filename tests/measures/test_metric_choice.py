@@ -9,11 +9,11 @@ import pytest
 from sklearn import metrics
 
 import jrh_mlflow as jrh
+from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import lower_is_better
-from jrh_mlflow.reports.terminal import report_lines
-from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.scoring import metric as scoring
+from jrh_mlflow.show.terminal import report_lines
 
 TESTS = ("padding", "typos")
 

@@ -10,7 +10,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import complete_pairs, normalise
-from jrh_mlflow.results import Datasheet, ReliabilityReport
+from jrh_mlflow.show.results import Datasheet, ReliabilityReport
 from tests.measures.pointwise import point, repeats
 from tests.readings import Row, pair
 

@@ -8,9 +8,9 @@ import re
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.results import ReliabilityReport
-from jrh_mlflow.results.comparison import compare_calls
+from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+from jrh_mlflow.show.results import ReliabilityReport
 from tests.measures.pointwise import number, point, points, reading, reason, repeats, report
 
 YES_NO = ("no", "yes")

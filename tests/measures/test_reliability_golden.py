@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jrh_mlflow.results import usd_per_accuracy_point
+from jrh_mlflow.measures.reliability import usd_per_accuracy_point
 from tests.measures.pointwise import number, points, reading, reason, report
 from tests.readings import Row
 

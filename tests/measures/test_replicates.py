@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
+from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.criterion import operating_counts, operating_point
+from jrh_mlflow.comparing.jury.votes import agreement_matrix, votes
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.measures.composite import Tally, decide, reliability, tally
 from jrh_mlflow.measures.confidence import confidence_table
-from jrh_mlflow.measures.criterion import operating_counts, operating_point
-from jrh_mlflow.measures.jury.votes import agreement_matrix, votes
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.reports.figures.calibration import _bars
-from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import VACUUM
+from jrh_mlflow.show.figures.calibration import _bars
 from jrh_mlflow.stats.calibration import reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval
-from tests.measures.comparing_tools import LABELS, label_of, point_calls
+from tests.comparing.comparing_tools import LABELS, label_of, point_calls
 from tests.measures.recount import measured, records
 from tests.readings import PROPERTY, asked, estimate, pairs
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 import jrh_mlflow as jrh
+from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.jury.panels import panel_answer, panel_calls
+from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.measures.composite import decide, tally
-from jrh_mlflow.measures.jury.panels import panel_answer, panel_calls
-from jrh_mlflow.measures.jury.votes import votes
 from jrh_mlflow.measures.reliability import worst_items
-from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.tracking.keys import sheet_points
+from jrh_mlflow.tracking.runs.keys import sheet_points
 from tests.measures.pointwise import number, point, reading, report
 from tests.readings import Row
 

@@ -9,9 +9,9 @@ import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.unit_scores import COLUMNS, unit_scores
-from jrh_mlflow.results.measure import measured
 from jrh_mlflow.scoring.ledger import Resampling
-from tests.measures.comparing_tools import LABELS, oracle, point_calls
+from jrh_mlflow.show.results import measured
+from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 from tests.readings import asked
 
 TESTS = ("typos", "stochastic_stability", "stochastic_stability_deep", "error_injection_1", "error_injection_2")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.results import cost_curve, worst_items
+from jrh_mlflow.measures.reliability import cost_curve, worst_items
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from tests.measures.category_tools import call

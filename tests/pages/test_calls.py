@@ -22,20 +22,20 @@ from starlette.applications import Starlette
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.evaluation.run_page import run_page
+from jrh_mlflow.measuring.run_page import run_page
+from jrh_mlflow.pages.call_browser import PAGE_SIZE
 from jrh_mlflow.pages.calls import call_routes
 from jrh_mlflow.pages.runs import run_routes
 from jrh_mlflow.pages.server import Beside
-from jrh_mlflow.reports.addresses import Addresses
-from jrh_mlflow.reports.call_browser import PAGE_SIZE
 from jrh_mlflow.review.guard import FORM_POLICY, Guard
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.tracking import run_calls
-from jrh_mlflow.tracking.run_calls import CallStore
-from jrh_mlflow.tracking.store import Store, first_tags
-from tests.evaluation.test_compare import EVIL, pointwise_suite
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.tracking.runs import run_calls
+from jrh_mlflow.tracking.runs.run_calls import CallStore
+from jrh_mlflow.tracking.runs.store import Store, first_tags
+from tests.comparing.test_compare import EVIL, pointwise_suite
 from tests.loopback import LoopbackServer
 from tests.review.browser import chromium
 from tests.review.making import TOKEN, Client

@@ -21,13 +21,13 @@ from starlette.applications import Starlette
 import jrh_mlflow as jrh
 from jrh_mlflow.pages.runs import MOST_COMPARED, run_routes
 from jrh_mlflow.pages.server import Beside
-from jrh_mlflow.reports.addresses import Addresses
-from jrh_mlflow.reports.html import evaluations_page
 from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import evaluations_page
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
-from jrh_mlflow.tracking.read import evaluations_in_runs, run_file
-from jrh_mlflow.tracking.store import Store, first_tags
-from tests.evaluation.test_compare import pointwise_suite
+from jrh_mlflow.tracking.runs.read import evaluations_in_runs, run_file
+from jrh_mlflow.tracking.runs.store import Store, first_tags
+from tests.comparing.test_compare import pointwise_suite
 from tests.review.browser import chromium, served, ten
 from tests.review.making import TOKEN, Client
 

@@ -21,7 +21,7 @@ from mlflow.genai import make_judge
 from mlflow.genai.judges import AlignmentOptimizer, Judge
 
 from tests.people.rated_store import JUDGE, NAME, RatedStore
-from tests.tracking.mlflow_chat import ChatServer, chatting, verdict
+from tests.tracking.judges.mlflow_chat import ChatServer, chatting, verdict
 
 MODEL = JUDGE
 LENIENT = "Is the answer in {{ outputs }} right, as an answer to {{ inputs }}?"

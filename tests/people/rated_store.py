@@ -41,7 +41,7 @@ from mlflow.entities import (
 from mlflow.tracing.client import TracingClient
 
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 
 NAME = "correct"
 """The assessment that people and judge give."""

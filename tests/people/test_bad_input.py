@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from tests.people.command import Done, jrh
-from tests.tracking.trace_tools import answered, judged, logging_traces, say
+from tests.tracking.traces.trace_tools import answered, judged, logging_traces, say
 
 
 def table(path: Path, rows: list[tuple[object, ...]], columns: tuple[str, ...] = ("item", "rater", "label")) -> Path:

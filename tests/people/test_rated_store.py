@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Trace
 
-from jrh_mlflow.tracking.assessments import rated_traces
+from jrh_mlflow.people.labels.assessments import rated_traces
 from tests.people.rated_store import CODE, EXPECTING, JUDGE, NAME, PEOPLE, RatedStore, rate_traces
 
 

@@ -29,7 +29,7 @@ from tests.docs.world import World
 from tests.people import command
 from tests.people.loopback_judge import GUIDELINE, AddsGuideline, answer, judging, lenient_judge
 from tests.people.rated_store import JUDGE, RatedStore
-from tests.tracking.trace_tools import logging_traces
+from tests.tracking.traces.trace_tools import logging_traces
 
 N = 12
 """Answers that are evaluated anew: each takes MLflow a tenth of a second and more."""

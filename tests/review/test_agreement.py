@@ -12,7 +12,7 @@ from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_a
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.proportions import wilson
 from jrh_mlflow.suites.suite import read_suite
-from jrh_mlflow.tracking.store import Store, download
+from jrh_mlflow.tracking.runs.store import Store, download
 from tests.review.making import baseline, made, opened, saved_suite
 from tests.review.test_result import decide
 

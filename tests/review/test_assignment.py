@@ -17,7 +17,7 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.review.assignment import assign, assignment_facts, dealt, read_shares
 from jrh_mlflow.review.finish import finish, log_review
-from jrh_mlflow.tracking.store import Store, download
+from jrh_mlflow.tracking.runs.store import Store, download
 from tests.review.browser import Open, Serve, ask, counts, decide, perturbed, press, save, title
 from tests.review.making import opened, saved_suite
 from tests.review.test_result import decide as decided

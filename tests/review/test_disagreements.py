@@ -13,7 +13,7 @@ from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.review.finish import finish, log_review
 from jrh_mlflow.review.states import ACCEPTED, REJECTED, SETTLED, UNSETTLED, State
 from jrh_mlflow.suites.suite import read_suite
-from jrh_mlflow.tracking.store import Store, download
+from jrh_mlflow.tracking.runs.store import Store, download
 from tests.review.browser import Open, ask, counts, decide, press, title
 from tests.review.making import opened, reviewing, saved_suite
 from tests.review.test_api import decide as click_on

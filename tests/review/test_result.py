@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from jrh_mlflow.errors import ReviewError, SuiteError
-from jrh_mlflow.evaluation.evaluate import evaluate
 from jrh_mlflow.judges.scripted import Oracle
-from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.measuring.evaluate import evaluate
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.serve import open_catalog, withdraw
 from jrh_mlflow.review.states import Click, ConflictError

@@ -15,13 +15,13 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.errors import RecipeError, SuiteError
+from jrh_mlflow.exporting.judged_rows import row_calls, row_item
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds
 from jrh_mlflow.suites.suite import Suite, read_suite
-from jrh_mlflow.tracking.judged_rows import row_calls, row_item
-from jrh_mlflow.tracking.scorers import scorer_fields
+from jrh_mlflow.tracking.judges.scorers import scorer_fields
 
 ROWS = [
     {"instruction": f"Task {n}", "response": f"Response {n}", "label": label} for n, label in enumerate(("yes", "no"))

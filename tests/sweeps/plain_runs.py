@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jrh_mlflow.evaluation import evaluate
+from jrh_mlflow.measuring import evaluate
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import BudgetError
-from jrh_mlflow.resolve import default_journal
+from jrh_mlflow.measuring.resolve import default_journal
 from jrh_mlflow.sweeps.sweep import price_sweep
 from tests.loopback import LoopbackServer
 

@@ -29,7 +29,7 @@ from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
 from jrh_mlflow.sweeps.study import LIMITS, Trials, driver_url, open_study, quiet
 from jrh_mlflow.sweeps.sweep import demand_parent, join_sweep, price_sweep, set_up, study_name
 from jrh_mlflow.sweeps.trials import BudgetReached
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.runs.store import Store
 from tests import postgres
 from tests.loopback import LoopbackServer
 from tests.processes import Forked

@@ -17,8 +17,8 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.tracking import mlflow_server
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, running_server
-from jrh_mlflow.tracking.store import Store, first_tags
-from jrh_mlflow.tracking.view import view_links
+from jrh_mlflow.tracking.runs.store import Store, first_tags
+from jrh_mlflow.tracking.runs.view import view_links
 from tests.processes import JRH, Forked
 from tests.waiting import wait_until
 

@@ -42,7 +42,7 @@ def read_transcripts(
 
     Raises:
         RecipeError: for what cannot be read as transcripts. Traces of MLflow are read by
-            `jrh_mlflow.tracking.traces_in`.
+            `jrh_mlflow.tracking.traces.traces_in`.
     """
     if isinstance(source, str | Path):
         return _from_path(source, samples, epochs)

@@ -14,8 +14,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.generation.generate import run_generation
 from jrh_mlflow.generation.writers import Generator
+from jrh_mlflow.measuring.resolve import default_journal
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.resolve import default_journal
 from tests.generation.tools import LABELS, RUBRIC, rows
 from tests.models.local.tools import MODEL, pairs, short_judge
 from tests.processes import Forked

@@ -117,7 +117,7 @@ def test_what_is_longer_than_any_window_is_not_even_sent(monkeypatch, store_uri)
 def test_a_scorer_of_mlflow_is_shown_the_same():
     from mlflow.genai import scorer
 
-    from jrh_mlflow.tracking.scorers import scorer_fields
+    from jrh_mlflow.tracking.judges.scorers import scorer_fields
 
     @scorer
     def anything(outputs: Any) -> bool:

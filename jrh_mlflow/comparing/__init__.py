@@ -1,0 +1,1 @@
+"""Judges side by side: compare, criterion shift, juries."""

@@ -1,0 +1,410 @@
+"""`jrh.compare`: logged evaluations on the same suite, side by side, as an MLflow run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.comparison_view import (
+    JudgeCard,
+    JudgeLinks,
+    comparison_markdown,
+    comparison_page,
+    comparison_tables,
+)
+from jrh_mlflow.comparing.contrasts import ALPHA, MARGIN, Contrasts
+from jrh_mlflow.errors import NoCommonCallsError, RecipeError
+from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
+from jrh_mlflow.measures.reliability import worst_items
+from jrh_mlflow.measuring.evaluate import Evaluation, checked_metric
+from jrh_mlflow.scoring.metric import DEFAULT
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.cards import Card, brief_run, contrast_tables
+from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER, plotted, png
+from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
+from jrh_mlflow.show.figures.reliability import comparison_figures
+from jrh_mlflow.show.figures.svg import page_figures
+from jrh_mlflow.show.frames import differences_frame, frame_rows
+from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.results import measure
+from jrh_mlflow.suites.spreadsheets import report_frame
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.read import LoggedRun, ended, load_runs, run_notes
+from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.view import shown_uri
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.show.figures.canvas import Figure
+
+_MOST_WORST = 10
+_MOST_PAGES = 16
+_PAGES: dict[tuple[str, tuple[str, ...], tuple[int, ...], str], str] = {}
+"""Store, runs, when they ended and where the page lies, to the page: eight judges take seconds to compare."""
+_CAPTIONS = {
+    "heatmap.png": "Scores of every judge on every test, with 95 % intervals by source and n",
+    "cost_curve.png": "Share of right answers against dollars spent",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A comparison, the runs it is made of, and where it is logged."""
+
+    contrasts: Contrasts
+    runs: tuple[LoggedRun, ...]
+    run_id: str | None
+    """None when it was not logged."""
+    link: str | None
+    """Where the run can be looked at."""
+
+    @property
+    def title(self) -> str:
+        """Names the suite."""
+        return f"Comparison of {len(self.runs)} judges on {self.runs[0].suite.name}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know first."""
+        return [*run_notes(self.runs), *self.contrasts.notes]
+
+    def to_markdown(self) -> str:
+        """Return the comparison as a readable page."""
+        return comparison_markdown(self.contrasts, title=self.title, note=" ".join(run_notes(self.runs)) or None)
+
+    def to_html(self, *, addresses: Addresses | None = None) -> str:
+        """Return the comparison as one self-contained HTML file: no script, no request, every text escaped.
+
+        Args:
+            addresses: Of the pages that are served beside it: then every number leads to the calls behind it.
+        """
+        suite = self.runs[0].suite
+        judges = [
+            JudgeCard(
+                name=run.judge,
+                run_id=run.run_id,
+                n_calls=len(run.calls),
+                truncated=run.truncated,
+                experiment_id=run.experiment_id,
+            )
+            for run in self.runs
+        ]
+        links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
+        figures = self._figures(calls_of=links.calls if links else no_calls)
+        return comparison_page(
+            self.contrasts,
+            title=self.title,
+            suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
+            judges=judges,
+            figures=page_figures(figures, _CAPTIONS),
+            worst=self._worst(),
+            notes=run_notes(self.runs),
+            addresses=addresses,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "suite": keys.suite_facts(self.runs[0].suite),
+            "runs": [run.facts for run in self.runs],
+            **self.contrasts.to_dict(),
+            "differences": frame_rows(self.differences),
+        }
+
+    def __repr__(self) -> str:
+        names = ", ".join(brief_name(run.judge) for run in self.runs[:3]) + (", …" if len(self.runs) > 3 else "")
+        on = f"on {brief_name(self.runs[0].suite.name)}"
+        return f"Comparison({len(self.runs)} judges {on} ({names}): {self.contrasts.told}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        suite, costs = self.runs[0].suite, {name: row["usd"] for name, row in self.contrasts.costs.items()}
+        return Card(
+            title=self.title,
+            tables=contrast_tables(self.contrasts),
+            notes=self.notes,
+            facts={
+                "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
+                "calls compared": f"{self.contrasts.n_calls:,} of each judge",
+                "cost": ", ".join(f"{name} {money_text(usd)}" for name, usd in costs.items()),
+            },
+            links=[self.link] if self.link else [],
+        ).to_html()
+
+    @property
+    def differences(self) -> pd.DataFrame:
+        """One row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart.
+
+        `a` and `b` are the judges' names, run ids where names repeat.
+        """
+        return differences_frame(self.contrasts.differences, self._ids)
+
+    @property
+    def _ids(self) -> dict[str, str]:
+        """Run ids by what a judge is called here, of those whose own names repeat."""
+        return {run.judge: run.run_id for run in self.runs if run.shares_name}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the differences."""
+        return self.differences
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Scores, differences, summaries and costs, as the files of the run hold them."""
+        return comparison_tables(self.contrasts, self._ids)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw tests × judges, or another figure by its name: `cost_curve`; of pairs also `psychometric_curve`, …."""
+        figures = self._figures()
+        if kind is not None and f"{kind}.png" not in figures:
+            sheets = {run.judge: measure(run.calls, labels=run.suite.labels) for run in self.runs}
+            figures |= datasheet_figures({name: sheet.estimates for name, sheet in sheets.items()})
+        return plotted(figures, kind)
+
+    def _figures(self, *, calls_of: CallsOf = no_calls) -> dict[str, Figure]:
+        calls = {run.judge: run.calls for run in self.runs}
+        return comparison_figures(self.contrasts, calls, title=self.title, calls_of=calls_of)
+
+    @cached_property
+    def figures(self) -> dict[str, bytes]:
+        """Tests × judges, and score against dollars where costs are known: file name to PNG."""
+        return {name: png(figure) for name, figure in self._figures().items()}
+
+    def _worst(self) -> dict[str, Any]:
+        items = {item.id: item for item in self.runs[0].suite.items}
+        calls = normalise(self.runs[0].calls)
+        if not is_pointwise(calls) or has_levels(calls):
+            return {}
+        return {run.judge: worst_items(run.calls, items, _MOST_WORST) for run in self.runs}
+
+
+def compare(
+    runs: Collection[str | Evaluation],
+    *,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    seed: int = 0,
+    alpha: float = ALPHA,
+    log: bool = True,
+    tags: Mapping[str, str] | None = None,
+    metric: str | None = None,
+    primary: str | Sequence[str] | None = None,
+    baseline: str | Evaluation | None = None,
+    margin: float = MARGIN,
+) -> Comparison:
+    """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
+
+    Paired on the calls that every run has, sources as clusters, decisions adjusted by step-down max-T over the deciding
+    axes; see `compare_calls`. A run stopped by its budget is compared on what it asked; the comparison says so.
+
+    Args:
+        runs: Two or more evaluations, run ids, `runs:/<id>`, or unique beginnings of ids.
+        experiment: MLflow experiment of the comparison; that of the first run when None.
+        run_name: Name of the run.
+        tracking_uri: MLflow store of run ids and of the comparison; that of the evaluations, else the active one, when
+            None. Evaluations are read where they were logged.
+        seed: Of all resampling.
+        alpha: Chance of any false difference on the deciding axes, and of each false equivalence.
+        log: Log the comparison as a run of its own, kind `compare`.
+        tags: More tags for the run.
+        metric: What labelled reliability tests are compared by, as for `evaluate`; when None, that of the runs where
+            they all have one, else accuracy.
+        primary: The deciding axes; the others are exploratory. When None, of a datasheet its headline axes, of
+            reliability tests all of them and their mean.
+        baseline: The run that every other is compared with, named or not among `runs`; each with each when None.
+        margin: Judges that are shown to differ by less, either way, are equivalent.
+
+    Raises:
+        RecipeError: when a run cannot be compared, the suites are not the same, with what differs, or judges are not
+            compared on a primary axis.
+        TrackingError: when MLflow cannot be reached.
+    """
+    if not 0 < alpha < 0.5 or not margin > 0:
+        raise RecipeError(f"`0 < alpha < 0.5` and `margin > 0` must hold, but got {alpha=}, {margin=}.")
+    loaded, tracking_uri = load_together(
+        _with_baseline(runs, baseline), "A comparison", tracking_uri=tracking_uri, log=log
+    )
+    used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
+    against = next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None)
+    try:
+        contrasts = compare_calls(
+            {run.judge: run.calls for run in loaded},
+            seed=seed,
+            alpha=alpha,
+            labels=loaded[0].suite.labels,
+            metric=used,
+            primary=[primary] if isinstance(primary, str) else primary,
+            baseline=against,
+            margin=margin,
+        )
+    except NoCommonCallsError as error:
+        raise RecipeError(_without_common_calls(loaded)) from error
+    if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
+        differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
+        contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
+    done = Comparison(contrasts=contrasts, runs=tuple(loaded), run_id=None, link=None)
+    if not log:
+        return done
+    store = Store(tracking_uri, experiment or loaded[0].experiment)
+    simulated = any(run.simulated for run in loaded)
+    with open_run(store, "compare", run_name or done.title, simulated=simulated, tags=tags) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        content = comparison_content(done, seed=seed, metric=used)
+        publish(store, run_id, content, what_now="The runs compared are as they were.")
+    return done
+
+
+def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addresses) -> str:
+    """Return the page of a comparison that nobody logs, made once and kept while its runs stay as they are.
+
+    Raises:
+        RecipeError: as `compare`.
+        TrackingError: when MLflow cannot be reached.
+    """
+    key = (tracking_uri, tuple(runs), ended(runs, tracking_uri), addresses.root)
+    if key not in _PAGES:
+        page = compare(runs, tracking_uri=tracking_uri, log=False).to_html(addresses=addresses)
+        if len(_PAGES) >= _MOST_PAGES:
+            _PAGES.pop(next(iter(_PAGES)))
+        _PAGES[key] = page
+    return _PAGES[key]
+
+
+def _with_baseline(
+    runs: Collection[str | Evaluation], baseline: str | Evaluation | None
+) -> Collection[str | Evaluation]:
+    """Return the runs and the baseline, once."""
+    if baseline is None or isinstance(runs, str) or not isinstance(runs, Collection):
+        return runs
+    return runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
+
+
+def _is_run(run: str, other: str | Evaluation) -> bool:
+    """Whether two texts name one run: ids, `runs:/<id>`, beginnings of eight or more digits."""
+    one, two = (text.removeprefix("runs:/").strip("/") for text in (run, run_id_of(other)))
+    return min(len(one), len(two)) >= 8 and (one.startswith(two) or two.startswith(one))
+
+
+def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
+    """Return the metric by which all runs are scored; None for accuracy, and where they differ."""
+    metrics = {run.params.get(keys.PARAM_METRIC) for run in runs}
+    return metrics.pop() if len(metrics) == 1 else None
+
+
+def load_together(
+    runs: Collection[str | Evaluation], what: str, *, tracking_uri: str | None, log: bool
+) -> tuple[list[LoggedRun], str | None]:
+    """Load runs that were measured on one suite, and name the store of what is made of them; None is the active one.
+
+    Raises:
+        RecipeError: when they are fewer than two, cannot be used, or are on different suites; with `log` also when
+            nobody says in which of several stores the result belongs.
+    """
+    if isinstance(runs, str) or not isinstance(runs, Collection) or len(runs) < 2:
+        raise RecipeError(f"{what} needs at least two runs, but got {runs!r}.")
+    in_hand = [one for one in runs if isinstance(one, Evaluation)]
+    stores = {one.run_id: one.tracking_uri for one in in_hand if one.tracking_uri}
+    if tracking_uri is None and len(set(stores.values())) == 1:
+        (tracking_uri,) = set(stores.values())
+    elif tracking_uri is None and stores and log:
+        places = ", ".join(map(shown_uri, dict.fromkeys(stores.values())))
+        raise RecipeError(
+            f"The runs are in several stores ({places}). Say with `tracking_uri` which one gets the result."
+        )
+    loaded = load_runs([run_id_of(one) for one in runs], tracking_uri=tracking_uri, stores=stores)
+    for other in loaded[1:]:
+        check_same_suite(loaded[0], other)
+    return loaded, tracking_uri
+
+
+def run_id_of(run: object) -> str:
+    """Return how a run is named in its store.
+
+    Raises:
+        RecipeError: when it is neither text nor an evaluation.
+    """
+    if isinstance(run, str | Evaluation):
+        return run if isinstance(run, str) else run.run_id
+    raise RecipeError(f"A run is an `Evaluation`, a run id, runs:/<id>, or the beginning of an id, but got {run!r}.")
+
+
+def suite_differences(a: Suite, b: Suite) -> list[str]:
+    """Say how two suites differ: names, hashes, conditions and items of one only, changed items."""
+    ours, theirs = ({item.id: item for item in suite.items} for suite in (a, b))
+    conditions = [{item.condition for item in suite.items} for suite in (a, b)]
+    changed = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
+    found = [f"sha256 {a.sha256[:12]}… and {b.sha256[:12]}…"]
+    found += [f"names {a.name!r} and {b.name!r}"] if a.name != b.name else []
+    for what, (first, second) in {"conditions": conditions, "items": [set(ours), set(theirs)]}.items():
+        for which, names in {"first": first - second, "second": second - first}.items():
+            found += [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
+    found += [f"{len(changed)} item(s) changed ({_some(changed)})"] if changed else []
+    if len(found) == 1:
+        found.append("the order of the items")
+    return found
+
+
+def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
+    """Refuse two runs that were not measured on the same items.
+
+    Raises:
+        RecipeError: with what differs.
+    """
+    if first.suite.sha256 == other.suite.sha256:
+        return
+    differ = "; ".join(suite_differences(first.suite, other.suite))
+    raise RecipeError(
+        f"Runs {first.run_id[:8]} ({first.judge}) and {other.run_id[:8]} ({other.judge}) are on different suites: "
+        f"{differ}. Evaluate both on one suite: `jrh evaluate --suite runs:/{first.run_id}/suite`."
+    )
+
+
+def _without_common_calls(runs: Sequence[LoggedRun]) -> str:
+    """Say that there is no call that all runs were asked, and why each was stopped."""
+    ended = "; ".join(f"{run.judge}: {run.truncated}" for run in runs if run.truncated)
+    return (
+        f"The runs are on the same suite, but there is no call that all of them were asked{ended and f' ({ended})'}. "
+        f"Evaluate them on the same calls: whole, or with the same rules in `until`."
+    )
+
+
+def _some(names: set[str] | list[str]) -> str:
+    return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
+
+
+def comparison_content(done: Comparison, *, seed: int, metric: str | None = None) -> RunContent:
+    """Return what the run of a comparison holds."""
+    contrasts, markdown = done.contrasts, done.to_markdown()
+    against = next((run.run_id for run in done.runs if run.judge == contrasts.baseline), None)
+    chosen = {"metric": metric, "baseline": against}
+    return RunContent(
+        points=keys.comparison_points(contrasts),
+        params={
+            "compare": {
+                "runs": ", ".join(run.run_id for run in done.runs),
+                "seed": seed,
+                "alpha": contrasts.alpha,
+                "primary": ", ".join(contrasts.primary),
+                "margin": contrasts.margin,
+                **{name: value for name, value in chosen.items() if value},
+            },
+            "suite": keys.suite_facts(done.runs[0].suite),
+        },
+        description=markdown,
+        described_in=keys.COMPARISON_MARKDOWN,
+        artifacts={
+            keys.COMPARISON_JSON: done.to_dict(),
+            keys.COMPARISON_MARKDOWN: markdown,
+            keys.COMPARISON_PAGE: done.to_html(),
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
+            **{f"{FIGURES_FOLDER}/{name}": png for name, png in done.figures.items()},
+        },
+    )

@@ -1,0 +1,1 @@
+"""Decisions about a judge: gates over rules, and plans of how much to ask."""

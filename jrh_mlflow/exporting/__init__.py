@@ -1,0 +1,1 @@
+"""Measured judges put to use in MLflow: exported scorers, autolog, status, registries."""

@@ -1,0 +1,280 @@
+"""The page of one evaluation: of what was measured just now, and of any run that was logged before.
+
+Both are made by `ShownRun.page`. A logged run is shown with the numbers that it logged; nothing is measured anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.decisions.decisions_view import DecisionSection, gate_section, until_section
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
+from jrh_mlflow.measures.records import label_sources, n_alone
+from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
+from jrh_mlflow.measuring.until import UNTIL, UntilReport
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.items import LABEL_SOURCES
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.datasheet_page import (
+    PageLinks,
+    axis_sections,
+    datasheet_page,
+    headline_rows,
+    report_headline,
+    report_sections,
+)
+from jrh_mlflow.show.figures.calibration import calibration_figures
+from jrh_mlflow.show.figures.canvas import Figures
+from jrh_mlflow.show.figures.datasheet import datasheet_figures
+from jrh_mlflow.show.figures.reliability import report_figures
+from jrh_mlflow.show.figures.svg import page_figures
+from jrh_mlflow.show.glossary import TERMS
+from jrh_mlflow.show.numbers import at_least_text, money_text
+from jrh_mlflow.show.reliability import invalid_note
+from jrh_mlflow.show.results import Datasheet, Report, read_report
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.logged_evaluation import LoggedEvaluation, LoggedGate, logged_evaluation
+from jrh_mlflow.tracking.runs.outbox import JudgeFacts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_TEXTS_NOTE = "Texts are left out: where one would stand there is its sha256."
+SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
+OWN_LABELS_NOTE = "The judge graded its own labels: it wrote labels of this suite, and agrees with itself there."
+NOT_ASKED = "none, no model was asked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SuiteFacts:
+    """What a page says of a suite."""
+
+    name: str
+    n_items: int
+    sha256: str
+    has_texts: bool
+    origin: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, suite: Suite) -> SuiteFacts:
+        """Read them off a suite."""
+        has_texts = suite.hash_of_texts is None
+        return cls(
+            name=suite.name, n_items=len(suite), sha256=suite.sha256, has_texts=has_texts, origin=suite.origin or {}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRun:
+    """All that the page of an evaluation is made of."""
+
+    judge: JudgeFacts
+    suite: SuiteFacts
+    calls: pd.DataFrame
+    sheet: Report
+    seconds: float | None
+    """How long it took; None where the run does not tell."""
+    truncated: str | None
+    stopped: UntilReport | None
+    worst: Sequence[WorstItem] = ()
+    gate: DecisionSection | None = None
+    """The newest gate of a logged run."""
+    links: PageLinks | None = None
+    """Of a served page."""
+
+    @property
+    def title(self) -> str:
+        """Of the page and of the Markdown."""
+        return f"Judge {'datasheet' if isinstance(self.sheet, Datasheet) else 'reliability'}: {self.judge.label}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know before the numbers."""
+        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated, stopped=self.stopped)
+        notes += [] if self.suite.has_texts else [NO_TEXTS_NOTE]
+        return [*notes, *invalid_note(self.suite.origin.get("invalid"))]
+
+    def markdown(self) -> str:
+        """Return the description of the run."""
+        note = " ".join(self.notes) or None
+        if isinstance(self.sheet, Datasheet):
+            return self.sheet.to_markdown(title=self.title, note=note)
+        return self.sheet.to_markdown(title=self.title, note=note, worst=self.worst)
+
+    def page(self, figures: Figures) -> str:
+        """Return the page, with these figures in it."""
+        sheet, stopped = self.sheet, self.stopped
+        if isinstance(sheet, Datasheet):
+            sections, tiles = axis_sections(sheet.estimates), headline_rows(sheet.estimates)
+        else:
+            sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics, sheet.metric)
+            tiles = report_headline(sheet)
+        decisions = ([until_section(stopped)] if stopped else []) + ([self.gate] if self.gate else [])
+        return datasheet_page(
+            sections,
+            title=self.title,
+            profile=sheet.profile,
+            estimates=sheet.estimates,
+            outcomes=sheet.outcomes,
+            max_excluded=sheet.max_excluded,
+            facts=_facts(self),
+            judge={"name": self.judge.name, **self.judge.settings},
+            tiles=tiles,
+            marks=self._marks,
+            figures=page_figures(figures, {name: _caption(name) for name in sorted(figures)}),
+            worst=self.worst,
+            # What came of the rules is a section of its own there.
+            notes=[note for note in self.notes if stopped is None or note not in stopped.lines],
+            decisions=decisions,
+            links=self.links,
+        )
+
+    @property
+    def _marks(self) -> list[str]:
+        told = {"simulated": self.judge.simulated, "recorded": self.judge.recorded, "truncated": self.truncated}
+        return [mark for mark, is_so in told.items() if is_so]
+
+
+def run_page(tracking_uri: str, run_id: str, *, addresses: Addresses | None) -> str:
+    """Render the page of a logged evaluation of any version, with the numbers that it logged.
+
+    Args:
+        tracking_uri: The store.
+        run_id: Of the evaluation, whole or its first eight or more digits.
+        addresses: Where other pages are; None for a page that is a file.
+
+    Raises:
+        RecipeError: when there is no such run, it is no evaluation, or did not finish.
+        TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
+    """
+    shown = _shown(logged_evaluation(tracking_uri, run_id), addresses)
+    return shown.page(sheet_figures(shown.sheet, shown.calls, shown.judge.label))
+
+
+def _shown(run: LoggedEvaluation, addresses: Addresses | None) -> ShownRun:
+    suite = SuiteFacts(
+        name=str(run.manifest["name"]),
+        n_items=int(run.manifest["n_items"]),
+        sha256=str(run.manifest["sha256"]),
+        has_texts="texts" not in run.manifest,
+        origin=run.manifest.get("origin") or {},
+    )
+    links = None
+    if addresses is not None:
+        ids = {"run_id": run.run_id, "experiment_id": run.experiment_id}
+        links = PageLinks(addresses=addresses, others=run.others, **ids)
+    return ShownRun(
+        judge=_judge(run.judge, run.tags, suite),
+        suite=suite,
+        calls=run.calls,
+        sheet=read_report(run.sheet),
+        seconds=run.seconds,
+        truncated=run.tags.get(keys.TAG_TRUNCATED),
+        stopped=None if run.until is None else UntilReport.from_dict(run.until),
+        worst=() if run.suite is None else worst_items(run.calls, {one.id: one for one in run.suite.items}),
+        gate=None if run.gate is None else _gate(run.gate, addresses),
+        links=links,
+    )
+
+
+def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: SuiteFacts) -> JudgeFacts:
+    """Return what a run says of its judge; earlier versions wrote neither fingerprint nor definition."""
+    apart = ("name", "fingerprint", "definition")
+    fingerprint, definition = written.get("fingerprint"), written.get("definition") or {}
+    labeller = suite.origin.get("labeller") or {}
+    recorded = definition.get("recorded") or TERMS["recorded"]
+    return JudgeFacts(
+        name=str(written["name"]),
+        simulated=tags.get(keys.TAG_SIMULATED) == "true",
+        settings={name: value for name, value in written.items() if name not in apart},
+        prompt="",
+        recorded=str(recorded) if tags.get(keys.TAG_RECORDED) == "true" else "",
+        graded_own_labels=fingerprint is not None and labeller.get("fingerprint") == fingerprint,
+        fingerprint=fingerprint,
+    )
+
+
+def _gate(gate: LoggedGate, addresses: Addresses | None) -> DecisionSection:
+    link = "" if addresses is None or not gate.experiment_id else addresses.mlflow(gate.experiment_id, gate.run_id)
+    return gate_section(gate.reason, gate.checks, notes=gate.notes, ended_ms=gate.started_ms, link=link)
+
+
+def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
+    """Return which models answered; only those of a prompted judge name themselves."""
+    return answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
+
+
+def price_points(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
+    """What a point of accuracy costs, where both are known."""
+    if isinstance(sheet, Datasheet):
+        return []
+    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.whole_total(calls, "cost_usd")
+    if cost is None or not isinstance(accuracy, Estimate):
+        return []
+    return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
+
+
+def _facts(run: ShownRun) -> Mapping[str, str]:
+    """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
+    suite, calls, prices = run.suite, run.calls, price_points(run.calls, run.sheet)
+    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
+    facts = {
+        "suite": f"{suite.name} ({suite.n_items:,} items)",
+        "sha256": suite.sha256[:16],
+        "calls": f"{len(calls):,}",
+        "cost": NOT_ASKED if run.judge.simulated or run.judge.recorded else at_least_text(cost, unknown),
+        **({} if run.seconds is None else {"time": f"{run.seconds:,.1f} s"}),
+    }
+    if cost:
+        facts["per 1,000 calls"] = money_text(1000 * cost / (len(calls) - unknown))
+    if prices:
+        facts["per accuracy point"] = money_text(prices[0].value)
+    return facts
+
+
+def sheet_figures(sheet: Report, calls: pd.DataFrame, label: str) -> Figures:
+    """Draw what there is to draw of one judge, by file name."""
+    figures = calibration_figures(sheet.estimates, calls, label)
+    if isinstance(sheet, Datasheet):
+        return {**datasheet_figures({label: sheet.estimates}), **figures}
+    return {**report_figures(sheet, calls, label), **figures}
+
+
+def _caption(name: str) -> str:
+    """Name a figure by its file: `criterion_curve.png` is `Criterion curve`."""
+    return name.removesuffix(".png").replace("_", " ").capitalize()
+
+
+def is_decided(truncated: str | None) -> bool:
+    """Whether calls are missing because the rules of `jrh.until` did not need them."""
+    return truncated is not None and truncated.startswith(UNTIL)
+
+
+def _labels_note(calls: pd.DataFrame) -> str:
+    n = {source: int((calls["label_source"] == source).sum()) for source in label_sources(calls)}
+    listed = " and ".join(f"{count:,} with {LABEL_SOURCES[one]}" for one, count in n.items())
+    return f"Of {len(calls):,} calls {listed} count in no accuracy and no score."
+
+
+def evaluation_notes(
+    judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None, stopped: UntilReport | None = None
+) -> list[str]:
+    """Say what a reader must know of an evaluation before its numbers."""
+    notes = [SIMULATED_NOTE] if judge.simulated else []
+    notes += [judge.recorded] if judge.recorded else []
+    notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
+    notes += [_labels_note(calls)] if label_sources(calls) else []
+    notes += stopped.lines if stopped else []
+    if truncated and not (stopped and is_decided(truncated)):
+        notes.append(f"Truncated ({truncated}): measured on what was asked.")
+    if alone := n_alone(calls):
+        notes.append(f"{alone:,} calls have no partner in the other order: axes of pairs are read without them.")
+    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
+    notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
+    if are_several(answered := judge_answerers(judge, calls)):
+        notes.append(f"Answered by more than one model or system: {answered_by_text(answered)}.")
+    return notes

@@ -1,0 +1,1 @@
+"""Judges against people: agreement, corrected rates, alignment."""

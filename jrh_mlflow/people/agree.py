@@ -1,0 +1,324 @@
+"""`jrh.agree`: how well a judge agrees with people, and people with one another, as an MLflow run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
+from jrh_mlflow.people.agreement_figures import agreement_figures
+from jrh_mlflow.people.agreement_view import (
+    ACCURACY,
+    CEILING,
+    LINK,
+    agreement_cells,
+    agreement_markdown,
+    agreement_page,
+    agreement_tables,
+    headline,
+    sentences,
+)
+from jrh_mlflow.people.labels.rated_sources import RatedSource, read_source
+from jrh_mlflow.people.ratings import GivenScale, read_ratings
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.show.cards import Card, brief_readings, brief_run
+from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER, plotted, png
+from jrh_mlflow.show.figures.svg import page_figures
+from jrh_mlflow.show.frames import frame_rows, readings_frame
+from jrh_mlflow.show.markdown import plain
+from jrh_mlflow.show.numbers import reading_text
+from jrh_mlflow.suites.spreadsheets import report_frame
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import RunContent, open_run, publish
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.show.figures.canvas import Figure
+
+_LONGEST_PARAM = 500
+_CAPTIONS = {
+    "ceiling.png": "Judge and people, each against the label of the other people, with 95 % intervals over items",
+    "confusion.png": "Labels of the people (rows) and of the judge (columns)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How well a judge and people agree, and where it is logged."""
+
+    report: AgreementReport
+    source: RatedSource
+    seed: int = 0
+    run_id: str | None = None
+    """None when it was not logged."""
+    link: str | None = None
+    """Where the run can be looked at."""
+
+    @property
+    def title(self) -> str:
+        """Names the judge and how many people there are."""
+        n, judge = len(self.report.people_names), self.report.judge
+        people = "1 person" if n == 1 else f"{n} people"
+        return f"Agreement of {people}" if judge is None else plain(f"Agreement of {judge} with {people}")
+
+    @property
+    def estimates(self) -> Mapping[str, Reading]:
+        """Axis to its number with n and interval, or why there is none."""
+        return self.report.estimates
+
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, Reading]]:
+        """Group to its estimates."""
+        return self.report.groups
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """Items by the label of the people (rows) and of the judge (columns)."""
+        return self.report.confusion
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """One row per person: how well they agree with the others, and their alternative annotator test."""
+        return self.report.people
+
+    @cached_property
+    def disagreements(self) -> pd.DataFrame:
+        """Items on which the judge and the people differ, the worst first, with a `link` where one is known."""
+        found: pd.DataFrame = self.report.disagreements.copy()
+        if self.source.links:
+            found[LINK] = [self.source.links.get(item) for item in found["item"]]
+        return found
+
+    @cached_property
+    def calibration(self) -> pd.DataFrame | None:
+        """Items that judge and people labelled as booleans, `judge` and `human`: is it the positive label?
+
+        None without a judge, and where no label is positive: name it with `positive`.
+        """
+        compared, positive = self.report.compared, self.report.positive
+        if positive is None or self.report.judge is None:
+            return None
+        found: pd.DataFrame = compared[["item"]].copy()
+        for name, column in (("judge", "judge"), ("human", "reference")):
+            found[name] = compared[column] == positive
+        return found
+
+    @property
+    def judge(self) -> Mapping[str, Any]:
+        """What identifies the judge, as far as it is known: name, source, model, hash of its prompt."""
+        return self.source.facts
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Every number by its key."""
+        return keys.last_values(self.points)
+
+    @property
+    def logged(self) -> dict[str, float]:
+        """Those that are metrics of the run: every axis with n and interval, without the groups."""
+        return keys.last_values(keys.headline_agreement(self.points, self.estimates))
+
+    @property
+    def points(self) -> list[keys.Point]:
+        """Every number as a metric."""
+        counts = {"items": self.report.counts["items"], "people": len(self.report.people_names)}
+        counts["disagreements"] = len(self.report.disagreements)
+        return keys.agreement_points(self.estimates, self.groups, counts=counts)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know first."""
+        return [*self.source.notes, *self.report.notes]
+
+    def to_markdown(self) -> str:
+        """Return the agreement as a readable page."""
+        return agreement_markdown(
+            self.report, title=self.title, notes=self.notes, disagreements=self.disagreements, judge=self.judge
+        )
+
+    def to_html(self) -> str:
+        """Return the agreement as one self-contained HTML file: no script, no request, every text escaped."""
+        return agreement_page(
+            self.report,
+            title=self.title,
+            facts=self._facts,
+            notes=self.notes,
+            disagreements=self.disagreements,
+            judge=self.judge,
+            figures=page_figures(agreement_figures(self.report, title=self.title), _CAPTIONS),
+        )
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        report = self.report
+        levels = ", ".join(report.levels[:12]) + (", …" if len(report.levels) > 12 else "")
+        positive = "" if report.positive is None else f"; positive: {report.positive}"
+        return {
+            "source": self.source.shown,
+            "items": f"{report.counts['items']:,} ({report.counts['compared']:,} compared)",
+            "people": ", ".join(report.people_names[:12]) + (", …" if len(report.people_names) > 12 else ""),
+            "labels": f"{levels or 'numbers'} ({report.kind}{positive})",
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "headline": headline(self.report),
+            "source": self.source.shown,
+            **self.report.to_dict(),
+            "judge": dict(self.judge),
+            "notes": self.notes,
+            "disagreements": frame_rows(self.disagreements),
+            "calibration": None if self.calibration is None else frame_rows(self.calibration),
+            "metrics": self.metrics,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and interval, or why there is none."""
+        return readings_frame(self.estimates)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw judge and people against the same references, or the `confusion` matrix."""
+        return plotted(agreement_figures(self.report, title=self.title), kind)
+
+    @cached_property
+    def figures(self) -> dict[str, bytes]:
+        """File name to PNG."""
+        return {name: png(figure) for name, figure in agreement_figures(self.report, title=self.title).items()}
+
+    def __repr__(self) -> str:
+        read = {"accuracy": self.estimates[ACCURACY], "ceiling": self.estimates[CEILING]}
+        who = f"{len(self.report.people_names)} people" if self.report.judge is None else brief_name(self.report.judge)
+        return f"Agreement({who}: {brief_readings(read)}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        return Card(
+            title=self.title,
+            profile=headline(self.report).removesuffix("."),
+            marks=["simulated"] if self.source.simulated else [],
+            tables=agreement_cells(self.report),
+            notes=[*sentences(self.report), *self.notes],
+            facts=self._facts,
+            links=[self.link] if self.link else [],
+        ).to_html()
+
+
+def agree(
+    source: object,
+    *,
+    judge: str | None = None,
+    item: str = "item",
+    rater: str = "rater",
+    label: str = "label",
+    scale: GivenScale = None,
+    positive: object = None,
+    epsilon: float = 0.2,
+    log: bool = True,
+    name: str | None = None,
+    group: str | None = None,
+    queue: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    max_traces: int | None = None,
+    seed: int = 0,
+    tags: Mapping[str, str] | None = None,
+) -> Agreement:
+    """Measure how well a judge agrees with people, and people with one another; no judge is asked anything.
+
+    Args:
+        source: A table in long form with one row per item and rater (a DataFrame, a list of dicts, a .csv, .jsonl,
+            .parquet or .xlsx file); `traces:/EXPERIMENT`, trace ids or traces; or an evaluation (`Evaluation`, run id,
+            `runs:/<id>`) whose suite carries people's labels: its judge is read on the unperturbed items, by its first
+            answer.
+        judge: The rater that is the judge; of traces the source id of the judge, or the name of its assessment where
+            that is another. None: people alone, or the judge of the traces or of the evaluation.
+        item: Column of a table that names the item.
+        rater: Column that names who labelled it.
+        label: Column with the label.
+        scale: Labels from low to high, for ordinal labels; `numeric`, or (lowest, highest), for numbers; None for
+            labels without an order, of a suite its own.
+        positive: The label that sensitivity, specificity and `calibration` are about; true and yes by default, of a
+            suite with two labels the last.
+        epsilon: Of the alternative annotator test: by how much the judge may fit the others less often than a person
+            and still replace them.
+        log: Log the agreement as a run of its own, kind `agree`.
+        name: Of traces: the assessment that people and judge gave; None takes the only one.
+        group: Column, tag of the traces or field of the items' meta that agreement is also read by.
+        queue: Of traces: an MLflow review queue that gets those on which judge and people differ.
+        experiment: MLflow experiment of the run; that of the traces or of the evaluation when None.
+        run_name: Name of the run.
+        tracking_uri: MLflow store of traces, evaluation and run; the active one when None.
+        max_traces: Of an experiment, the newest so many.
+        seed: Of the resampling.
+        tags: More tags for the run.
+
+    Raises:
+        RecipeError: in one line, for labels that cannot be used.
+        TrackingError: when MLflow cannot be reached.
+    """
+    options = {"name": name, "max_traces": max_traces, "queue": queue}
+    columns = {"item": item, "rater": rater, "label": label, "group": group}
+    rated = read_source(source, columns=columns, judge=judge, tracking_uri=tracking_uri, of_traces=options)
+    scale = rated.scale if scale is None else scale
+    ratings = read_ratings(rated.frame, judge=rated.judge, scale=scale, **rated.columns)
+    if positive is None and rated.positive in ratings.levels:
+        positive = rated.positive
+    if ratings.judge is not None and not rated.facts:
+        rated = replace(rated, facts={"name": ratings.judge})
+    report = measure_agreement(ratings, positive=positive, epsilon=epsilon, seed=seed)
+    if queue is not None:
+        queued = rated.put_in_queue(report.disagreements["item"], queue, scale=scale)
+        rated = replace(rated, notes=[*rated.notes, queued])
+    done = Agreement(report=report, source=rated, seed=seed)
+    if not log:
+        return done
+    store = rated.store(experiment)
+    with open_run(store, "agree", run_name or done.title, simulated=rated.simulated, tags=tags) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        publish(store, run_id, agreement_content(done), what_now="What was read is as it was.")
+    return done
+
+
+def agreement_content(done: Agreement) -> RunContent:
+    """Return what the run of an agreement holds."""
+    report, markdown = done.report, done.to_markdown()
+    own = {
+        **done.source.told,
+        "source": done.source.shown,
+        "people": ", ".join(report.people_names)[:_LONGEST_PARAM],
+        "labels": ", ".join(report.levels)[:_LONGEST_PARAM],
+        "kind": report.kind,
+        "positive": report.positive,
+        "epsilon": report.epsilon,
+        "seed": done.seed,
+    }
+    tables = agreement_tables(report, disagreements=done.disagreements, calibration=done.calibration)
+    return RunContent(
+        points=keys.headline_agreement(done.points, report.estimates),
+        params={"agree": own, "judge": done.judge, **done.source.params},
+        description=markdown,
+        described_in=keys.AGREEMENT_MARKDOWN,
+        tags=_tags(done),
+        artifacts={
+            keys.AGREEMENT_JSON: done.to_dict(),
+            keys.AGREEMENT_MARKDOWN: markdown,
+            keys.AGREEMENT_PAGE: done.to_html(),
+            # Labels and names come from anywhere: none of them is to run as a formula.
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
+            **{f"{FIGURES_FOLDER}/{name}": picture for name, picture in done.figures.items()},
+        },
+    )
+
+
+def _tags(done: Agreement) -> dict[str, str]:
+    """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
+    readings = {axis: one for axis, one in done.estimates.items() if isinstance(one, Estimate)}
+    shown = {keys.own_key(axis): reading_text(one, places=2) for axis, one in readings.items()}
+    return {keys.TAG_PROFILE: headline(done.report), **shown}

@@ -1,0 +1,646 @@
+"""Agreement of a judge with people: ratings in, estimates out.
+
+The people's reference of an item is their most frequent label (ordinal and numeric: the median). Two labels that lead
+together, or a median between two levels, are no reference: such items are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.people.ratings import LabelKind, Ratings, positive_level
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, agreement_intervals, proportions
+from jrh_mlflow.stats.agreement_intervals import Coefficient
+from jrh_mlflow.stats.annotator_test import FEWEST_ITEMS, AnnotatorTest, annotator_test
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementReport:
+    """How a judge agrees with people, and people with one another."""
+
+    judge: str | None
+    people_names: tuple[str, ...]
+    kind: LabelKind
+    levels: tuple[str, ...]
+    positive: str | None
+    """The positive label; None: none is known."""
+    epsilon: float
+    """Of the alternative annotator test: by how much the judge may be worse than a person and still replace them."""
+    estimates: Mapping[str, Reading]
+    """By axis: `agreement/accuracy` and so on."""
+    confusion: pd.DataFrame
+    """Items by the people's reference (rows) and the judge's label (columns)."""
+    disagreements: pd.DataFrame
+    """Items where the judge differs from the reference, worst first: item, judge, reference, each person, distance."""
+    compared: pd.DataFrame
+    """Items with a reference and a label of the judge: item, judge, reference."""
+    people: pd.DataFrame
+    """A row per person: n, accuracy against the others, and the alternative annotator test."""
+    groups: Mapping[str, Mapping[str, Reading]]
+    """Group of items to its estimates."""
+    notes: tuple[str, ...]
+    counts: Mapping[str, int]
+    """Items in all, and those left out by reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data; tables as lists of rows."""
+        plain = {each.name: plain_data(getattr(self, each.name)) for each in fields(self)}
+        tables = {"disagreements": self.disagreements, "compared": self.compared, "people": self.people}
+        rows = {
+            name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
+        }
+        return {**plain, **rows, "confusion": self.confusion.to_dict("split", index=True)}
+
+
+# --- reading
+
+
+def measure_agreement(
+    ratings: Ratings, *, positive: object = None, epsilon: float = 0.2, level: float = 0.95, seed: int = 0
+) -> AgreementReport:
+    """Measure how a judge agrees with people, and people with one another.
+
+    Args:
+        ratings: Of `read_ratings`.
+        positive: The label that sensitivity is about; by default true of booleans and yes of yes/no.
+        epsilon: Of the alternative annotator test.
+        level: Of the intervals.
+        seed: Of the resampling.
+
+    Raises:
+        RecipeError: when `positive` is not among the labels.
+    """
+    if not isinstance(epsilon, Real) or not 0 <= epsilon <= 1:
+        raise RecipeError(f"`epsilon` must lie between 0 and 1, but is {epsilon}.")
+    wanted = positive_level(ratings, positive)
+    measured = _Measured.of(ratings, epsilon=epsilon)
+    settings = _Settings(positive=wanted, epsilon=epsilon, level=level, seed=seed)
+    return AgreementReport(
+        judge=ratings.judge,
+        people_names=ratings.people,
+        kind=ratings.kind,
+        levels=ratings.levels,
+        positive=None if wanted is None else ratings.levels[wanted],
+        epsilon=epsilon,
+        estimates=_estimates(measured, settings),
+        confusion=_confusion(measured),
+        disagreements=_disagreements(measured),
+        compared=_compared(measured),
+        people=_people(measured, settings),
+        groups={name: _estimates(_Measured.of(part, epsilon=epsilon), settings) for name, part in _parts(ratings)},
+        notes=(*ratings.notes, *_notes(measured)),
+        counts=measured.counts_by_reason(),
+    )
+
+
+def _parts(ratings: Ratings) -> Iterator[tuple[str, Ratings]]:
+    """Yield each group with its ratings."""
+    groups = np.array(ratings.groups or (), dtype=object)
+    for name in sorted({name for name in ratings.groups or () if name is not None}):
+        yield name, ratings.subset(groups == name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Settings:
+    positive: int | None
+    epsilon: float
+    level: float
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """Items that were rated alike are one row, with how many they are."""
+
+    ratings: Ratings
+    row: Codes
+    """Of each item."""
+    first: Codes
+    """Of each row its first item."""
+    counts: Array
+    values: Array
+    judge: Array
+    reference: Array
+    others: Array
+    """Rows × people: the reference of the other people, where the person gave a label."""
+    test: AnnotatorTest | None
+    """None without a judge, or with one person."""
+
+    @classmethod
+    def of(cls, ratings: Ratings, *, epsilon: float) -> _Measured:
+        row, first, counts = _alike(np.column_stack([ratings.values, ratings.judge_values]))
+        values, judge = ratings.values[first], ratings.judge_values[first]
+        others = np.column_stack([_references(np.delete(values, j, axis=1), ratings) for j in range(values.shape[1])])
+        return cls(
+            ratings=ratings,
+            row=row,
+            first=first,
+            counts=counts,
+            values=values,
+            judge=judge,
+            reference=_references(values, ratings),
+            others=np.where(np.isnan(values), np.nan, others),
+            test=_test(ratings, epsilon),
+        )
+
+    def on_levels(self, reference: Array) -> Array:
+        """References without medians between two levels; where there are no levels, all of them."""
+        if not self.ratings.levels:
+            return reference
+        return np.where(np.isnan(self.ratings.level_codes(reference)), np.nan, reference)
+
+    @property
+    def rated(self) -> Mask:
+        """Rows with a label of a person."""
+        return np.asarray((~np.isnan(self.values)).any(axis=1))
+
+    def number(self, rows: Mask) -> int:
+        """Items of these rows."""
+        return int(self.counts[rows].sum())
+
+    def left_out(self) -> dict[str, int]:
+        """Items with a person's label that the judge cannot be compared on, by reason."""
+        unclear = self.rated & np.isnan(self.reference)
+        found = {_NO_REFERENCE[self.ratings.kind]: unclear, _NO_JUDGE: self.rated & ~unclear & np.isnan(self.judge)}
+        return {reason: self.number(rows) for reason, rows in found.items() if rows.any()}
+
+    def counts_by_reason(self) -> dict[str, int]:
+        """Items, those compared, and those left out by reason."""
+        compared = ~np.isnan(self.reference) & ~np.isnan(self.judge)
+        alone = {"no person's label": self.number(~self.rated)} if not self.rated.all() else {}
+        left_out = self.left_out() if self.ratings.judge else {}
+        return {"items": self.ratings.n_items, "compared": self.number(compared), **left_out, **alone}
+
+
+_NO_JUDGE = "no judge's label"
+_NO_REFERENCE: dict[LabelKind, str] = {
+    "nominal": "no majority",
+    "ordinal": "median between two levels",
+    "numeric": "no median",
+}
+
+
+def _test(ratings: Ratings, epsilon: float) -> AnnotatorTest | None:
+    if ratings.judge is None or len(ratings.people) < 2:
+        return None
+    likeness: Literal["same", "distance"] = "same" if ratings.kind == "nominal" else "distance"
+    return annotator_test(ratings.values, ratings.judge_values, likeness=likeness, epsilon=epsilon)
+
+
+def _alike(table: Array) -> tuple[Codes, Codes, Array]:
+    """Return of each item the number of its row, of each row its first item and how many items have it."""
+    row = np.zeros(len(table), dtype=np.intp)
+    for column in table.T:
+        codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        row = pd.factorize(row * len(uniques) + codes)[0].astype(np.intp)
+    _, first, counts = np.unique(row, return_index=True, return_counts=True)
+    return row, first.astype(np.intp), counts.astype(float)
+
+
+def _references(values: Array, ratings: Ratings) -> Array:
+    """Most frequent label of each row, or its median; NaN where there is none, or two."""
+    n = (~np.isnan(values)).sum(axis=1)
+    reference = np.full(len(values), np.nan)
+    some = n > 0
+    if ratings.kind == "nominal":
+        cells = np.zeros((len(values), len(ratings.levels)))
+        rows, columns = np.nonzero(~np.isnan(values))
+        np.add.at(cells, (rows, values[rows, columns].astype(int)), 1.0)
+        top = cells.max(axis=1)
+        clear = some & ((cells == top[:, None]).sum(axis=1) == 1)
+        reference[clear] = cells.argmax(axis=1)[clear]
+        return reference
+    ordered = np.sort(values, axis=1)[some]
+    at, middle = np.arange(len(ordered)), n[some]
+    reference[some] = (ordered[at, (middle - 1) // 2] + ordered[at, middle // 2]) / 2
+    if ratings.kind == "ordinal":
+        reference[reference != np.floor(reference)] = np.nan
+    return reference
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Point:
+    """A number before it has its interval."""
+
+    value: float
+    n: int
+    excluded: int
+    coefficient: Coefficient
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    share: bool = False
+
+
+def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
+    """Return every axis, in the order they are shown."""
+    alone = _Measured.of(_people_alone(measured.ratings), epsilon=settings.epsilon)
+    points: dict[str, Reading | _Point] = {
+        "agreement/accuracy": _accuracy(measured, settings),
+        "agreement/kappa": _kappa(measured),
+        "agreement/kappa_quadratic": _quadratic(measured),
+        "agreement/ac1": _ac1(measured),
+        "agreement/sensitivity": _given_reference(measured, settings, positive=True),
+        "agreement/specificity": _given_reference(measured, settings, positive=False),
+        "agreement/human_ceiling": _ceiling(alone),
+        "agreement/judge_on_ceiling": _judge_on_ceiling(measured),
+        "agreement/human_alpha": _alpha(alone),
+        **_annotator_readings(measured, settings),
+    }
+    # Resampled apart: nothing that a judge says moves a number of the people, not even by the luck of a draw.
+    found: dict[str, Reading] = {}
+    for of_people in (True, False):
+        pending = {
+            axis: point
+            for axis, point in points.items()
+            if isinstance(point, _Point) and (axis in _OF_PEOPLE) == of_people
+        }
+        coefficients = [point.coefficient for point in pending.values()]
+        ends = agreement_intervals.item_intervals(coefficients, level=settings.level, seed=settings.seed)
+        found |= {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
+    return {axis: point if not isinstance(point, _Point) else found[axis] for axis, point in points.items()}
+
+
+_OF_PEOPLE = ("agreement/human_ceiling", "agreement/human_alpha")
+
+
+def _people_alone(ratings: Ratings) -> Ratings:
+    """Return the items that people rated, without the judge."""
+    rated = ratings.subset(np.asarray((~np.isnan(ratings.values)).any(axis=1)))
+    return replace(rated, judge=None, judge_values=np.full(len(rated.items), np.nan))
+
+
+_METHOD = "Bayesian bootstrap of items with an imagined item at each end"
+
+
+def _with_interval(point: _Point, interval: Interval | None) -> Reading:
+    if interval is None:
+        reason = "undefined in most resamples: too few items, or nearly all labels are the same"
+        return NotEstimable(
+            reason=reason, n=point.n, excluded=point.excluded, statistic="rate" if point.share else "value"
+        )
+    low, high = min(interval[0], point.value), max(interval[1], point.value)
+    return Estimate(
+        value=point.value,
+        n=point.n,
+        excluded=point.excluded,
+        ci_low=low,
+        ci_high=high,
+        cluster_low=low,
+        cluster_high=high,
+        n_clusters=point.n,
+        method=_METHOD,
+        unit="item",
+        statistic="rate" if point.share else "value",
+        left_out=point.left_out,
+    )
+
+
+def _share(hits: Array, measured: _Measured, settings: _Settings, left_out: Mapping[str, int], nothing: str) -> Reading:
+    """Share of items, by Wilson and by the interval that decisions use."""
+    given = ~np.isnan(hits)
+    n = measured.number(given)
+    if not n:
+        return NotEstimable(reason=nothing, excluded=sum(left_out.values()), left_out=left_out)
+    successes = int(measured.counts[given] @ hits[given])
+    low, high = proportions.wilson(successes, n, level=settings.level)
+    units = np.repeat([1.0, 0.0], [successes, n - successes])
+    by_item = proportions.cluster_interval(units, np.ones(n), level=settings.level)
+    return Estimate(
+        value=successes / n,
+        n=n,
+        excluded=sum(left_out.values()),
+        ci_low=low,
+        ci_high=high,
+        cluster_low=by_item[0] if by_item else None,
+        cluster_high=by_item[1] if by_item else None,
+        n_clusters=n,
+        method="Wilson",
+        unit="item",
+        numerator=float(successes),
+        left_out=left_out,
+    )
+
+
+def _unlike(measured: _Measured, *, statistic: Literal["rate", "value"] = "rate") -> NotEstimable | None:
+    """Say why a judge cannot be compared label by label; None where it can."""
+    if measured.ratings.judge is None:
+        return NotEstimable(reason=_PEOPLE_ALONE, statistic=statistic)
+    if not measured.ratings.levels:
+        return NotEstimable(reason=_NO_LEVELS, statistic=statistic)
+    return None
+
+
+_PEOPLE_ALONE = "no judge was named: people alone"
+_NO_LEVELS = "labels are numbers that are seldom equal: read kappa_quadratic, or give `scale` with their levels"
+
+
+def _codes(measured: _Measured) -> tuple[Array, Array]:
+    """Levels of reference and judge where there are both, else NaN."""
+    x, y = (measured.ratings.level_codes(each) for each in (measured.reference, measured.judge))
+    both = ~(np.isnan(x) | np.isnan(y))
+    return np.where(both, x, np.nan), np.where(both, y, np.nan)
+
+
+def _accuracy(measured: _Measured, settings: _Settings) -> Reading:
+    unlike = _unlike(measured)
+    if unlike:
+        return unlike
+    x, y = _codes(measured)
+    hits = np.where(np.isnan(x), np.nan, x == y)
+    return _share(hits, measured, settings, _level_left_out(measured), "no item has a reference and a judge's label")
+
+
+def _level_left_out(measured: _Measured) -> dict[str, int]:
+    """As `left_out`, with the medians that are no level of a numeric scale."""
+    codes = measured.ratings.level_codes(measured.reference)
+    between = np.isnan(codes) & ~np.isnan(measured.reference) & ~np.isnan(measured.judge)
+    found = measured.left_out()
+    return {**found, _NO_REFERENCE["ordinal"]: measured.number(between)} if between.any() else found
+
+
+def _given_reference(measured: _Measured, settings: _Settings, *, positive: bool) -> Reading:
+    unlike = _unlike(measured)
+    if unlike:
+        return unlike
+    if settings.positive is None:
+        return NotEstimable(reason="which label is positive is not known: name it with `positive`")
+    x, y = _codes(measured)
+    is_positive, said = x == settings.positive, y == settings.positive
+    asked = ~np.isnan(x) & (is_positive == positive)
+    hits = np.where(asked, said == positive, np.nan)
+    label = measured.ratings.levels[settings.positive]
+    other = "" if positive else " other than"
+    nothing = f"no item has the reference{other} {label!r}"
+    return _share(hits, measured, settings, _level_left_out(measured), nothing)
+
+
+def _point(
+    coefficient: Coefficient, value: float | None, *, n: int, left_out: Mapping[str, int], share: bool = False
+) -> _Point | NotEstimable:
+    """Return a coefficient of `n` items, or why it has no value."""
+    left_out = {reason: number for reason, number in left_out.items() if number}
+    facts: dict[str, Any] = {"n": n, "excluded": sum(left_out.values()), "left_out": left_out}
+    if value is None or n < 2:
+        reason = (
+            "no variation: all labels are the same"
+            if n > 1
+            else f"{n} item{'' if n == 1 else 's'} with both labels: needs two"
+        )
+        return NotEstimable(reason=reason, statistic="rate" if share else "value", **facts)
+    return _Point(value=value, coefficient=coefficient, share=share, **facts)
+
+
+def _kappa(measured: _Measured) -> _Point | NotEstimable:
+    unlike = _unlike(measured, statistic="value")
+    if unlike:
+        return unlike
+    x, y = _codes(measured)
+    n_levels = len(measured.ratings.levels)
+    return _point(
+        agreement_intervals.kappa(x, y, measured.counts, n_levels=n_levels),
+        agreement.cohen_kappa(x[measured.row], y[measured.row]),
+        n=measured.number(~np.isnan(x)),
+        left_out=_level_left_out(measured),
+    )
+
+
+def _ac1(measured: _Measured) -> _Point | NotEstimable:
+    unlike = _unlike(measured, statistic="value")
+    if unlike:
+        return unlike
+    x, y = _codes(measured)
+    n_levels = max(2, len(measured.ratings.levels))
+    return _point(
+        agreement_intervals.ac1(x, y, measured.counts, n_levels=n_levels),
+        agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_levels),
+        n=measured.number(~np.isnan(x)),
+        left_out=_level_left_out(measured),
+    )
+
+
+def _quadratic(measured: _Measured) -> _Point | NotEstimable:
+    ratings = measured.ratings
+    if ratings.judge is None:
+        return NotEstimable(reason=_PEOPLE_ALONE, statistic="value")
+    if ratings.kind == "nominal":
+        return NotEstimable(reason="labels have no order: give `scale`", statistic="value")
+    x, y = measured.reference, measured.judge
+    return _point(
+        agreement_intervals.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
+        agreement.concordance(x[measured.row], y[measured.row]),
+        n=measured.number(~(np.isnan(x) | np.isnan(y))),
+        left_out=measured.left_out(),
+    )
+
+
+def _ceiling(measured: _Measured) -> _Point | NotEstimable:
+    """Each person against the reference of the others, averaged over people."""
+    if len(measured.ratings.people) < 2:
+        return NotEstimable(reason="one person: a ceiling needs two", statistic=_ceiling_statistic(measured))
+    return _averaged(measured, measured.values)
+
+
+def _judge_on_ceiling(measured: _Measured) -> _Point | NotEstimable:
+    """The judge against the same references of all people but one, averaged over people."""
+    statistic = _ceiling_statistic(measured)
+    if measured.ratings.judge is None:
+        return NotEstimable(reason=_PEOPLE_ALONE, statistic=statistic)
+    if len(measured.ratings.people) < 2:
+        return NotEstimable(reason="one person: a ceiling needs two", statistic=statistic)
+    return _averaged(measured, np.repeat(measured.judge[:, None], len(measured.ratings.people), axis=1))
+
+
+def _ceiling_statistic(measured: _Measured) -> Literal["rate", "value"]:
+    return "rate" if measured.ratings.kind == "nominal" else "value"
+
+
+def _averaged(measured: _Measured, own: Array) -> _Point | NotEstimable:
+    """Agreement of `own` (rows × people) with the reference of the others, averaged over people."""
+    both = ~(np.isnan(own) | np.isnan(measured.others))
+    n = measured.number(np.asarray(both.any(axis=1)))
+    share = measured.ratings.kind == "nominal"
+    if share:
+        hits = np.where(both, own == measured.others, np.nan)
+        coefficient = agreement_intervals.mean_share(hits, measured.counts)
+    else:
+        coefficient = agreement_intervals.mean_quadratic_kappa(own, measured.others, measured.counts)
+    left_out = {"no reference of the others": measured.number(measured.rated) - n}
+    return _point(coefficient, coefficient.value if n else None, n=n, left_out=left_out, share=share)
+
+
+_ALPHA_LEVELS: dict[LabelKind, agreement.Level] = {"nominal": "nominal", "ordinal": "ordinal", "numeric": "interval"}
+
+
+def _alpha(measured: _Measured) -> _Point | NotEstimable:
+    paired = (~np.isnan(measured.values)).sum(axis=1) >= 2
+    if not paired.any():
+        return NotEstimable(reason="no item has the labels of two people", statistic="value")
+    level = _ALPHA_LEVELS[measured.ratings.kind]
+    # Numbers that are all different would need a table of all pairs; sums do not.
+    coefficient = agreement_intervals.alpha(measured.values, measured.counts, level=level)
+    left_out = {"one person's label": measured.number(measured.rated & ~paired)}
+    return _point(coefficient, coefficient.value, n=measured.number(paired), left_out=left_out)
+
+
+def _annotator_readings(measured: _Measured, settings: _Settings) -> dict[str, Reading | _Point]:
+    names = "alt_test/winning_rate", "alt_test/advantage_probability"
+    ratings = measured.ratings
+    if ratings.judge is None:
+        return dict.fromkeys(names, NotEstimable(reason=_PEOPLE_ALONE))
+    test = measured.test
+    if test is None:
+        return dict.fromkeys(names, NotEstimable(reason="one person: the test needs two, better three"))
+    if not test.tested.any():
+        reason = f"no person has {FEWEST_ITEMS} items with labels of another person and of the judge"
+        return dict.fromkeys(names, NotEstimable(reason=reason, n=0, excluded=len(ratings.people)))
+    n_people, won = int(test.tested.sum()), int(test.rejected.sum())
+    low, high = proportions.wilson(won, n_people, level=settings.level)
+    rate = Estimate(
+        value=won / n_people,
+        n=n_people,
+        excluded=len(ratings.people) - n_people,
+        ci_low=low,
+        ci_high=high,
+        cluster_low=None,
+        cluster_high=None,
+        n_clusters=n_people,
+        method=f"alternative annotator test, epsilon {settings.epsilon:g}; Wilson over people",
+        unit="person",
+        numerator=float(won),
+    )
+    wins = test.judge_wins[measured.first][:, test.tested]
+    used = np.asarray((~np.isnan(wins)).any(axis=1))
+    n = measured.number(used)
+    advantage = _Point(
+        value=test.advantage_probability,
+        n=n,
+        excluded=measured.number(measured.rated) - n,
+        coefficient=agreement_intervals.mean_share(wins, measured.counts),
+        share=True,
+    )
+    return dict(zip(names, (rate, advantage), strict=True))
+
+
+# --- tables
+
+
+def _confusion(measured: _Measured) -> pd.DataFrame:
+    x, y = _codes(measured)
+    both, k = ~np.isnan(x), len(measured.ratings.levels)
+    cells = np.zeros((k, k), dtype=int)
+    np.add.at(cells, (x[both].astype(int), y[both].astype(int)), measured.counts[both].astype(int))
+    levels = list(measured.ratings.levels)
+    index, columns = pd.Index(levels, name="reference"), pd.Index(levels, name="judge")
+    table: pd.DataFrame = pd.DataFrame(cells, index=index, columns=columns)
+    return table
+
+
+def _compared(measured: _Measured) -> pd.DataFrame:
+    ratings, reference = measured.ratings, measured.on_levels(measured.reference)
+    both = ~(np.isnan(reference) | np.isnan(measured.judge))
+    items = np.flatnonzero(both[measured.row])
+    rows = measured.row[items]
+    columns: dict[str, Any] = {
+        "item": [ratings.items[item] for item in items],
+        "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
+        "reference": [ratings.label(value) for value in reference[rows].tolist()],
+    }
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
+
+
+def _disagreements(measured: _Measured) -> pd.DataFrame:
+    ratings, reference = measured.ratings, measured.on_levels(measured.reference)
+    differ = (measured.judge != reference) & ~np.isnan(measured.judge) & ~np.isnan(reference)
+    given = ~np.isnan(measured.values)
+    against = ((measured.values != measured.judge[:, None]) & given).sum(axis=1) / np.maximum(1, given.sum(axis=1))
+    distance = against if ratings.kind == "nominal" else np.abs(measured.judge - reference)
+    items = np.flatnonzero(differ[measured.row])
+    rows = measured.row[items]
+    order = np.lexsort((items, -against[rows], -distance[rows]))
+    items, rows = items[order], rows[order]
+    columns: dict[str, Any] = {
+        "item": [ratings.items[item] for item in items],
+        "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
+        "reference": [ratings.label(value) for value in reference[rows].tolist()],
+    }
+    taken = {*columns, "distance", "group"}
+    for name, values in zip(ratings.people, measured.values[rows].T, strict=True):
+        columns[f"person {name}" if name in taken else name] = [ratings.label(value) for value in values.tolist()]
+    if ratings.groups is not None:
+        columns["group"] = [ratings.groups[item] for item in items]
+    table: pd.DataFrame = pd.DataFrame({**columns, "distance": distance[rows]})
+    return table
+
+
+def _people(measured: _Measured, settings: _Settings) -> pd.DataFrame:
+    ratings = measured.ratings
+    rows = []
+    for j, name in enumerate(ratings.people):
+        row: dict[str, Any] = {"person": name, "n": int((~np.isnan(ratings.values[:, j])).sum())}
+        row |= _against_others(measured, settings, j)
+        rows.append(row | _test_row(measured.test, j, settings))
+    table: pd.DataFrame = pd.DataFrame(rows)
+    return table
+
+
+def _against_others(measured: _Measured, settings: _Settings, j: int) -> dict[str, Any]:
+    """Accuracy of a person, and of the judge, against the reference of the other people."""
+    cells: dict[str, Any] = {}
+    others = measured.on_levels(measured.others[:, j])
+    for prefix, own in (("", measured.values[:, j]), ("judge_", measured.judge)):
+        both = ~(np.isnan(own) | np.isnan(others))
+        n, right = measured.number(both), measured.number(both & (own == others))
+        share = right / n if n and measured.ratings.levels else None
+        low, high = (None, None) if share is None else proportions.wilson(right, n, level=settings.level)
+        cells |= {f"{prefix}n_compared": n, f"{prefix}accuracy": share}
+        cells |= {f"{prefix}accuracy_low": low, f"{prefix}accuracy_high": high}
+    return cells
+
+
+def _test_row(test: AnnotatorTest | None, j: int, settings: _Settings) -> dict[str, Any]:
+    if test is None or not test.tested[j]:
+        empty = dict.fromkeys(("rho_f", "rho_f_low", "rho_f_high", "rho_j", "p", "p_adjusted", "rejected"))
+        return {"n_tested": 0 if test is None else int(test.n[j]), **empty}
+    n, won = int(test.n[j]), round(test.advantage[j] * test.n[j])
+    low, high = proportions.wilson(won, n, level=settings.level)
+    return {
+        "n_tested": n,
+        "rho_f": float(test.advantage[j]),
+        "rho_f_low": low,
+        "rho_f_high": high,
+        "rho_j": float(test.person_advantage[j]),
+        "p": float(test.p[j]),
+        "p_adjusted": float(test.adjusted[j]),
+        "rejected": bool(test.rejected[j]),
+    }
+
+
+def _notes(measured: _Measured) -> list[str]:
+    ratings, notes = measured.ratings, []
+    if ratings.judge is not None and len(ratings.people) == 2:
+        notes.append("Two people: the alternative annotator test is less reliable than with three.")
+    tested = None if measured.test is None else measured.test.tested
+    # Where nobody is tested the reading itself says why.
+    if tested is not None and tested.any() and not tested.all():
+        untested = [name for name, within in zip(ratings.people, tested, strict=True) if not within]
+        shown = ", ".join(untested[:5]) + (f" and {len(untested) - 5} more" if len(untested) > 5 else "")
+        notes.append(
+            f"Not in the alternative annotator test, with fewer than {FEWEST_ITEMS} items: {shown}. "
+            "Their labels count as those of others."
+        )
+    left_out = measured.left_out() if ratings.judge is not None else {}
+    if unrated := ratings.n_items - measured.number(measured.rated):
+        left_out = {"no person's label": unrated, **left_out}
+    if left_out:
+        reasons = ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
+        items = "1 item" if ratings.n_items == 1 else f"{ratings.n_items} items"
+        notes.append(f"Left out of {items}: {reasons}.")
+    return notes

@@ -1,0 +1,692 @@
+"""`jrh.correct`: the true rate behind a judge's verdicts, by items that people labelled too; differences, win rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.people.corrected import (
+    CorrectedDifference,
+    Graded,
+    LabelledSample,
+    Sampling,
+    correct_difference,
+    correct_rate,
+)
+from jrh_mlflow.people.corrected_figures import corrected_figures
+from jrh_mlflow.people.corrected_view import corrected_cells, corrected_markdown, level_text
+from jrh_mlflow.people.labels.scored_traces import source_run
+from jrh_mlflow.people.labels.verdicts import Judged, Reader
+from jrh_mlflow.people.matching import Samples, check_same_judge, check_same_scale, count_labelled, match, shared_labels
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.frames import readings_frame
+from jrh_mlflow.show.numbers import interval_text, reading_text
+from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.corrected_rates import bounded_mean
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import RunContent, Store, add_to_run, open_run, publish
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.show.figures.canvas import Figure
+
+_SHARED = NotEstimable(reason="the labels are shared by both versions")
+_DRAWN = {
+    "random": "at random among all items",
+    "stratified": "within the person's labels",
+    "by_verdict": "within the judge's verdicts",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    """A rate (or win rate, or difference of two versions) corrected for its judge, and where it is logged."""
+
+    estimate: Reading
+    naive: Reading
+    """The mean of the judge's verdicts."""
+    people_only: Reading
+    """From the people's labels alone, where that is valid."""
+    method: str
+    note: str
+    """What a reader must know, one sentence each."""
+    sampling: Sampling
+    level: float
+    scorer: str
+    """Name of the judge."""
+    n_labelled: int
+    n_unlabelled: int
+    sensitivity: Reading | None = None
+    specificity: Reading | None = None
+    positional: Reading | None = None
+    """Of pairs: share in which both orders choose the same slot; each counts ½."""
+    ties: Reading | None = None
+    """Of pairs: share with a tie in one order or both; each counts ½."""
+    versions: Mapping[str, Corrected] = field(default_factory=dict)
+    """Of a difference: each version by itself. The estimate is the second minus the first."""
+    judge: Mapping[str, str] = field(default_factory=dict)
+    """What identifies the judge."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """What was left out, by reason."""
+    weighted: bool = False
+    """Whether the labels were drawn with known chances; `sampling` then does not matter."""
+    simulated: bool = False
+    run_id: str | None = None
+    """The run that holds it; None when it was not logged."""
+    link: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Names the judge, and the versions of a difference."""
+        pairs = any(each.positional is not None for each in (self, *self.versions.values()))
+        what = "Win rate" if pairs else "Pass rate"
+        names = " − ".join(reversed(list(self.versions)))
+        return f"{what} by {self.scorer}, corrected" + (f": {names}" if names else "")
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """Every reading by its name."""
+        main: dict[str, Reading] = {"corrected": self.estimate, "naive": self.naive, "people_only": self.people_only}
+        more = {name: getattr(self, name) for name in ("sensitivity", "specificity", "positional", "ties")}
+        return main | {name: reading for name, reading in more.items() if reading is not None}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What is logged to a run of its own."""
+        return {point.key: point.value for point in _points(self)}
+
+    @property
+    def _headline(self) -> str:
+        if isinstance(self.estimate, NotEstimable):
+            held = self.estimate.withheld and self.estimate.bounds is not None
+            ends = f" It lies {reading_text(self.estimate)}." if held else ""
+            return f"{'Withheld' if self.estimate.withheld else 'Not estimable'}: {self.estimate.reason}.{ends}"
+        corrected, naive = (reading_text(each) for each in (self.estimate, self.naive))
+        return f"{corrected} ({level_text(self.level)}), where the judge alone says {naive}."
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        counts = f"{self.n_labelled:,} labelled, {self.n_unlabelled:,} without a label"
+        labels = "with known chances" if self.weighted else _DRAWN[self.sampling]
+        facts = {"method": self.method, "labels drawn": labels, "items": counts}
+        if self.lost:
+            facts["left out"] = ", ".join(f"{count:,} {reason}" for reason, count in self.lost.items())
+        return facts | {f"judge, {key}": value for key, value in self.judge.items()}
+
+    def to_markdown(self) -> str:
+        """Return the result as a readable page."""
+        return corrected_markdown(
+            self.readings,
+            title=self.title,
+            headline=self._headline,
+            level=self.level,
+            note=self.note,
+            facts=self._facts,
+            versions={name: each.readings for name, each in self.versions.items()},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        plain = ("run_id", "link", "scorer", "method", "note", "sampling", "level", "n_labelled", "n_unlabelled")
+        return {
+            **{name: getattr(self, name) for name in (*plain, "simulated")},
+            "judge": dict(self.judge),
+            "left_out": dict(self.lost),
+            "estimate": self.estimate.to_dict(),
+            **{name: reading.to_dict() for name, reading in self.readings.items() if name != "corrected"},
+            "versions": {name: each.to_dict() for name, each in self.versions.items()},
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per reading; of a difference also those of each version."""
+        named = {f"{name}/{axis}": one for name, own in self.versions.items() for axis, one in own.readings.items()}
+        return readings_frame({**self.readings, **named})
+
+    def __repr__(self) -> str:
+        numbers = f"{reading_text(self.estimate, places=2)}, naive {reading_text(self.naive, places=2)}"
+        on = f"{self.n_labelled:,} labels, {self.n_unlabelled:,} verdicts"
+        return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        tables = [corrected_cells(each, level=self.level) for each in (self.readings, *self._version_readings.values())]
+        links = [self.link] if self.link else []
+        notes = [self.note] if self.note else []
+        return Card(title=self.title, tables=tables, notes=notes, facts=self._facts, links=links).to_html()
+
+    @property
+    def _version_readings(self) -> dict[str, dict[str, Reading]]:
+        return {name: each.readings for name, each in self.versions.items()}
+
+    def _figures(self) -> dict[str, Figure]:
+        return corrected_figures(self.readings, self._version_readings, title=self.title, level=self.level)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the judge alone, people alone and both together; of a difference also the rates of the `versions`."""
+        return plotted(self._figures(), kind)
+
+
+def correct(
+    verdicts: object,
+    calibration: object = None,
+    *,
+    sampling: Sampling = "random",
+    weights: str | Sequence[float] | None = None,
+    level: float = 0.95,
+    log: bool = False,
+    scorer: str | None = None,
+    positive: object = None,
+    judge: str = "judge",
+    human: str = "human",
+    item: str = "item",
+    run: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> Corrected:
+    """Estimate the true rate behind a judge's verdicts from items that people labelled too.
+
+    A judge errs, so its mean is not the rate of passes. How it errs is measured on the calibration items.
+
+    Args:
+        verdicts: What the judge said about items without a person's label: booleans (also yes/no, pass/fail, 1/0; None
+            is no verdict) as a list, Series, array, table or file with the column `judge`, the result of
+            `mlflow.genai.evaluate`, its run id, or `traces:/<experiment>`. A table with the columns `uv` and `vu` (the
+            slot chosen in either order: 1, 2 or tie), or an evaluation on natural pairs, gives the win rate of u.
+            A mapping of two versions, or a column `version`, gives the difference, second minus first.
+        calibration: Items with both labels: a table or file with the columns `judge` and `human` (of pairs `uv`, `vu`
+            and `human`, which is A, B or tie), an `Agreement`, or the run id of one. None: what people said about the
+            items of the verdicts themselves (HUMAN feedback on traces, or a column `human` with gaps). With ids
+            (`item`) on both sides, all of its items are among the verdicts, or none.
+        sampling: How the labelled items were drawn: `random`, `stratified` (within the person's labels, such as half
+            passes and half fails) or `by_verdict` (within the judge's verdicts).
+        weights: Inverse inclusion probabilities of the calibration items, where they are known: a column of the
+            calibration, or one number for each of its rows.
+        level: Of the intervals.
+        log: Log it: to the run of the `mlflow.genai.evaluate` that the verdicts are of, beside `<scorer>/mean`, else as
+            a run of its own, kind `correct`.
+        scorer: Which scorer of the result, run or traces; the only one when None. Names the metrics.
+        positive: Label, or labels, that are a pass, where they are not booleans: `positive=(4, 5)`.
+        judge: Column of the judge's verdicts.
+        human: Column of the person's labels; on traces the name of people's feedback where it is not the scorer's.
+        item: Column of ids.
+        run: Log it to this run of an evaluation.
+        experiment: MLflow experiment of a run of its own.
+        run_name: Name of a run of its own.
+        tracking_uri: MLflow store; the active one when None.
+        tags: More tags for a run of its own.
+
+    Raises:
+        RecipeError: in one line, when something cannot be read, only some calibration items are in the population, the
+            judge or its scale is another than the calibrated one, or nothing is left to correct.
+        TrackingError: when MLflow cannot be reached.
+    """
+    reader = Reader(
+        judge=judge,
+        human=human,
+        item=item,
+        positive=_labels(positive),
+        weights=weights if isinstance(weights, str) else None,
+        scorer=scorer,
+        tracking_uri=tracking_uri,
+    )
+    settings = _Correction(reader=reader, sampling=sampling, level=level, weights=_numbers(weights))
+    versions = _versions(verdicts, calibration, settings)
+    if len(versions) == 1:
+        ((_, graded),) = versions.items()
+        labelled = _calibration(calibration, settings)
+        _refuse_versions(labelled)
+        done = _corrected(graded, labelled, settings)
+    else:
+        graded = next(iter(versions.values()))
+        done = _difference(versions, calibration, settings)
+    if not log and run is None:
+        return done
+    uri = tracking_uri or graded.uri
+    done = _with_versions_logged(done, versions, tracking_uri)
+    if (target := run or (graded.run_id if len(versions) == 1 else None)) is not None:
+        return _log_beside(done, target, uri)
+    # A run about the traces of an application lies with them, and leaves what their experiment opens on.
+    place = graded.experiment_id if experiment is None else None
+    store = Store(uri, experiment, experiment_id=place, saves_view=place is None)
+    with open_run(store, "correct", run_name or done.title, simulated=done.simulated, tags=tags) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        publish(store, run_id, corrected_content(done), what_now="Nothing else was changed.")
+    return done
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Correction:
+    """How verdicts are read and corrected."""
+
+    reader: Reader
+    sampling: Sampling
+    level: float
+    weights: Array | None
+    """Of the rows of the calibration."""
+
+
+def _labels(positive: object) -> tuple[object, ...]:
+    if positive is None:
+        return ()
+    return tuple(positive) if isinstance(positive, list | tuple | set | frozenset) else (positive,)
+
+
+def _numbers(weights: str | Sequence[float] | None) -> Array | None:
+    """Return weights that are given one for each row; None where they are a column, or not given."""
+    if weights is None or isinstance(weights, str):
+        return None
+    try:
+        return np.asarray(list(weights), dtype=float)
+    except (TypeError, ValueError):
+        raise RecipeError(
+            "`weights` must be a column of the calibration, or one number for each of its rows, but is no such list: "
+            f"{type(weights).__name__}."
+        ) from None
+
+
+def _versions(verdicts: object, calibration: object, settings: _Correction) -> dict[str, Judged]:
+    """Read the verdicts of each version, or of the one thing there is, under an empty name."""
+    asked, reader = calibration is None, settings.reader
+    if isinstance(verdicts, Mapping):
+        found = {str(name): reader.read(each, "verdicts", labels=asked) for name, each in verdicts.items()}
+    else:
+        judged = reader.read(verdicts, "verdicts", labels=asked)
+        found = _parts(judged) if judged.versions is not None else {}
+        if len(found) < 2:
+            return {"": judged}
+    if len(found) != 2:
+        raise RecipeError(f"A difference is of two versions, but got {len(found)}: {', '.join(list(found)[:5])}.")
+    return found
+
+
+def _parts(judged: Judged) -> dict[str, Judged]:
+    """Cut a table by its column `version`, in the order in which versions appear."""
+    versions = np.array(judged.versions, dtype=object)
+    return {name: judged.take(versions == name) for name in dict.fromkeys(judged.versions or ())}
+
+
+def _calibration(source: object, settings: _Correction) -> Judged | None:
+    if source is None:
+        if settings.weights is not None:
+            raise RecipeError("Weights without a calibration must be a column of the verdicts: weights='NAME'.")
+        return None
+    read = settings.reader.read(source, "calibration")
+    if settings.weights is None:
+        return read
+    if settings.weights.shape != (len(read),):
+        raise RecipeError(
+            f"{settings.weights.size} weights for {len(read)} rows of the calibration: give one for each."
+        )
+    return replace(read, weights=settings.weights)
+
+
+def _refuse_versions(calibration: Judged | None) -> None:
+    """Refuse labels of several versions for the verdicts of one."""
+    found = [] if calibration is None else list(dict.fromkeys(calibration.versions or ()))
+    if len(found) > 1:
+        raise RecipeError(
+            f"The calibration is of {len(found)} versions ({', '.join(found[:5])}), the verdicts of one: keep its "
+            "labels, or give the verdicts of both versions for their difference."
+        )
+
+
+def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correction) -> Corrected:
+    settings.reader.check_positive(verdicts, *([] if calibration is None else [calibration]))
+    samples = match(verdicts, calibration)
+    labelled = samples.labelled
+    _check_weights(labelled, settings)
+    correct_by = partial(
+        correct_rate,
+        judge_labelled=labelled.judge,
+        human=_people(labelled),
+        sampling=settings.sampling,
+        weights=labelled.weights,
+        labelled_apart=False if samples.taken_out else None,
+        level=settings.level,
+    )
+    seen = samples.unlabelled.judge
+    report = correct_by(seen)
+    if report.method != "people only":
+        ends = (correct_by(np.append(seen, np.full(_missing(verdicts), said))).estimate for said in (0.0, 1.0))
+        report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
+    positional, ties = _pair_shares(samples.population, settings.level)
+    counted = _Counted(lost=samples.lost, pairs=positional is not None)
+    return Corrected(
+        estimate=counted(report.estimate),
+        naive=_judge_mean(verdicts, settings.level),
+        people_only=counted(report.people_only),
+        method=report.method,
+        note=_note(report.note, samples, positional, ties),
+        sampling=settings.sampling,
+        level=settings.level,
+        scorer=_name(verdicts, settings),
+        n_labelled=len(labelled),
+        n_unlabelled=len(samples.unlabelled),
+        sensitivity=None if counted.pairs else report.sensitivity,
+        specificity=None if counted.pairs else report.specificity,
+        positional=positional,
+        ties=ties,
+        judge=verdicts.facts,
+        lost=samples.lost,
+        weighted=labelled.weights is not None,
+        simulated=verdicts.simulated or labelled.simulated,
+    )
+
+
+def _withhold(verdicts: Judged, reading: Reading, ends: Iterable[Reading]) -> Reading:
+    """Give no number but its bounds where too many verdicts are missing.
+
+    Args:
+        verdicts: What the judge said.
+        reading: Without the missing verdicts.
+        ends: With all of them fails, and with all of them passes.
+    """
+    if isinstance(reading, NotEstimable) or verdicts.lost_share <= MAX_EXCLUDED:
+        return reading
+    values = [one.value for one in ends if isinstance(one, Estimate)]
+    known, lost = len(values) == 2, {"no verdict": _missing(verdicts)}
+    return NotEstimable(
+        reason=f"{verdicts.lost_share:.1%} of the judge's verdicts are missing, over the limit of {MAX_EXCLUDED:.0%}",
+        withheld=True,
+        n=reading.n,
+        statistic=reading.statistic,
+        bounds=Bounds(low=min(values), high=max(values), asked=len(verdicts), lost=lost) if known else None,
+    )
+
+
+def _withheld_difference(each: Mapping[str, Corrected]) -> NotEstimable | None:
+    """Return why the difference of two versions is withheld; None where neither rate is."""
+    held = [(name, one.estimate) for name, one in each.items() if isinstance(one.estimate, NotEstimable)]
+    if not any(reading.withheld for _, reading in held):
+        return None
+    ends = [_value_ends(one.estimate) for one in each.values()]
+    asked = sum(reading.bounds.asked for _, reading in held if reading.bounds is not None)
+    bounds = None
+    if ends[0] is not None and ends[1] is not None:
+        lost = {f"{name}: no verdict": sum(one.bounds.lost.values()) for name, one in held if one.bounds is not None}
+        low, high = ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]
+        bounds = Bounds(low=low, high=high, asked=asked, lost=lost)
+    reason = "; ".join(f"{name}: {reading.reason}" for name, reading in held)
+    return NotEstimable(reason=reason, withheld=True, statistic="value", bounds=bounds)
+
+
+def _value_ends(reading: Reading) -> tuple[float, float] | None:
+    if isinstance(reading, Estimate):
+        return reading.value, reading.value
+    return None if reading.bounds is None else (reading.bounds.low, reading.bounds.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counted:
+    """Writes into readings what was left out, and whether they are of pairs."""
+
+    lost: Mapping[str, int]
+    pairs: bool
+
+    def __call__(self, reading: Reading) -> Reading:
+        excluded = sum(self.lost.values())
+        if isinstance(reading, NotEstimable):
+            return replace(reading, excluded=excluded, left_out=dict(self.lost))
+        return replace(reading, excluded=excluded, left_out=dict(self.lost), unit="pair" if self.pairs else "item")
+
+
+def _people(labelled: Judged) -> Array:
+    if labelled.human is None:
+        raise ValueError("Labelled items have people's labels.")
+    return labelled.human
+
+
+def _check_weights(labelled: Judged, settings: _Correction) -> None:
+    if settings.reader.weights is not None and labelled.weights is None:
+        raise RecipeError(f"The calibration has no column {settings.reader.weights!r} of weights.")
+
+
+def _name(verdicts: Judged, settings: _Correction) -> str:
+    return verdicts.scorer or settings.reader.scorer or verdicts.facts.get("name") or "judge"
+
+
+def _judge_mean(verdicts: Judged, level: float) -> Estimate:
+    """Mean of all verdicts that there are, with bounds for those that are missing."""
+    known = verdicts.judge[~np.isnan(verdicts.judge)]
+    mean = _mean(known, level=level, method="mean of the judge", unit="item" if verdicts.ties is None else "pair")
+    total, lost = len(verdicts), len(verdicts) - len(known)
+    bounds = (float(known.sum()) / total, (float(known.sum()) + lost) / total) if lost else (None, None)
+    return replace(mean, excluded=lost, bound_low=bounds[0], bound_high=bounds[1])
+
+
+def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
+    found = bounded_mean(values, level=level)
+    ends = intervals((found.low, found.high), (found.low, found.high))
+    return Estimate(
+        value=float(values.mean()), n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
+    )
+
+
+def _pair_shares(population: Judged, level: float) -> tuple[Estimate | None, Estimate | None]:
+    """Return which share of pairs is positional, and which has a tie; None for verdicts on single items."""
+    if population.positional is None or population.ties is None:
+        return None, None
+    both = (population.positional, population.ties)
+    first, second = (_mean(each, level=level, method="share of pairs", unit="pair") for each in both)
+    return first, second
+
+
+def _note(note: str, samples: Samples, positional: Estimate | None, ties: Estimate | None) -> str:
+    """Join what a reader must know: of the method, of items left out, of pairs."""
+    told = [note, *samples.notes]
+    if positional is not None and ties is not None:
+        told.append(
+            f"The judge chose the same slot in both orders on {_share(positional)} of the pairs and saw a tie on "
+            f"{_share(ties)}: each counts ½, and a pair with a lost order is left out."
+        )
+    return " ".join(filter(None, told))
+
+
+def _share(reading: Estimate) -> str:
+    return f"{reading.value:.3f} {interval_text(reading.ci_low, reading.ci_high)}"
+
+
+def _difference(versions: Mapping[str, Judged], calibration: object, settings: _Correction) -> Corrected:
+    first, second = versions.values()
+    check_same_judge(second, first, what="that of the other version")
+    check_same_scale(second, first)
+    own = _own_calibrations(versions, calibration, settings)
+    return _by_own_labels(versions, own, settings) if isinstance(own, dict) else _by_shared(versions, own, settings)
+
+
+def _own_calibrations(
+    versions: Mapping[str, Judged], calibration: object, settings: _Correction
+) -> dict[str, Judged | None] | Judged:
+    """Return the labels of each version, or those that both share."""
+    if calibration is None:
+        return dict.fromkeys(versions)
+    if isinstance(calibration, Mapping):
+        found = {str(name): _calibration(each, settings) for name, each in calibration.items()}
+    else:
+        read = _calibration(calibration, settings)
+        if read is None or read.versions is None:
+            return read if read is not None else dict.fromkeys(versions)
+        found = dict(_parts(read))
+    if set(found) != set(versions):
+        ours, theirs = (", ".join(map(repr, each)) for each in (versions, found))
+        raise RecipeError(f"The verdicts are of the versions {ours}, the calibration of {theirs}: both need the same.")
+    return found
+
+
+def _by_own_labels(
+    versions: Mapping[str, Judged], own: Mapping[str, Judged | None], settings: _Correction
+) -> Corrected:
+    each = {name: _corrected(versions[name], own[name], settings) for name in versions}
+    samples = {name: match(versions[name], own[name]) for name in versions}
+    labelled = tuple(
+        LabelledSample(
+            judge=one.labelled.judge,
+            human=_people(one.labelled),
+            weights=one.labelled.weights,
+            items=one.labelled.items,
+        )
+        for one in samples.values()
+    )
+    first, second = (False if one.taken_out else None for one in samples.values())
+    subtract = partial(
+        correct_difference,
+        calibration=(labelled[0], labelled[1]),
+        sampling=settings.sampling,
+        labelled_apart=(first, second),
+        level=settings.level,
+    )
+    report = subtract(*(_graded(one.unlabelled) for one in samples.values()))
+    # What MLflow takes the means of are all items, those with a label too.
+    naive = subtract(*(_graded(one.population) for one in samples.values())).naive
+    notes = [report.note, *(f"{name}: {note}" for name, one in samples.items() for note in one.notes)]
+    return _of_difference(versions, each, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
+
+
+def _filled(judged: Judged, said: float) -> Judged:
+    return replace(judged, judge=np.where(np.isnan(judged.judge), said, judged.judge))
+
+
+def _graded(judged: Judged) -> Graded:
+    return Graded(verdicts=judged.judge, items=judged.items)
+
+
+def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Correction) -> Corrected:
+    """Correct by labels that tell the judge's errors on both versions alike."""
+    if calibration.scale == "pairs":
+        raise RecipeError(
+            "Labels that two versions share tell a judge's errors on passes and fails, not on ties. Give labels of "
+            "each version: a mapping, or a column `version`."
+        )
+    calibration = shared_labels(versions, calibration)
+    samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
+    labelled = next(iter(samples.values())).labelled
+    _check_weights(labelled, settings)
+    first, second = (_graded(judged.take(~np.isnan(judged.judge))) for judged in versions.values())
+    subtract = partial(
+        correct_difference,
+        calibration=LabelledSample(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
+        sampling=settings.sampling,
+        level=settings.level,
+    )
+    report = subtract(first, second)
+    ends = [subtract(*(_graded(_filled(judged, said)) for judged in versions.values())).rates for said in (0.0, 1.0)]
+    each = {
+        name: replace(
+            _corrected(replace(judged, items=None), calibration, settings),
+            estimate=_withhold(judged, rate, (end[at] for end in ends)),
+            people_only=_SHARED,
+            n_unlabelled=len(samples[name].population) - count_labelled(judged, labelled),
+            method=report.method,
+            note=report.note,
+        )
+        for at, ((name, judged), rate) in enumerate(zip(versions.items(), report.rates, strict=True))
+    }
+    return _of_difference(versions, each, report, report.note, settings)
+
+
+def _of_difference(
+    versions: Mapping[str, Judged],
+    each: Mapping[str, Corrected],
+    report: CorrectedDifference,
+    note: str,
+    settings: _Correction,
+) -> Corrected:
+    first, second = each.values()
+    lost = {f"{name}: {reason}": count for name, one in each.items() for reason, count in one.lost.items()}
+    counted = _Counted(lost=lost, pairs=first.positional is not None)
+    shared = first.people_only is _SHARED
+    return Corrected(
+        estimate=counted(_withheld_difference(each) or report.estimate),
+        naive=replace(report.naive, excluded=sum(_missing(one) for one in versions.values())),
+        people_only=counted(report.people_only),
+        method=report.method,
+        note=note,
+        sampling=settings.sampling,
+        level=settings.level,
+        scorer=first.scorer,
+        n_labelled=first.n_labelled if shared else first.n_labelled + second.n_labelled,
+        n_unlabelled=first.n_unlabelled + second.n_unlabelled,
+        versions=dict(each),
+        judge=first.judge,
+        lost=lost,
+        weighted=first.weighted,
+        simulated=first.simulated or second.simulated,
+    )
+
+
+def _missing(judged: Judged) -> int:
+    return int(np.isnan(judged.judge).sum())
+
+
+def _main(done: Corrected) -> dict[str, Reading]:
+    return {"corrected_difference" if done.versions else "corrected": done.estimate}
+
+
+def _points(done: Corrected) -> list[keys.Point]:
+    """Every number of a result, for a run of its own."""
+    more = {name: one for name, one in done.readings.items() if name != "corrected"}
+    if done.versions:
+        more = {f"{name}_difference": one for name, one in more.items()}
+        names = keys.category_names(done.versions)
+        more |= {f"corrected/{names[name]}": one.estimate for name, one in done.versions.items()}
+    return keys.corrected_points(done.scorer, {**_main(done), **more})
+
+
+def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
+    """Add the corrected rate to the run of an evaluation, beside the mean that MLflow logged there.
+
+    Where it is not estimable, what an earlier correction logged there is made void.
+    """
+    found = source_run(run, tracking_uri=uri)
+    store = Store(uri, experiment_id=found.experiment_id)
+    done = replace(done, run_id=found.run_id, link=store.link(found.run_id))
+    name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
+    ((axis, reading),) = _main(done).items()
+    key = keys.corrected_axis(done.scorer, axis)
+    told = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading, places=2)
+    add_to_run(
+        store,
+        found.run_id,
+        points=keys.corrected_points(done.scorer, {axis: reading}) or keys.void_points(key, found.metrics),
+        tags={keys.own_key(key): told},
+        artifacts={f"{name}.json": done.to_dict(), f"{name}.md": done.to_markdown()},
+        what_now="The run is as it was.",
+    )
+    return done
+
+
+def _with_versions_logged(done: Corrected, versions: Mapping[str, Judged], tracking_uri: str | None) -> Corrected:
+    """Of a difference, add the rate of each version to the run of its own evaluation."""
+    logged = {
+        name: each if (own := versions[name]).run_id is None else _log_beside(each, own.run_id, tracking_uri or own.uri)
+        for name, each in done.versions.items()
+    }
+    return replace(done, versions=logged)
+
+
+def corrected_content(done: Corrected) -> RunContent:
+    """Return what a run of kind `correct` holds."""
+    markdown = done.to_markdown()
+    names = ("scorer", "sampling", "level", "method", "n_labelled", "n_unlabelled")
+    return RunContent(
+        points=_points(done),
+        params={"correct": {name: getattr(done, name) for name in names}, "judge": dict(done.judge)},
+        description=markdown,
+        described_in=keys.CORRECTED_MARKDOWN,
+        artifacts={
+            keys.CORRECTED_JSON: done.to_dict(),
+            keys.CORRECTED_MARKDOWN: markdown,
+            **figure_files(done._figures()),
+        },
+    )

@@ -1,0 +1,1 @@
+"""What people and judges said about items, read from wherever it is kept."""

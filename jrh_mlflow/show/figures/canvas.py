@@ -1,0 +1,303 @@
+"""What all figures share: canvas, palette, labels, files. Colour-blind safe (Okabe and Ito), readable in MLflow."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from jrh_mlflow.errors import CallsError, check_known
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.show.numbers import hover_text, is_shown, source_ends
+from jrh_mlflow.text import clean_text
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414 - for those who only hand figures on
+
+Figures: TypeAlias = "Mapping[str, Figure]"
+"""File name to figure."""
+
+FIGURES_FOLDER = "figures"
+"""Of a run's artifacts."""
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = "osD^vPX*"
+_HEAD = 16
+"""Characters in a line of a column head."""
+HOVER, AS_DRAWN = "hover:", "as drawn:"
+"""How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
+
+
+def figure_files(figures: Figures) -> dict[str, bytes]:
+    """Draw figures as the PNG files of a run: `figures/<name>` to bytes."""
+    return {f"{FIGURES_FOLDER}/{name}": png(figure) for name, figure in figures.items()}
+
+
+def plotted(figures: Figures, kind: str | None = None) -> Figure:
+    """Return the figure of a name, or the first one, in a form that a notebook shows: pyplot never hears of it.
+
+    Raises:
+        RecipeError: when there is no figure of that name.
+        CallsError: when there is nothing to draw.
+    """
+    known = {name.removesuffix(".png"): figure for name, figure in figures.items()}
+    if not known:
+        raise CallsError("There is nothing to draw: no reading of these calls has a number or bounds.")
+    check_known("figure", kind or next(iter(known)), known)
+    figure = known[kind or next(iter(known))]
+    with plain_texts(figure):
+        # Makes the labels of the ticks, which would otherwise be made by whoever draws it.
+        figure.draw_without_rendering()
+    # Notebooks ask an object for this method; matplotlib's own hook is there only once somebody has loaded pyplot.
+    vars(figure)["_repr_png_"] = partial(png, figure)
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    """Draw a figure as a PNG file."""
+    import matplotlib as mpl
+
+    drawn = io.BytesIO()
+    # Hinting the glyphs takes a seventh of the time, and nobody sees it.
+    with mpl.rc_context({"text.hinting": "none"}), plain_texts(figure):
+        figure.savefig(drawn, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
+    return drawn.getvalue()
+
+
+@contextmanager
+def plain_texts(figure: Figure) -> Iterator[None]:
+    """Draw names as they are: `$x$` is no formula, and a letter that the font lacks is a box and no warning."""
+    import matplotlib as mpl
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    with mpl.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def hover(artist: Artist, words: str, *, address: str | None = None, as_drawn: bool = False) -> None:
+    """Let a part of a figure say something when it is pointed at, and lead somewhere; pictures show none of it.
+
+    Args:
+        artist: A bar, a cell, a line.
+        words: What it says; nothing when empty.
+        address: Where a click leads.
+        as_drawn: Its colours stay as they are on a dark page, as those of a cell on a scale do.
+    """
+    mark = f"{AS_DRAWN if as_drawn else ''}{HOVER}{' '.join(words.split())}"
+    artist.set_gid(mark if words or as_drawn else None)
+    artist.set_url(address)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spot:
+    """A place of a figure that says something when it is pointed at."""
+
+    x: float
+    y: float
+    words: str
+    address: str | None = None
+    """Where a click leads."""
+
+
+def hover_spots(axes: Axes, spots: Iterable[Spot]) -> None:
+    """Let places of a figure say something when they are pointed at."""
+    for spot in spots:
+        # On top of all, larger than a point, and invisible.
+        style: dict[str, Any] = {"marker": "o", "markersize": 16, "linestyle": "none", "alpha": 0, "zorder": 9}
+        (drawn,) = axes.plot([spot.x], [spot.y], **style)
+        hover(drawn, spot.words, address=spot.address)
+
+
+def hover_readings(
+    axes: Axes,
+    readings: Mapping[float, tuple[str, Reading | None]],
+    *,
+    upright: bool,
+    addresses: Mapping[float, str | None] = MappingProxyType({}),
+) -> None:
+    """Let the points of a series, and the bounds of what is withheld, say their name, value, interval and n.
+
+    Args:
+        axes: Where they are drawn.
+        readings: Place to name and reading.
+        upright: Whether a value is a height.
+        addresses: Place to where a click leads.
+    """
+    for place, (name, reading) in readings.items():
+        if reading is not None and is_shown(reading):
+            value = reading.value if isinstance(reading, Estimate) else _middle(reading)
+            x, y = (place, value) if upright else (value, place)
+            words = f"{name}: {hover_text(reading)}"
+            hover_spots(axes, [Spot(x=x, y=y, words=words, address=addresses.get(place))])
+
+
+def _middle(reading: NotEstimable) -> float:
+    assert reading.bounds is not None
+    return (reading.bounds.low + reading.bounds.high) / 2
+
+
+def canvas(
+    width: float, height: float, *, left: float, right: float = 0.2, bottom: float = 0.65, top: float = 0.45
+) -> tuple[Figure, Axes]:
+    """Make a figure without pyplot: no global state, no display. Everything is in inches.
+
+    Margins are given, not searched for: a layout engine draws every figure twice.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as NewFigure
+
+    with mpl.rc_context({"font.size": 11.5, "axes.titlesize": 12.5}):
+        figure = NewFigure(figsize=(width, height))
+        axes = figure.add_axes(
+            (left / width, bottom / height, (width - left - right) / width, 1 - (bottom + top) / height)
+        )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#EEEEEE")
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def label_inches(names: Iterable[str]) -> float:
+    """Return the room that the longest of the names takes at the figures' text size."""
+    return 0.35 + 0.088 * max(len(short(name)) for name in names)
+
+
+def short(name: str, *, most: int = 34) -> str:
+    """Keep a long judge name from squeezing its figure, and half of a character from ending it."""
+    name = clean_text(name)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def reach(points: Iterable[tuple[float, float | None, float | None]]) -> list[list[float]]:
+    """Return how far the interval of each (value, low, high) reaches below and above the value; 0 where it is open."""
+    known = list(points)
+    below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
+    return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
+
+
+def error_bars(points: Iterable[Estimate]) -> list[list[float]]:
+    """Return the lengths of the intervals below and above each point, by task where there is such an interval."""
+    return reach((point.value, *source_ends(point)) for point in points)
+
+
+def draw_bounds(
+    axes: Axes, readings: Mapping[float, Reading | None], *, upright: bool, colour: str, label: str | None = None
+) -> None:
+    """Draw the bounds of withheld readings as broken brackets, without a point because there is none."""
+    found = {at: one.bounds for at, one in readings.items() if isinstance(one, NotEstimable) and one.bounds is not None}
+    middles = [(bounds.low + bounds.high) / 2 for bounds in found.values()]
+    halves = [(bounds.high - bounds.low) / 2 for bounds in found.values()]
+    style: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1.4, "capsize": 6, "label": label}
+    if not found:
+        return
+    if upright:
+        drawn = axes.errorbar(list(found), middles, yerr=halves, **style)
+    else:
+        drawn = axes.errorbar(middles, list(found), xerr=halves, **style)
+    for bars in drawn[2]:
+        bars.set_linestyle((0, (2, 2)))
+
+
+def marks(index: int, *, size: int = 7) -> dict[str, Any]:
+    """Return colour and shape of the points of one judge."""
+    return {"color": PALETTE[index % len(PALETTE)], "marker": MARKERS[index % len(MARKERS)], "markersize": size}
+
+
+def label_rows(axes: Axes, labels: Sequence[str], *, dark: int | None = None, fontsize: float = 11.5) -> None:
+    """Give each label a row of its own, from above; `dark` is the row with a darker line above it."""
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#EEEEEE")
+    for row in range(1, len(labels)):
+        axes.axhline(row - 0.5, color="#999999" if row == dark else "#E5E5E5", linewidth=1)
+    axes.set_yticks(range(len(labels)), labels, fontsize=fontsize)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def write_corners(figure: Figure, *, title: str | None = None, foot: str) -> None:
+    """Write a title into the upper left corner of the page and a footnote into the lower one."""
+    width, height = figure.get_size_inches()
+    if title is not None:
+        figure.text(0.12 / width, 1 - 0.12 / height, title, va="top", fontsize=12.5)
+    figure.text(0.12 / width, 0.14 / height, foot, fontsize=9, color="#444444")
+
+
+def label_cells(
+    axes: Axes, heads: Sequence[str], labels: Sequence[str], tops: Sequence[float], *, fontsize: float
+) -> None:
+    """Turn axes into a table: heads above the columns, a label beside each row, which begins at its top."""
+    axes.set(xlim=(0, len(heads)), ylim=(tops[-1] + 1, 0))
+    axes.set_xticks([column + 0.5 for column in range(len(heads))], heads, fontsize=fontsize)
+    axes.xaxis.tick_top()
+    axes.set_yticks([top + 0.5 for top in tops], labels, fontsize=fontsize)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def write_cell(
+    axes: Axes,
+    column: int,
+    top: float,
+    *,
+    colour: tuple[float, ...],
+    ink: str,
+    value: str,
+    at: float,
+    below: str,
+    words: str,
+    address: str | None = None,
+) -> None:
+    """Fill a cell of a table with a colour, a value and a line below it.
+
+    Args:
+        axes: A table (`label_cells`).
+        column: From 0.
+        top: Where its row begins.
+        colour: Of the cell, on any page.
+        ink: Of its texts.
+        value: Its number.
+        at: How far below the top the number stands.
+        below: The line below the number.
+        words: What it says when pointed at.
+        address: Where a click leads.
+    """
+    from matplotlib.patches import Rectangle
+
+    cell = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
+    hover(cell, words, address=address, as_drawn=True)
+    style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+    for text in (
+        axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style),
+        axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style),
+    ):
+        hover(text, "", as_drawn=True)
+
+
+def ends_kept(name: str, *, most: int = 42) -> str:
+    """Shorten a long name in its middle: judges often differ in the last characters only."""
+    name = clean_text(name)
+    return name if len(name) <= most else f"{name[: most - 17]}…{name[-16:]}"
+
+
+def wrapped(name: str) -> str:
+    """Break a judge's name into the lines of a column head: at spaces, and after slashes where a word is too long.
+
+    Example:
+        >>> wrapped("coder strict 1/2 (recorded)").splitlines()
+        ['coder strict 1/2', '(recorded)']
+        >>> wrapped("provider/model-of-2026").splitlines()
+        ['provider/', 'model-of-2026']
+    """
+    parts = re.sub(rf"\S{{{_HEAD + 1},}}", lambda word: word[0].replace("/", "/\n"), name).split("\n")
+    return "\n".join(textwrap.fill(part, _HEAD) for part in parts)

@@ -1,0 +1,318 @@
+"""Figures of datasheets; each takes the estimates of judges by name, so it draws one judge or a comparison."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jrh_mlflow.measures import axes as declarations
+from jrh_mlflow.measures.axes import by_step
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.show.figures.canvas import (
+    Spot,
+    canvas,
+    draw_bounds,
+    error_bars,
+    hover,
+    hover_readings,
+    hover_spots,
+    label_inches,
+    label_rows,
+    marks,
+    short,
+)
+from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.numbers import any_bounds, hover_text, is_shown, threshold_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Sheets = Mapping[str, Mapping[str, Reading]]
+"""Judge to its estimates."""
+CallsOf = Callable[[str, str], str | None]
+"""Judge and key of an axis to the address of the calls behind the reading, None where there is no such page."""
+
+_MATCHED = "matched_sensitivity"
+_CURVES = {"target_sensitivity": "threshold_75", _MATCHED: "matched_threshold_75"}
+"""Families drawn as psychometric curves, each with its threshold."""
+_DECOMPOSITION = {
+    "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
+    "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
+    "one_sided_commit": ("one-sided: one order only", "#E69F00", "\\\\"),
+    "no_preference": ("no preference", "#D9D9D9", ""),
+}
+
+
+def no_calls(_judge: str, _key: str) -> None:
+    """Lead nowhere: a file has no pages beside it."""
+
+
+def datasheet_figures(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name; points lead to the calls behind them."""
+    figures = {
+        "psychometric_curve.png": psychometric(sheets, calls_of=calls_of),
+        "delta_0_decomposition.png": decomposition(sheets, calls_of=calls_of),
+        "answer_by_level.png": answer_by_level(sheets, calls_of=calls_of),
+        "separation.png": separation(sheets, calls_of=calls_of),
+        "axes_map.png": axes_map(sheets, calls_of=calls_of),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def psychometric(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+    """Share of calls choosing the better content against the step of either ladder, with intervals by task.
+
+    A judge's matched ladder has its colour and shape, hollow and with a broken line.
+    """
+    curves = {
+        (name, axis): own
+        for name, estimates in sheets.items()
+        for axis in _CURVES
+        if any(map(is_shown, (own := by_step(estimates, axis)).values()))
+    }
+    if not curves:
+        return None
+    judges = list(dict.fromkeys(name for name, _ in curves))
+    # Two curves of a judge leave no corner free: then the names stand below.
+    n_lines = sum(2 if any_bounds(own.values()) else 1 for own in curves.values())
+    below = 0.4 + 0.22 * n_lines if any(axis == _MATCHED for _, axis in curves) else 0.0
+    figure, axes = canvas(8, 4.8 + below, left=0.85, right=0.65, bottom=0.65 + below)
+    for place, ((name, axis), own) in enumerate(curves.items()):
+        shift = 0.06 * (place - (len(curves) - 1) / 2)
+        threshold = threshold_text(sheets[name][_CURVES[axis]])
+        hollow = axis == _MATCHED
+        label = f"{short(name)}{', matched' if hollow else ''}   Δ75 {threshold}"
+        _draw_curve(axes, own, index=judges.index(name), shift=shift, label=label, hollow=hollow)
+        _hover_steps(axes, own, axis, judge=name, shift=shift, calls_of=calls_of, alone=len(judges) == 1)
+    # Named in the margin: inside the axes a bar can stand anywhere.
+    margin = axes.get_yaxis_transform()
+    axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
+    axes.text(1.01, 0.75, "75 %", transform=margin, ha="left", va="center", color="#555555")
+    axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
+    axes.text(1.01, 0.5, "coin", transform=margin, ha="left", va="center", color="#777777")
+    axes.set_xticks(sorted({step for own in curves.values() for step, reading in own.items() if is_shown(reading)}))
+    axes.set(xlabel="quality difference δ (requirements met)", ylabel="share of calls choosing the better")
+    axes.set_ylim(-0.02, 1.03)
+    axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left", y=1)
+    if below:
+        title = "hollow, matched: same words in both, facts assigned wrongly in the worse one"
+        figure.legend(loc="lower center", title=title, frameon=False, fontsize=10, title_fontsize=10)
+    else:
+        axes.legend(loc="lower right", frameon=True)
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, own: Mapping[float, Reading], *, index: int, shift: float, label: str, hollow: bool
+) -> None:
+    """Draw the steps of one judge on one ladder: points with intervals, and the bounds of what is withheld."""
+    points = {step: reading for step, reading in own.items() if isinstance(reading, Estimate)}
+    if points:
+        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        line = ":" if max(np.diff(list(points)), default=0) > 1 else "--" if hollow else "-"
+        style = marks(index) | ({"markerfacecolor": "white", "markeredgewidth": 1.8} if hollow else {})
+        places = [step + shift for step in points]
+        drawn = axes.errorbar(places, values, bars, linewidth=2, linestyle=line, label=label, capsize=4, **style)
+        hover(drawn[0], " ".join(label.split()))
+    name, _, threshold = label.partition("   ")
+    label = f"{name}: bounds (withheld)" + ("" if points else f"\n{threshold}")
+    shifted = {step + shift: reading for step, reading in own.items()}
+    draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=label)
+
+
+def _hover_steps(
+    axes: Axes,
+    own: Mapping[float, Reading],
+    family: str,
+    *,
+    judge: str,
+    shift: float,
+    calls_of: CallsOf,
+    alone: bool,
+) -> None:
+    """Let each step say its reading, and lead to its calls."""
+    axis = next(one for one in declarations.AXES if one.name == family)
+    step_name = "δ" if axis.step == "delta" else axis.step
+    before = "" if alone else f"{short(judge)}, "
+    hover_readings(
+        axes,
+        {step + shift: (f"{before}{step_name} {step:g}", reading) for step, reading in own.items()},
+        upright=True,
+        addresses={step + shift: calls_of(judge, f"{family}/{axis.step}_{step:g}") for step in own},
+    )
+
+
+def answer_by_level(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+    """What a judge of one response answers at each level of the two ladders."""
+    drawn = _both_ladders(sheets, ("pointwise/mean_answer", "pointwise/matched_mean_answer"), calls_of)
+    if drawn is None:
+        return None
+    figure, axes = drawn
+    axes.set(xlabel="requirements met", ylabel="mean answer (0 lowest, 1 highest)")
+    axes.set_title("Answer by level (bars: 95 % by task)", loc="left", y=1)
+    return figure
+
+
+def separation(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+    """How well a judge of one response tells two levels apart, on both ladders."""
+    drawn = _both_ladders(sheets, ("pointwise/separation", "pointwise/matched_separation"), calls_of)
+    if drawn is None:
+        return None
+    figure, axes = drawn
+    axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
+    axes.text(1.01, 0.5, "coin", transform=axes.get_yaxis_transform(), ha="left", va="center", color="#777777")
+    axes.set(xlabel="distance of the levels δ (requirements met)", ylabel="chance that the higher is answered better")
+    axes.set_title("Separation, ties half (AUC; bars: 95 % by task)", loc="left", y=1)
+    return figure
+
+
+def _both_ladders(sheets: Sheets, families: tuple[str, str], calls_of: CallsOf) -> tuple[Figure, Axes] | None:
+    """Draw two families over the same steps: the ladder filled and solid, the matched ladder hollow and dashed."""
+    curves = [
+        (index, name, family, own)
+        for index, (name, estimates) in enumerate(sheets.items())
+        for family in families
+        if any(map(is_shown, (own := by_step(estimates, family)).values()))
+    ]
+    if not curves:
+        return None
+    labels = [_ladder_label(name, family == families[1], alone=len(sheets) == 1) for _, name, family, _ in curves]
+    right = 1.1 + 0.088 * max(map(len, labels))
+    figure, axes = canvas(7.35 + right, 4.8, left=0.85, right=right)
+    for place, (label, (index, name, family, own)) in enumerate(zip(labels, curves, strict=True)):
+        shift = 0.07 * (place - (len(curves) - 1) / 2)
+        _draw_ladder(axes, label, own, index, shift, hollow=family == families[1])
+        _hover_steps(axes, own, family, judge=name, shift=shift, calls_of=calls_of, alone=len(sheets) == 1)
+    axes.set_xticks(sorted({step for *_, own in curves for step, reading in own.items() if is_shown(reading)}))
+    axes.set_ylim(-0.02, 1.03)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.07, 1.0), frameon=False)
+    return figure, axes
+
+
+def _ladder_label(name: str, matched: bool, *, alone: bool) -> str:
+    ladder = "matched ladder" if matched else "ladder"
+    return ladder if alone else f"{short(name)}: {ladder}"
+
+
+def _draw_ladder(
+    axes: Axes, label: str, own: Mapping[float, Reading], index: int, shift: float, *, hollow: bool
+) -> None:
+    points = {step + shift: reading for step, reading in own.items() if isinstance(reading, Estimate)}
+    if points:
+        style = {**marks(index), **({"markerfacecolor": "white", "linestyle": "--"} if hollow else {})}
+        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        drawn = axes.errorbar(list(points), values, bars, linewidth=2, label=label, capsize=4, **style)
+        hover(drawn[0], label)
+    shifted = {step + shift: reading for step, reading in own.items()}
+    draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=f"{label}: bounds (withheld)")
+
+
+def decomposition(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+    """How the two orders of equal-quality pairs combine, as one stacked bar per judge."""
+    rows = {
+        name: [estimates.get(axis) for axis in _DECOMPOSITION]
+        for name, estimates in sheets.items()
+        if isinstance(estimates.get("no_preference"), Estimate)
+    }
+    if not rows:
+        return None
+    figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=label_inches(rows), bottom=1.2)
+    for index, (key, (label, colour, hatch)) in enumerate(_DECOMPOSITION.items()):
+        for position, (judge, readings) in enumerate(rows.items()):
+            values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
+            left, width = sum(values[:index]), values[index]
+            name = label if position == 0 else None
+            style: dict[str, Any] = {"height": 0.62, "color": colour, "hatch": hatch, "edgecolor": "white"}
+            (bar,) = axes.barh(position, width, left=left, label=name, **style)
+            words = f"{short(judge)}, {label}: {hover_text(readings[index])}"
+            hover(bar, words, address=calls_of(judge, key))
+            if width >= 0.05:
+                box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+                ink = "white" if colour in ("#0072B2", "#D55E00") else "black"
+                share = axes.text(
+                    left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=ink, bbox=box
+                )
+                # Black on orange is read on any page; the other bars change with it.
+                hover(share, "", as_drawn=colour == "#E69F00")
+    pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
+    axes.set_yticks(range(len(rows)), [f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xlabel="share of equal-quality pairs")
+    axes.set_title("What a judge does when both answers are equally good", loc="left", y=1)
+    figure.legend(loc="lower center", ncol=2, frameon=False)
+    axes.grid(visible=False)
+    return figure
+
+
+def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+    """The main axes of each judge as points with intervals on one scale from 0 to 1."""
+    shown = {
+        axis.main_key: _wrapped(axis_name(axis.main_key))
+        for axis in declarations.AXES
+        if axis.figure and any(is_shown(own[axis.main_key]) for own in sheets.values() if axis.main_key in own)
+    }
+    if not shown:
+        return None
+    with_legend = len(sheets) > 1
+    right = label_inches(sheets) + 0.5 if with_legend else 0.2
+    withheld = any_bounds(own.get(key) for own in sheets.values() for key in shown)
+    bottom = 0.85 if withheld else 0.65
+    figure, axes = canvas(6.6 + right, 0.75 + bottom + 0.6 * len(shown), left=2.45, right=right, bottom=bottom)
+    gap = min(0.17, 0.7 / len(sheets))
+    for index, (name, estimates) in enumerate(sheets.items()):
+        offset = (index - (len(sheets) - 1) / 2) * gap
+        found = {row + offset: estimates.get(axis) for row, axis in enumerate(shown)}
+        points = {row: reading for row, reading in found.items() if isinstance(reading, Estimate)}
+        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
+        draw_bounds(axes, found, upright=False, colour=marks(index)["color"])
+        before = f"{short(name)}, " if with_legend else ""
+        hover_readings(
+            axes,
+            {row + offset: (f"{before}{label}", estimates.get(key)) for row, (key, label) in enumerate(shown.items())},
+            upright=False,
+            addresses={row + offset: calls_of(name, key) for row, key in enumerate(shown)},
+        )
+    label_rows(axes, list(shown.values()))
+    broken = "\n(broken, without a point: bounds of a withheld share)" if withheld else ""
+    axes.set(xlim=(-0.02, 1.02), xlabel=f"share (bars: 95 % by task){broken}")
+    axes.set_title(
+        "Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left", y=1
+    )
+    if with_legend:
+        figure.legend(loc="upper right", frameon=False)
+    return figure
+
+
+def _wrapped(name: str) -> str:
+    """Break a name into the lines of a row's label, never inside `δ = 1`."""
+    return textwrap.fill(name.replace(" = ", "\u00a0=\u00a0"), 24).replace("\u00a0", " ")
+
+
+def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
+    """The tie criterion's arms of one judge: false preference at equal quality against sensitivity one step apart."""
+    points = {}
+    for name, estimates in arms.items():
+        false, right = estimates.get("raw_false_preference"), estimates.get("target_sensitivity/delta_1")
+        if isinstance(false, Estimate) and isinstance(right, Estimate):
+            points[name] = (false, right)
+    if not points:
+        return None
+    figure, axes = canvas(6.6, 5.4, left=0.85, top=0.7)
+    places = list(points.values())
+    axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
+    for index, (name, (false, right)) in enumerate(points.items()):
+        label = f"{name}  ({false.value:.2f}, {right.value:.2f})"
+        style = {"xerr": error_bars([false]), "yerr": error_bars([right]), "capsize": 4, **marks(index, size=10)}
+        axes.errorbar(false.value, right.value, label=label, **style)
+        words = f"{name}: false preference {hover_text(false)}; chooses the better {hover_text(right)}"
+        hover_spots(axes, [Spot(x=false.value, y=right.value, words=words)])
+    axes.set(xlim=(-0.03, 1.03), xlabel="false preference at equal quality (δ = 0); left is better")
+    axes.set(ylim=(-0.03, 1.03), ylabel="chooses the better, one step apart (δ = 1); up is better")
+    axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True, title="tie criterion")
+    return figure

@@ -1,0 +1,139 @@
+"""What all pages share: templates that escape every text, and one style sheet inside each page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.glossary import term_id, with_terms
+from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.numbers import (
+    amount_text,
+    missing_text,
+    money_text,
+    number_text,
+    p_text,
+    short_interval,
+    source_ends,
+)
+from jrh_mlflow.text import visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+    from markupsafe import Markup
+
+_FOLDER = "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template in; `style` is our own file and the one text that is not escaped."""
+    from markupsafe import Markup
+
+    style = files("jrh_mlflow.show").joinpath(_FOLDER).joinpath("style.css").read_text(encoding="utf-8")
+    page: str = read_template(template).render(style=Markup(style), **values)  # noqa: S704 - our own file
+    return page
+
+
+def read_template(name: str) -> Template:
+    """Read a template, or return the one that was read: to read it takes longer than to fill it in."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    """Made once: it keeps the templates that were read."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("jrh_mlflow.show", _FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "amount": amount_text,
+        "axis_name": axis_name,
+        "kept": _kept,
+        "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
+        "missing": missing_text,
+        "money": money_text,
+        "number": number_text,
+        "p": p_text,
+        "signed": lambda value: f"{value:+.3f}",
+        "with_terms": with_terms,
+        "term_id": term_id,
+        "span": lambda ends: short_interval(*ends),
+    }
+    environment.globals["visible"] = visible
+    environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)
+    return environment
+
+
+def _kept(name: str) -> Markup:
+    """Escape a name; what it has in parentheses, such as (δ = 1), stays on one line."""
+    from markupsafe import Markup, escape
+
+    parts = re.split(r"(\([^()]{1,12}\))", name)
+    return Markup("").join(
+        Markup('<span class="kept">{}</span>').format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationRow:
+    """One evaluation as its run's name, params and tags tell of it; every text may come from anybody."""
+
+    run_id: str
+    """32 hexadecimal digits: it becomes part of addresses."""
+    name: str
+    """Of the run."""
+    judge: str
+    model: str
+    """Of the judge; an empty text where the run does not say."""
+    suite: str
+    sha256: str
+    """Of the suite: runs with the same one can be compared."""
+    profile: str
+    """The datasheet in one line, or an empty text."""
+    simulated: bool
+    recorded: bool
+    truncated: str | None
+    """Why calls are missing, or None."""
+    gate: str
+    """What its newest gate came to, or an empty text."""
+    experiment: str
+    experiment_id: str
+    started: str
+
+
+def evaluations_page(rows: Sequence[EvaluationRow], *, review: str, most: int) -> str:
+    """Render the list of evaluations, by experiment, with a form that asks for a comparison without any script.
+
+    Args:
+        rows: Newest first.
+        review: Address of the review page.
+        most: How many rows are looked for; the page says so when that many were found.
+    """
+    experiments: dict[str, list[EvaluationRow]] = {}
+    for row in rows:
+        experiments.setdefault(row.experiment_id, []).append(row)
+    return render(
+        "evaluations.html",
+        experiments=experiments,
+        review=review,
+        more=len(rows) >= most,
+        most=most,
+        addresses=Addresses(""),
+    )
+
+
+def problem_page(message: str, *, title: str, addresses: Addresses) -> str:
+    """Render why something cannot be shown, with the way back to the list."""
+    return render("problem.html", message=message, title=title, addresses=addresses)

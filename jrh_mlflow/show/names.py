@@ -1,0 +1,428 @@
+"""What people call an axis, a test or a metric, what it counts, and which values are good: one answer for every key.
+
+Pages, Markdown, tables on a terminal, cards, figures, gates and plans name a key by `axis_name`. What is declared on an
+`Axis` or on a test is read there; the names of what reliability tests count, of agreement with people and of a run's
+facts are declared here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jrh_mlflow.comparing.contrasts import OVERALL
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
+from jrh_mlflow.measures.reliability import ALL, words_of_test
+from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
+from jrh_mlflow.perturb import expectation_of, written_by
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.items import (
+    BASELINE,
+    DELTA_0_DIFFERENT,
+    DELTA_0_SAME,
+    FILLER,
+    LABEL_SOURCES,
+    LADDER,
+    LADDER_MATCHED,
+    LEVEL_PADDED,
+    NATURAL,
+)
+from jrh_mlflow.scoring.metric import is_error
+from jrh_mlflow.scoring.readings import AGREEMENT
+
+STEPS = {"delta": "δ = ", "level": "level "}
+"""Before the step of a family."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """The name of a number that is no axis of a datasheet, what it counts and which values are good."""
+
+    name: str
+    meaning: str
+    guide: Guide | None = None
+
+
+_RIGHT = Guide(
+    good="as high as the baseline's accuracy, or higher",
+    bad="an interval wholly below that of the baseline",
+    advice="Read the worst items, say in the rubric what they show, and measure again.",
+)
+_KEPT = Guide(
+    good="1 inside the interval: no bias found",
+    bad="an interval wholly below 1: bias found",
+    advice="Say in the prompt that what this test changes does not count, and measure again.",
+)
+_STEADY = Guide(
+    good="1: the same answer every time",
+    bad="an interval wholly below 1: the answer depends on chance",
+    advice="Lower the temperature, or ask several times and take the majority.",
+)
+_BY_CHANCE = Guide(
+    good="0.80 or more is usually called good",
+    bad="0 inside the interval: no better than chance",
+    advice="Look at the disagreements: mend the rubric where people are right, the labels where the judge is.",
+)
+_STATISTICS: Mapping[str, Named] = {
+    "accuracy": Named(
+        name="accuracy", meaning="Share of calls that give the expected answer; 1 is right.", guide=_RIGHT
+    ),
+    "pass": Named(name="pass rate", meaning="Share of items right in every replicate; 1 is right.", guide=_RIGHT),
+    "consistency": Named(
+        name="consistency",
+        meaning="Share of answers that are the judge's own on the unperturbed item; 1 is right.",
+        guide=_KEPT,
+    ),
+    "moved": Named(
+        name="moved",
+        meaning="Share of answers that left the judge's own on the unperturbed item, as they should; 1 is right.",
+        guide=_RIGHT,
+    ),
+    "error_rate": Named(
+        name="error rate", meaning="Share of calls that give another answer than expected; 0 is right."
+    ),
+    "fpr": Named(
+        name="false positives", meaning="Of the calls that expect the first label, the share with the last; 0 is right."
+    ),
+    "fnr": Named(
+        name="false negatives", meaning="Of the calls that expect the last label, the share with the first; 0 is right."
+    ),
+    "matthews": Named(
+        name="Matthews correlation", meaning="Correlation of two labels with the expected; 1 is right, 0 is chance."
+    ),
+    "mae": Named(name="mean absolute error", meaning="Mean distance from the expected level, in levels; 0 is right."),
+    "within_one": Named(name="within one level", meaning="Share of answers at most one level off; 1 is right."),
+    "ccc": Named(
+        name="concordance (CCC)",
+        meaning="Correlation with the expected levels that also punishes a shift; 1 is right, 0 is chance.",
+    ),
+    "pearson": Named(name="Pearson correlation", meaning="Linear correlation with the expected levels; 1 is right."),
+    "spearman": Named(name="Spearman correlation", meaning="Rank correlation with the expected levels; 1 is right."),
+    "qwk": Named(
+        name="quadratic kappa",
+        meaning="Agreement with the expected levels beyond chance, far misses weighing more; 1 is right, 0 is chance.",
+    ),
+    "unanimity": Named(
+        name="unanimous items",
+        meaning="Share of items whose replicates are all the same answer; 1 is right.",
+        guide=_STEADY,
+    ),
+    "flip_rate": Named(
+        name="flip rate",
+        meaning="Share of the pairs of replicates of one item that differ; 0 is right.",
+        guide=Guide(
+            good="0: the same answer every time",
+            bad="an interval wholly above 0: the answer depends on chance",
+            advice="Lower the temperature, or ask several times and take the majority.",
+        ),
+    ),
+    "krippendorff_alpha": Named(
+        name="Krippendorff's alpha", meaning="Agreement of the replicates beyond chance; 1 is right, 0 is chance."
+    ),
+    "gwet_ac1": Named(
+        name="Gwet's AC1", meaning="Agreement of the replicates beyond chance, also with a rare label; 1 is right."
+    ),
+    "monotone": Named(
+        name="falls with the dose",
+        meaning="Share of sources whose answers never rise with the dose and end below the baseline; 1 is right.",
+        guide=Guide(
+            good="as near to 1 as the baseline's accuracy allows",
+            bad="an interval that reaches down to 0: errors are not seen",
+            advice="Ask the judge to check facts one by one before it answers, or take a stronger model.",
+        ),
+    ),
+    "decline": Named(
+        name="decline", meaning="Share of answers below the judge's own on the unperturbed item; 1 is right."
+    ),
+}
+"""Last part of `<test>/<statistic>`."""
+
+_PEOPLE_FIRST = Guide(
+    good="at or above the human ceiling: as good as one more person",
+    bad="an interval wholly below the human ceiling",
+    advice="Align the judge with the labels (`jrh align`), or correct its rates with labels (`jrh correct`).",
+)
+_RUN: Mapping[str, Named] = {
+    "agreement/accuracy": Named(
+        name="judge and people agree",
+        meaning="Share of items on which the judge gives the people's label; 1 is right.",
+        guide=_PEOPLE_FIRST,
+    ),
+    "agreement/kappa": Named(
+        name="Cohen's kappa",
+        meaning="Agreement beyond what the shares of the labels give by chance; 1 is perfect, 0 is chance.",
+        guide=_BY_CHANCE,
+    ),
+    "agreement/kappa_quadratic": Named(
+        name="quadratic kappa",
+        meaning="As kappa, a miss by two levels weighing four times a miss by one; 1 is perfect, 0 is chance.",
+        guide=_BY_CHANCE,
+    ),
+    "agreement/ac1": Named(
+        name="Gwet's AC1",
+        meaning="Agreement beyond chance that stays meaningful when one label is rare; 1 is perfect, 0 is chance.",
+        guide=_BY_CHANCE,
+    ),
+    "agreement/sensitivity": Named(
+        name="sensitivity", meaning="Of items that people call positive, the share that the judge does; 1 is right."
+    ),
+    "agreement/specificity": Named(
+        name="specificity", meaning="Of items that people call negative, the share that the judge does; 1 is right."
+    ),
+    "agreement/judge_on_ceiling": Named(
+        name="judge against the others",
+        meaning="The judge against the same references as the human ceiling; as high as that is good.",
+        guide=_PEOPLE_FIRST,
+    ),
+    "agreement/human_ceiling": Named(
+        name="human ceiling",
+        meaning="Each person against the label of the others, averaged over people; what a good judge reaches.",
+    ),
+    "agreement/human_alpha": Named(
+        name="Krippendorff's alpha of the people",
+        meaning="Agreement of the people alone, beyond chance; 1 is perfect, 0 is chance.",
+        guide=_BY_CHANCE,
+    ),
+    "alt_test/winning_rate": Named(
+        name="winning rate ω",
+        meaning="Share of people whom the judge can replace by the alternative annotator test; 0.5 or more is good.",
+    ),
+    "alt_test/advantage_probability": Named(
+        name="advantage probability ρ",
+        meaning="How often the judge fits the others at least as well as the person left out; higher is better.",
+    ),
+    OVERALL: Named(name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT),
+    metric_keys.RELIABILITY_MEAN: Named(
+        name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT
+    ),
+    metric_keys.RELIABILITY_SD: Named(
+        name="spread over tests", meaning="Standard deviation of the tests' scores; lower is better."
+    ),
+    metric_keys.RELIABILITY_MIN: Named(name="weakest test", meaning="Lowest score of a test; 1 is right."),
+    metric_keys.RELIABILITY_MAX: Named(name="strongest test", meaning="Highest score of a test; 1 is right."),
+    metric_keys.RELIABILITY_TESTS: Named(
+        name="tests with a number", meaning="How many tests the mean is over; all is right."
+    ),
+    metric_keys.RELIABILITY_MEAN_LOW: Named(
+        name="mean over tests (lower end)", meaning="Lower end of the 95 % interval of the mean; higher is better."
+    ),
+    metric_keys.RELIABILITY_MEAN_HIGH: Named(
+        name="mean over tests (upper end)", meaning="Upper end of the 95 % interval of the mean; higher is better."
+    ),
+    metric_keys.CALLS_TOTAL: Named(name="calls", meaning="Calls that were asked; all that the suite has is right."),
+    metric_keys.CALLS_VERDICT: Named(
+        name="calls with a verdict", meaning="Calls that chose; what is right depends on the suite."
+    ),
+    metric_keys.CALLS_TIE: Named(
+        name="calls with a tie", meaning="Calls that said tie; what is right depends on the suite."
+    ),
+    metric_keys.CALLS_ABSTAIN: Named(
+        name="calls that abstained", meaning="Calls that gave no judgment on purpose; few is good."
+    ),
+    metric_keys.CALLS_UNPARSED: Named(
+        name="unreadable answers", meaning="Calls whose answer could not be read; 0 is right."
+    ),
+    metric_keys.CALLS_ERROR: Named(name="failed calls", meaning="Calls that failed; 0 is right."),
+    metric_keys.CALLS_CACHED: Named(
+        name="calls from the journal", meaning="Calls that had been paid before; more costs less."
+    ),
+    metric_keys.INPUT_TOKENS: Named(name="input tokens", meaning="Tokens of the prompts; fewer cost less."),
+    metric_keys.OUTPUT_TOKENS: Named(name="output tokens", meaning="Tokens of the answers; fewer cost less."),
+    metric_keys.COST: Named(
+        name="cost in dollars", meaning="Dollars of all calls with a known price; lower is better."
+    ),
+    metric_keys.COST_PER_1K_CALLS: Named(
+        name="dollars per 1,000 calls", meaning="Dollars per 1,000 calls; lower is better."
+    ),
+    metric_keys.COST_PER_1K_JUDGMENTS: Named(
+        name="dollars per 1,000 judgments", meaning="Dollars per 1,000 decisions of a policy; lower is better."
+    ),
+    metric_keys.COST_PER_ACCURACY_POINT: Named(
+        name="dollars per accuracy point",
+        meaning="Dollars divided by accuracy in percentage points; lower is better.",
+    ),
+    metric_keys.UNKNOWN_COSTS: Named(name="calls of unknown cost", meaning="Calls without a known price; 0 is right."),
+    metric_keys.SECONDS: Named(name="seconds", meaning="How long the run took; lower is better."),
+    metric_keys.CPU_SECONDS: Named(name="processor seconds", meaning="Processor time of the run; lower is better."),
+}
+"""Whole keys: of agreement with people, of a report's summary and of a run's facts."""
+
+_SIGNS = {"<=": "≤", ">=": "≥"}
+_SHIFT = "criterion_shift"
+_CONDITIONS: Mapping[str, str] = {
+    "vacuum": "nothing to judge",
+    "vacuum_empty": "nothing to judge (empty)",
+    "vacuum_whitespace": "nothing to judge (white space)",
+    "vacuum_identical": "nothing to judge (identical)",
+    DELTA_0_SAME: "equal quality",
+    DELTA_0_DIFFERENT: "equal quality (other requirements)",
+    FILLER: "padding",
+    LADDER: "quality ladder",
+    LADDER_MATCHED: "quality ladder (same words)",
+    NATURAL: "natural pairs",
+    "pointwise_ladder": "one response: quality ladder",
+    "pointwise_matched": "one response: quality ladder (same words)",
+    "pointwise_empty": "one response: nothing to judge (empty)",
+    "pointwise_whitespace": "one response: nothing to judge (white space)",
+    LEVEL_PADDED: "one response: padding",
+}
+"""Conditions of datasheets; those of reliability suites are tests."""
+_KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")
+_DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
+
+
+def axis_name(key: str) -> str:
+    """Return the one name for people of an axis, a test or a metric, by the key under which it is typed and logged.
+
+    Names that come from a user's suite are not escaped.
+
+    Example:
+        >>> axis_name("target_sensitivity/delta_1"), axis_name("label_flip/mae"), axis_name("label_flip")
+        ('chooses the better (δ = 1)', 'label flip: mean absolute error', 'label flip')
+    """
+    if key.startswith(EXPECTED):
+        return _noted(axis_name(key.removeprefix(EXPECTED)), "expected")
+    axis = find(key)
+    if axis is not None:
+        return _noted(axis.label, step_name(key, axis)) if axis.by_step else axis.label
+    known = _RUN.get(key)
+    if known is not None:
+        return known.name
+    if key.startswith(EXCLUDED):
+        return f"left out of {axis_name(key.removeprefix(EXCLUDED))}"
+    first, _, rest = key.partition("/")
+    if first == _SHIFT and "/" in rest:
+        arm, _, axis_key = rest.partition("/")
+        return f"shift to {words_of_test(arm)}: {axis_name(axis_key)}"
+    return _test_name(key)
+
+
+def condition_name(condition: str) -> str:
+    """Return the name for people of a condition of call records; that of a test is the test's.
+
+    Example:
+        >>> condition_name("delta_0_same"), condition_name("label_flip"), condition_name("baseline")
+        ('equal quality', 'label flip', 'baseline')
+    """
+    return _CONDITIONS.get(condition) or words_of_test(condition)
+
+
+def stimuli_name(axis: Axis) -> str:
+    """Return in short what an axis is read on, for a column beside its name."""
+    return condition_name(axis.stimuli.name).partition(" (")[0]
+
+
+def reason_text(reason: str) -> str:
+    """Return why there is no number, with the axes, conditions, tests and steps in it by their names for people.
+
+    Example:
+        >>> reason_text("6 of 36 delta_0_same calls gave no usable answer")
+        '6 of 36 equal quality calls gave no usable answer'
+        >>> reason_text("target_sensitivity/delta_2 has no number for my_judge: no ladder calls at delta_2.")
+        'chooses the better (δ = 2) has no number for my_judge: no ladder calls at δ = 2.'
+    """
+    return _KEY_IN_TEXT.sub(_named_in_text, reason)
+
+
+def _named_in_text(found: re.Match[str]) -> str:
+    key, step = found[0], _DELTA.fullmatch(found[0])
+    if step:
+        return f"{STEPS['delta']}{step[1]}"
+    if key in _CONDITIONS:
+        return condition_name(key)
+    return axis_name(key) if find(key) or written_by(key.partition("/")[0]) else key
+
+
+def axis_meaning(key: str) -> str:
+    """Return what is counted and which value is good, in a sentence or two; nothing of a key that nobody declared.
+
+    Of a reliability test it is what changes, what is expected, and what is counted.
+    """
+    if key.startswith(EXPECTED):
+        return f"{axis_meaning(key.removeprefix(EXPECTED))} Probabilities in place of verdicts."
+    axis = find(key)
+    if axis is not None:
+        return axis.meaning
+    known = _RUN.get(key)
+    if known is not None:
+        return known.meaning
+    test, _, statistic = key.rpartition("/")
+    return f"{_what_changes(test or key)}{_statistic_meaning(statistic if test else expectation_of(key).statistic)}"
+
+
+def axis_guide(key: str) -> Guide | None:
+    """Return which values are good and bad and what to do about bad ones; None where no value is."""
+    axis = find(key)
+    if axis is not None:
+        return axis.guide
+    known = _RUN.get(key)
+    if known is None:
+        test, _, statistic = key.rpartition("/")
+        known = _STATISTICS.get(statistic if test else expectation_of(key).statistic)
+    return known.guide if known else None
+
+
+def rule_name(text: str) -> str:
+    """Return a rule over readings with the name of its axis: what was typed stands beside it.
+
+    Example:
+        >>> rule_name("target_sensitivity/delta_1 >= 0.75"), rule_name("dark_current - baseline <= 0.05")
+        ('chooses the better (δ = 1) ≥ 0.75', 'dark current − baseline ≤ 0.05')
+    """
+    try:
+        rule = parse_rule(text)
+    except RecipeError:  # of another version: what was typed is all that is known
+        return text
+    key = f"{EXCLUDED}{rule.axis}" if rule.kind == "excluded" else rule.axis
+    against = " − baseline" if rule.kind == "baseline" else ""
+    return f"{axis_name(key)}{against} {_SIGNS.get(rule.op, rule.op)} {rule.limit:g}"
+
+
+def step_name(key: str, axis: Axis) -> str:
+    """Return the step of a family's key: `δ = 1`, `level 3`."""
+    return f"{STEPS[axis.step]}{step_of(key):g}"
+
+
+def statistic_name(statistic: str) -> str:
+    """Return the name of what a test counts, alone: `accuracy`, `mean absolute error`."""
+    source = statistic.removeprefix(AGREEMENT)
+    if statistic.startswith(AGREEMENT) and source in LABEL_SOURCES:
+        return f"agreement with {words_of_test(source)} labels"
+    known = _STATISTICS.get(statistic)
+    return known.name if known else words_of_test(statistic)
+
+
+def _statistic_meaning(statistic: str) -> str:
+    source = statistic.removeprefix(AGREEMENT)
+    if statistic.startswith(AGREEMENT) and source in LABEL_SOURCES:
+        return f"Share of calls equal to {LABEL_SOURCES[source]}: no accuracy; higher is better."
+    known = _STATISTICS.get(statistic)
+    if known is not None:
+        return known.meaning
+    better = "lower" if is_error(f"test/{statistic}") else "higher"
+    return f"{words_of_test(statistic).capitalize()} of the answers and the expected ones; {better} is better."
+
+
+def _what_changes(condition: str) -> str:
+    """Say what a test changes and what is expected; nothing of conditions that no known test writes."""
+    if condition == BASELINE:
+        return "Items as they are. "
+    if condition == ALL:
+        return "All tests pooled, the baseline apart. "
+    test = written_by(condition)
+    return "" if test is None else f"{test.title[:1].upper()}{test.title[1:]}; expected: {test.expects.text}. "
+
+
+def _test_name(key: str) -> str:
+    """Return the name of a reliability test, or of a statistic of one."""
+    test, _, statistic = key.rpartition("/")
+    if not test:
+        return words_of_test(key)
+    return f"{words_of_test(test)}: {statistic_name(statistic)}"
+
+
+def _noted(name: str, note: str) -> str:
+    """Put a note in brackets behind a name, or with what stands in brackets there already: lists have commas."""
+    return f"{name[:-1]}, {note})" if name.endswith(")") else f"{name} ({note})"

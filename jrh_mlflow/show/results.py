@@ -1,0 +1,358 @@
+"""Datasheets and reliability reports: `measure`, what it returns, and the same readings by category."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.measures.axes import headline_axes
+from jrh_mlflow.measures.confidence import confidence_axes
+from jrh_mlflow.measures.datasheet import datasheet_axes
+from jrh_mlflow.measures.findings import detectable
+from jrh_mlflow.measures.levels import level_table
+from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
+from jrh_mlflow.measures.profile import preference_kinds, profile_line
+from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
+from jrh_mlflow.measures.reliability import (
+    ReliabilityReadings,
+    WorstItem,
+    grouped_readings,
+    headline_of_tests,
+    reliability_readings,
+)
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
+from jrh_mlflow.schema.items import BASELINE, Answers
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
+from jrh_mlflow.scoring.pointwise import point_table
+from jrh_mlflow.show.cards import (
+    Card,
+    CardTable,
+    brief_readings,
+    brief_sheet,
+    datasheet_table,
+    finding_notes,
+    missing_notes,
+    scores_table,
+)
+from jrh_mlflow.show.figures.canvas import plotted
+from jrh_mlflow.show.figures.datasheet import datasheet_figures
+from jrh_mlflow.show.figures.reliability import score_chart
+from jrh_mlflow.show.frames import readings_frame
+from jrh_mlflow.show.markdown import datasheet_markdown
+from jrh_mlflow.show.numbers import short_interval
+from jrh_mlflow.show.reliability import report_markdown
+
+if TYPE_CHECKING:
+    from jrh_mlflow.show.figures.canvas import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datasheet:
+    """What one judge reads on one suite."""
+
+    profile: str
+    """A descriptive sketch for this stimulus family, never a grade; its words are those that the intervals support."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
+    max_excluded: float
+    estimates: Mapping[str, Reading]
+    """Axis to estimate, or to the reason why there is none."""
+
+    @property
+    def headline(self) -> dict[str, Estimate]:
+        """The few readings that judges are compared by first, where they have a number: MLflow gets them by default."""
+        return _numbers(self.estimates, headline_axes())
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
+
+    @property
+    def withheld_readings(self) -> dict[str, NotEstimable]:
+        """The same axes with their readings, which hold the bounds."""
+        return _withheld(self.estimates)
+
+    def __repr__(self) -> str:
+        return f"Datasheet({self.brief}, {sum(self.outcomes.values()):,} calls)"
+
+    @property
+    def brief(self) -> str:
+        """The readings that sum it up, in one line."""
+        return brief_sheet(self.estimates)
+
+    def _repr_html_(self) -> str:
+        return self.card(title="Judge datasheet").to_html()
+
+    def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
+        """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
+        return sheet_card(self, [datasheet_table(self.estimates)], title=title, facts=facts or {}, **more)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and intervals, or why there is none."""
+        return readings_frame(self.estimates)
+
+    def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
+        """Draw the psychometric curve, or another figure by its name: `axes_map`, `delta_0_decomposition`, …."""
+        return plotted(datasheet_figures({judge: self.estimates}), kind)
+
+    def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
+        """Return the datasheet as a readable page."""
+        return datasheet_markdown(self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data; each estimate says what would have been found."""
+        return _with_detectable(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityReport(ReliabilityReadings):
+    """What one pointwise judge reads on one reliability suite."""
+
+    @property
+    def headline(self) -> dict[str, Estimate]:
+        """The few readings that judges are compared by first, where they have a number: MLflow gets them by default."""
+        return _numbers(self.estimates, headline_of_tests(self.tests, self.scores, self.metric))
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
+
+    @property
+    def withheld_readings(self) -> dict[str, NotEstimable]:
+        """The same axes with their readings, which hold the bounds."""
+        found = _withheld(self.estimates)
+        for kind, groups in (("category", self.categories), ("rubric", self.rubrics)):
+            for name, axes in groups.items():
+                found |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
+        return found
+
+    def __repr__(self) -> str:
+        return f"ReliabilityReport({self.brief}, {sum(self.outcomes.values()):,} calls)"
+
+    @property
+    def brief(self) -> str:
+        """The mean over tests and the scores of the first tests, in one line."""
+        mean, low, high = (self.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
+        over = f"{self.summary['n_tests']:g} of {len(self.scores)} tests"
+        told = "" if mean is None else f"mean {mean:.2f} {short_interval(low, high)} over {over}, "
+        withheld = f", {len(self.withheld)} withheld" if self.withheld else ""
+        return told + brief_readings(self._main) + withheld
+
+    @property
+    def _main(self) -> dict[str, Reading]:
+        base = self.estimates.get(f"{BASELINE}/{self.metric}")
+        return ({} if base is None else {BASELINE: base}) | dict(self.scores)
+
+    def _repr_html_(self) -> str:
+        return self.card(title="Judge reliability").to_html()
+
+    def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
+        """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
+        return sheet_card(self, [scores_table(self._main)], title=title, facts=facts or {}, **more)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and intervals, or why there is none."""
+        return readings_frame(self.estimates)
+
+    def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
+        """Draw the score of each test with its interval: `reliability`, the only kind there is."""
+        chart = score_chart(self, judge=judge)
+        return plotted({} if chart is None else {"reliability.png": chart}, kind)
+
+    def to_markdown(
+        self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()
+    ) -> str:
+        """Return the report as a readable page."""
+        return report_markdown(self, title=title, note=note, worst=worst)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data; each estimate says what would have been found."""
+        data = _with_detectable(self)
+        by_accuracy = ("metric", "lower_is_better") if self.metric == DEFAULT else ()
+        left_out = {*by_accuracy, *(name for name in ("categories", "rubrics") if not data[name])}
+        return {name: value for name, value in data.items() if name not in left_out}
+
+
+Report = Datasheet | ReliabilityReport
+
+
+def read_report(data: Mapping[str, Any]) -> Report:
+    """Read what `to_dict` wrote, of this version or an earlier one: the numbers of then."""
+
+    def readings(found: Mapping[str, Any]) -> dict[str, Reading]:
+        return {axis: read_reading(reading) for axis, reading in found.items()}
+
+    shared: dict[str, Any] = {name: data[name] for name in ("profile", "outcomes", "max_excluded")}
+    shared["estimates"] = readings(data["estimates"])
+    if "scores" not in data:
+        return Datasheet(**shared)
+    return ReliabilityReport(
+        **shared,
+        labels=Answers(data["labels"]),
+        tests=tuple(data["tests"]),
+        summary=data["summary"],
+        scores=readings(data["scores"]),
+        categories={name: readings(found) for name, found in data.get("categories", {}).items()},
+        rubrics={name: readings(found) for name, found in data.get("rubrics", {}).items()},
+        metric=data.get("metric", DEFAULT),
+        lower_is_better=data.get("lower_is_better", False),
+    )
+
+
+def _with_detectable(sheet: Report) -> dict[str, Any]:
+    """Return the fields of a sheet, each of its estimates with what it would have taken to be found."""
+    data = plain_fields(sheet)
+    for axis, reading in sheet.estimates.items():
+        if isinstance(reading, Estimate):
+            data["estimates"][axis]["detectable"] = detectable(axis, reading)
+    return data
+
+
+def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[str, Estimate]:
+    """Return the readings of some axes that have a number."""
+    found = {axis: estimates[axis] for axis in wanted if axis in estimates}
+    return {axis: reading for axis, reading in found.items() if isinstance(reading, Estimate)}
+
+
+def sheet_card(
+    sheet: Report,
+    tables: Sequence[CardTable],
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    notes: Sequence[str] = (),
+    links: Sequence[str] = (),
+) -> Card:
+    """Return the card of a datasheet or report: profile, readings, what is withheld, how the calls ended."""
+    ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sheet.outcomes.items() if count)
+    return Card(
+        title=title,
+        profile=sheet.profile,
+        tables=tables,
+        notes=[*notes, *finding_notes(sheet.estimates), *missing_notes(sheet.estimates)],
+        facts={"calls": f"{sum(sheet.outcomes.values()):,} ({ended})", **facts},
+        links=links,
+    )
+
+
+def _withheld(estimates: Mapping[str, Reading]) -> dict[str, NotEstimable]:
+    return {
+        axis: reading for axis, reading in estimates.items() if isinstance(reading, NotEstimable) and reading.withheld
+    }
+
+
+def measure(
+    calls: pd.DataFrame | Iterable[object],
+    *,
+    max_excluded: float = MAX_EXCLUDED,
+    seed: int = 0,
+    n_resamples: int = 1000,
+    labels: Sequence[str] | None = None,
+    ordinal: bool | None = None,
+    metric: str | None = None,
+) -> Datasheet | ReliabilityReport:
+    """Measure call records: numbers in, numbers out, no MLflow and no network.
+
+    Args:
+        calls: One record per call with the columns of `schema.items.REQUIRED_COLUMNS`; others are ignored.
+        max_excluded: Withhold an axis when more than this share of its calls gave no usable answer.
+        seed: Of the bootstrap behind the intervals of thresholds and other values that are no shares.
+        n_resamples: Of that bootstrap.
+        labels: What a pointwise judge may answer, low to high, the label to be detected last; inferred when None. Those
+            of a suite (`suite.labels`) say whether they are a scale.
+        ordinal: Whether the labels are a scale; None: as the suite says, else three or more whole numbers are one.
+        metric: What stands for reliability tests whose items carry the right answer, in place of accuracy: a function
+            of sklearn.metrics that takes (expected, answer), or `matthews`, `kappa`, `kappa_quadratic`, `mae`, ….
+
+    Returns:
+        A `Datasheet` for pairs and for single responses of known level (conditions `pointwise_…`, the column `delta`
+        holding the level), a `ReliabilityReport` for all other pointwise records.
+
+    Raises:
+        CallsError: when the records break a rule of the protocol.
+    """
+    if not 0 <= max_excluded < 1:
+        raise ValueError(f"`0 <= max_excluded < 1` must hold, but got {max_excluded=}.")
+    frame = normalise(calls)
+    if (labels is not None or ordinal is not None) and not is_pointwise(frame):
+        raise ValueError("`labels` and `ordinal` are about pointwise records, but these are of pairs.")
+    if ordinal is not None:
+        labels = Answers(labels or (), ordinal=ordinal, meanings=getattr(labels, "meanings", None))
+    chosen = find_metric(metric)
+    if chosen is not None and (has_levels(frame) or not is_pointwise(frame)):
+        raise ValueError("`metric` is that of reliability tests, but these records are of none.")
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    return measured(frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=chosen)
+
+
+def measured(
+    frame: pd.DataFrame,
+    *,
+    labels: Sequence[str] | None,
+    max_excluded: float,
+    resampling: Resampling,
+    metric: Metric | None = None,
+) -> Report:
+    """Measure normalised records; pairs have no labels."""
+    if has_levels(frame):
+        levels = level_table(frame, labels=labels, max_excluded=max_excluded)
+        found = level_axes(levels)
+        profile, outcomes = level_profile(found, levels.scale), outcome_counts(frame)
+        return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
+    if is_pointwise(frame):
+        readings = reliability_readings(
+            frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=metric
+        )
+        return ReliabilityReport(**vars(readings))
+    table = call_table(frame, max_excluded=max_excluded)
+    estimates = datasheet_axes(table, resampling)
+    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    profile, outcomes = profile_line(estimates, preference_kinds(table)), outcome_counts(frame)
+    return Datasheet(estimates=estimates, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
+
+
+def by_category(
+    calls: pd.DataFrame | Iterable[object],
+    groups: Mapping[str, str],
+    *,
+    labels: Sequence[str] | None = None,
+    max_excluded: float = MAX_EXCLUDED,
+    seed: int = 0,
+    n_resamples: int = 1000,
+) -> dict[str, dict[str, Reading]]:
+    """Measure the calls on the items of each group: all tests pooled, or the baselines where there is no test.
+
+    Args:
+        calls: Call records of a pointwise judge, as for `measure`.
+        groups: Item id to its group; calls on items without one are in no category.
+        labels: What the judge may answer, the label to be detected last; inferred from all calls when None.
+        max_excluded: As for `measure`, in each group by itself.
+        seed: Of the bootstrap behind the intervals of values that are no shares.
+        n_resamples: Of that bootstrap.
+
+    Returns:
+        Group, in order of name, to axis (`accuracy`, `error_rate`; of two labels `fpr`, `fnr`, `matthews`; of a scale
+        `mae`, `within_one`, …) to reading. Empty for pairs.
+    """
+    frame = normalise(calls)
+    if not groups or not is_pointwise(frame) or has_levels(frame):
+        return {}
+    names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
+    table = point_table(frame, labels=labels, max_excluded=max_excluded)
+    # Items are coded in order of their ids.
+    return grouped_readings(table, names[table.item], Resampling(seed=seed, n_resamples=n_resamples))
+
+
+def categorised(report: Report, calls: pd.DataFrame, groups: Mapping[str, str], *, seed: int = 0) -> Report:
+    """Return a report with its categories; a datasheet has none."""
+    if isinstance(report, Datasheet) or not groups:
+        return report
+    found = by_category(calls, groups, labels=report.labels, max_excluded=report.max_excluded, seed=seed)
+    return replace(report, categories=found)

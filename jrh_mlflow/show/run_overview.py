@@ -1,0 +1,78 @@
+"""Page of a run that has no page of its own: what it is, its description, and links to the runs that belong to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import render
+
+MOST_RELATED = 200
+KINDS = {
+    "evaluate": "evaluation",
+    "criterion_shift": "criterion shift",
+    "compare": "comparison",
+    "sweep": "sweep",
+    "generate": "generation",
+    "review": "review",
+    "jury": "jury",
+    "agree": "agreement with people",
+    "align": "alignment",
+    "correct": "corrected rates",
+    "gate": "gate",
+}
+"""What runs of a kind are called on pages."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSummary:
+    """One run as its name, tags and params tell of it; every text may come from anybody."""
+
+    run_id: str
+    """32 hexadecimal digits: it becomes part of addresses."""
+    name: str
+    kind: str
+    """As `jrh.kind` says it; an empty text of a run that we did not log."""
+    status: str
+    started: str
+    experiment_id: str
+    description: str
+    simulated: bool
+    recorded: bool
+    truncated: str | None
+    """Why calls are missing, or None."""
+    named: tuple[str, ...]
+    """Ids of runs that its params and tags name: what it was made of."""
+    state: str
+    """Digest of all that changes when something is added to a finished run: what is made from it holds as long."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFamily:
+    """A run with those that belong to it."""
+
+    run: RunSummary
+    page: str | None
+    """Name of the page that it logged, or None."""
+    has_calls: bool
+    """Whether it kept calls of a judge, as an evaluation does that fails in the middle."""
+    sources: tuple[RunSummary, ...]
+    """What it was made of, and its parent."""
+    children: tuple[RunSummary, ...]
+    """Nested runs, newest first; at most MOST_RELATED."""
+
+
+def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
+    """Render a run of any kind; every text is escaped, the description is shown as it was written."""
+    return render(
+        "run.html",
+        title=family.run.name,
+        run=family.run,
+        page=family.page,
+        has_calls=family.has_calls,
+        groups={"Made of": family.sources, "Runs inside it": family.children},
+        kinds=KINDS,
+        more=len(family.children) >= MOST_RELATED,
+        most=MOST_RELATED,
+        addresses=addresses,
+    )

@@ -1,0 +1,346 @@
+"""We test the tester: coverage of the intervals of agreement with people, and size of the alternative annotator test.
+
+People and a judge with known errors rate items that are drawn independently, so every way to rate an item has a known
+chance. What each axis would read on infinitely many items is computed from these chances by the definitions, pattern
+by pattern, and not by the code that is tested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import permutations, product
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from jrh_mlflow.people.agreement import measure_agreement
+from jrh_mlflow.people.ratings import LabelKind, Ratings
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.simulations.validate import EDGE, HIGH, LOW, Check, Map
+from jrh_mlflow.stats import Array
+
+_CHUNK = 20
+"""Simulated samples that one process measures one after the other."""
+_SHARES = ("agreement/accuracy", "agreement/sensitivity", "agreement/specificity")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RatingDesign:
+    """People and a judge with known errors."""
+
+    n_items: int
+    rates: tuple[float, ...] = (0.5, 0.5)
+    """Share of items of each true level."""
+    people: float = 0.9
+    """Chance of a person to give the true level; otherwise any other one, on a scale a neighbour of it."""
+    judge: float = 0.85
+    missing: float = 0.0
+    """Chance that a person, or the judge, gives no label."""
+    n_people: int = 3
+    kind: LabelKind = "nominal"
+
+    def __str__(self) -> str:
+        rates = "/".join(f"{rate:g}" for rate in self.rates)
+        missing = f", {self.missing:.0%} missing" if self.missing else ""
+        return f"{self.n_items} items {self.kind} {rates}, people {self.people:g}, judge {self.judge:g}{missing}"
+
+
+_MIXED, _RARE, _LEVELS = (0.5, 0.5), (0.9, 0.1), (0.2, 0.3, 0.3, 0.2)
+DESIGNS = (
+    RatingDesign(n_items=30),
+    RatingDesign(n_items=100),
+    RatingDesign(n_items=100, judge=0.97, people=0.97),
+    RatingDesign(n_items=300, judge=0.99, people=0.98),
+    RatingDesign(n_items=100, rates=_RARE),
+    RatingDesign(n_items=100, rates=_RARE, missing=0.3),
+    RatingDesign(n_items=200, rates=(0.97, 0.03), judge=0.95, people=0.95),
+    RatingDesign(n_items=200, rates=(0.03, 0.97), judge=0.95, people=0.95, missing=0.2),
+    RatingDesign(n_items=60, rates=(0.6, 0.3, 0.1), missing=0.2),
+    RatingDesign(n_items=40, rates=_LEVELS, kind="ordinal", people=0.8, judge=0.7),
+    RatingDesign(n_items=150, rates=_LEVELS, kind="ordinal", missing=0.3),
+    RatingDesign(n_items=100, rates=_LEVELS, kind="ordinal", people=0.97, judge=0.97),
+    RatingDesign(n_items=80, rates=_LEVELS, kind="numeric", people=0.8, judge=0.7, missing=0.2),
+)
+
+Pattern = tuple[float, ...]
+"""Labels of the people and, last, of the judge; NaN: none."""
+
+
+def validate_agreement(
+    *, n_seeds: int = 500, designs: Sequence[RatingDesign] = DESIGNS, seed: int = 0, apply: Map = map
+) -> list[Check]:
+    """Measure simulated ratings over many seeds, and compare every interval with the truth.
+
+    Args:
+        n_seeds: Samples per design.
+        designs: People and judges.
+        seed: Another one draws other samples.
+        apply: `map`, or that of `worker_map`; the result is the same.
+    """
+    checks: list[Check] = []
+    for design in designs:
+        seeds = range(seed * 1_000_000, seed * 1_000_000 + n_seeds)
+        chunks = [seeds[start : start + _CHUNK] for start in range(0, n_seeds, _CHUNK)]
+        samples = [sample for found in apply(partial(_measured, design=design), chunks) for sample in found]
+        truths = true_readings(design)
+        for axis, truth in truths.items():
+            readings = [found[axis] for found in samples if axis in found]
+            checks += _coverage_checks(axis, design, truth, readings)
+        tested = [found[_SIZE] for found in samples if _SIZE in found]
+        if tested and _null_epsilon(design) is not None:
+            checks.append(_size_check(design, tested))
+    return checks
+
+
+_SIZE = "alt_test/winning_rate"
+
+
+def _measured(seeds: Sequence[int], *, design: RatingDesign) -> list[dict[str, Estimate]]:
+    """Return the readings of simulated samples; the test is given the epsilon at which its null hypothesis holds."""
+    patterns, chances = rating_patterns(design)
+    epsilon = _null_epsilon(design) or 0.0
+    found = []
+    for seed in seeds:
+        drawn = np.random.default_rng([seed, design.n_items]).multinomial(design.n_items, chances)
+        report = measure_agreement(
+            _ratings(design, np.repeat(patterns, drawn, axis=0)),
+            positive=_positive(design),
+            epsilon=epsilon,
+            seed=seed,
+        )
+        found.append({axis: each for axis, each in report.estimates.items() if isinstance(each, Estimate)})
+    return found
+
+
+def _positive(design: RatingDesign) -> str:
+    return str(len(design.rates) - 1)
+
+
+def _ratings(design: RatingDesign, rows: Array) -> Ratings:
+    return Ratings(
+        items=tuple(map(str, range(len(rows)))),
+        people=tuple(f"person {j}" for j in range(design.n_people)),
+        judge="judge",
+        values=rows[:, :-1],
+        judge_values=rows[:, -1],
+        levels=tuple(map(str, range(len(design.rates)))),
+        kind=design.kind,
+    )
+
+
+@cache
+def rating_patterns(design: RatingDesign) -> tuple[Array, Array]:
+    """Return every way to rate an item, and its chance."""
+    levels = range(len(design.rates))
+    chances: dict[Pattern, float] = {}
+    for level, rate in zip(levels, design.rates, strict=True):
+        raters = [*[design.people] * design.n_people, design.judge]
+        options = [list(_labels(design, level, right)) for right in raters]
+        for labels in product(*options):
+            chance = rate * math.prod(each for _, each in labels)
+            pattern = tuple(label for label, _ in labels)
+            chances[pattern] = chances.get(pattern, 0.0) + chance
+    shares = np.array(list(chances.values()))
+    return np.array(list(chances), float), shares / shares.sum()
+
+
+def _labels(design: RatingDesign, level: int, right: float) -> Iterator[tuple[float, float]]:
+    """Yield what a rater says of an item of a level, and the chance of that."""
+    others = [other for other in range(len(design.rates)) if other != level]
+    if design.kind != "nominal":
+        others = [other for other in others if abs(other - level) == 1]
+    yield _NOTHING, design.missing
+    yield level, (1 - design.missing) * right
+    for other in others:
+        yield other, (1 - design.missing) * (1 - right) / len(others)
+
+
+_NOTHING = math.nan
+"""One object, so that patterns with it are equal."""
+
+
+# --- the truth, by the definitions
+
+
+def true_readings(design: RatingDesign) -> dict[str, float]:
+    """Return what each axis would read on infinitely many items."""
+    patterns, chances = rating_patterns(design)
+    items = [(list(row[:-1]), row[-1], chance) for row, chance in zip(patterns.tolist(), chances.tolist(), strict=True)]
+    pairs = [(_reference(people, design.kind), judge, chance) for people, judge, chance in items]
+    level_pairs = [pair for pair in pairs if not math.isnan(pair[0] + pair[1]) and float(pair[0]).is_integer()]
+    positive = float(_positive(design))
+    readings = {
+        "agreement/accuracy": _share(((x == y), chance) for x, y, chance in level_pairs),
+        "agreement/kappa": _chance_corrected(level_pairs, "kappa", len(design.rates)),
+        "agreement/ac1": _chance_corrected(level_pairs, "ac1", len(design.rates)),
+        "agreement/sensitivity": _share((y == positive, chance) for x, y, chance in level_pairs if x == positive),
+        "agreement/specificity": _share((y != positive, chance) for x, y, chance in level_pairs if x != positive),
+        "agreement/human_alpha": _alpha(items, design.kind),
+        "alt_test/advantage_probability": _wins(design)[0],
+    }
+    if design.kind != "nominal":
+        readings["agreement/kappa_quadratic"] = _concordance(pairs)
+    people = range(design.n_people)
+    ceilings = {
+        "agreement/human_ceiling": [_against_others(items, j, design.kind, judge=False) for j in people],
+        "agreement/judge_on_ceiling": [_against_others(items, j, design.kind, judge=True) for j in people],
+    }
+    return readings | {axis: float(np.mean(values)) for axis, values in ceilings.items()}
+
+
+Weighted = tuple[float, float, float]
+"""Two labels and the chance of them."""
+
+
+def _share(events: Iterator[tuple[bool, float]]) -> float:
+    hits, chances = zip(*events, strict=True)
+    return float(np.dot(hits, chances) / sum(chances))
+
+
+def _reference(labels: Sequence[float], kind: LabelKind) -> float:
+    given = [label for label in labels if not math.isnan(label)]
+    if not given:
+        return math.nan
+    if kind == "nominal":
+        ranked = Counter(given).most_common()
+        return ranked[0][0] if len(ranked) == 1 or ranked[0][1] > ranked[1][1] else math.nan
+    middle = median(given)
+    return middle if kind == "numeric" or float(middle).is_integer() else math.nan
+
+
+def _against_others(
+    items: Sequence[tuple[list[float], float, float]], j: int, kind: LabelKind, *, judge: bool
+) -> float:
+    pairs = [
+        (said if judge else people[j], _reference(people[:j] + people[j + 1 :], kind), chance)
+        for people, said, chance in items
+        if not math.isnan(people[j])
+    ]
+    pairs = [pair for pair in pairs if not math.isnan(pair[0] + pair[1])]
+    return _share((x == y, chance) for x, y, chance in pairs) if kind == "nominal" else _concordance(pairs)
+
+
+def _chance_corrected(pairs: Sequence[Weighted], which: Literal["kappa", "ac1"], n_levels: int) -> float:
+    same = _share((x == y, chance) for x, y, chance in pairs)
+    total = sum(chance for _, _, chance in pairs)
+    first, second = (
+        [sum(pair[2] for pair in pairs if pair[side] == level) / total for level in range(n_levels)] for side in (0, 1)
+    )
+    if which == "kappa":
+        expected = sum(p * q for p, q in zip(first, second, strict=True))
+    else:
+        pooled = [(p + q) / 2 for p, q in zip(first, second, strict=True)]
+        expected = sum(p * (1 - p) for p in pooled) / (n_levels - 1)
+    return (same - expected) / (1 - expected)
+
+
+def _concordance(pairs: Sequence[Weighted]) -> float:
+    x, y, chances = np.array([pair for pair in pairs if not math.isnan(pair[0] + pair[1])]).T
+    weights = chances / chances.sum()
+    mx, my = weights @ x, weights @ y
+    spread = weights @ (x - mx) ** 2 + weights @ (y - my) ** 2 + (mx - my) ** 2
+    return float(2 * (weights @ ((x - mx) * (y - my))) / spread)
+
+
+def _alpha(items: Sequence[tuple[list[float], float, float]], kind: LabelKind) -> float:
+    units = [([label for label in people if not math.isnan(label)], chance) for people, _, chance in items]
+    units = [(labels, chance) for labels, chance in units if len(labels) > 1]
+    weight: Counter[float] = Counter()
+    for labels, chance in units:
+        weight.update({label: times * chance for label, times in Counter(labels).items()})
+    total = sum(weight.values())
+    ranks = {label: sum(w for other, w in weight.items() if other < label) + weight[label] / 2 for label in weight}
+
+    def distance(a: float, b: float) -> float:
+        if kind == "nominal":
+            return float(a != b)
+        return (ranks[a] - ranks[b]) ** 2 if kind == "ordinal" else (a - b) ** 2
+
+    observed = sum(
+        chance * sum(distance(a, b) for a, b in permutations(labels, 2)) / (len(labels) - 1) for labels, chance in units
+    )
+    expected = sum(weight[a] * weight[b] * distance(a, b) for a in weight for b in weight) / total
+    return 1 - observed / expected
+
+
+@cache
+def _wins(design: RatingDesign) -> tuple[float, float]:
+    """Return rho of judge and person, the same for every person: they are alike."""
+    patterns, chances = rating_patterns(design)
+    judge_wins: list[tuple[bool, float]] = []
+    person_wins: list[tuple[bool, float]] = []
+    for row, chance in zip(patterns.tolist(), chances.tolist(), strict=True):
+        person, *rest, judge = row
+        others = [label for label in rest if not math.isnan(label)]
+        if math.isnan(person + judge) or not others:
+            continue
+        scores = [_likeness(label, others, design.kind) for label in (judge, person)]
+        judge_wins.append((scores[0] >= scores[1], chance))
+        person_wins.append((scores[1] >= scores[0], chance))
+    return _share(iter(judge_wins)), _share(iter(person_wins))
+
+
+def _likeness(label: float, others: Sequence[float], kind: LabelKind) -> float:
+    if kind == "nominal":
+        return sum(label == other for other in others) / len(others)
+    return -math.sqrt(sum((label - other) ** 2 for other in others) / len(others))
+
+
+def _null_epsilon(design: RatingDesign) -> float | None:
+    """Return the epsilon at which the judge is just not good enough; None where it is as good as the people."""
+    rho_judge, rho_person = _wins(design)
+    return rho_person - rho_judge if rho_person > rho_judge + 1e-9 else None
+
+
+# --- the verdicts
+
+
+def _coverage_checks(axis: str, design: RatingDesign, truth: float, readings: Sequence[Estimate]) -> Iterator[Check]:
+    if len(readings) < 2:
+        return
+    bias = float(np.mean([reading.value for reading in readings])) - truth
+    ends = {
+        "plain": [reading.interval for reading in readings],
+        "by item": [reading.cluster_interval for reading in readings],
+    }
+    for name, intervals in ends.items():
+        held = [low <= truth <= high for low, high in (pair for pair in intervals if pair is not None)]
+        if not held or (name == "by item" and ends["plain"] == intervals):
+            continue
+        yield _check(axis, design, truth=truth, bias=bias, interval=name, coverage=float(np.mean(held)), n=len(held))
+
+
+def _size_check(design: RatingDesign, readings: Sequence[Estimate]) -> Check:
+    """Share of samples in which nobody is rejected, at the edge of the null hypothesis."""
+    silent = float(np.mean([reading.value == 0 for reading in readings]))
+    bias = float(np.mean([reading.value for reading in readings]))
+    return _check(_SIZE, design, truth=0.0, bias=bias, interval="size", coverage=silent, n=len(readings))
+
+
+def _check(
+    axis: str, design: RatingDesign, *, truth: float, bias: float, interval: str, coverage: float, n: int
+) -> Check:
+    # Coverage from finitely many seeds is itself a share: it must miss the floor by more than three standard errors.
+    slack = 3 * math.sqrt(0.95 * 0.05 / n)
+    verdict = "ok" if coverage >= LOW else "ok within the error of the seeds"
+    if coverage < LOW - slack:
+        verdict = f"FAILS: under {LOW:.0%}"
+        if interval == "plain" and axis in _SHARES and min(truth, 1 - truth) * design.n_items < EDGE:
+            verdict = "not judged: near 0 and 1 Wilson falls short in places; the interval by item holds"
+    elif coverage > HIGH:
+        verdict = "conservative: made to hold on few items and at high agreement"
+    return Check(
+        axis=axis,
+        design=str(design),
+        truth=truth,
+        bias=bias,
+        interval=interval,
+        coverage=coverage,
+        n_seeds=n,
+        verdict=verdict,
+    )

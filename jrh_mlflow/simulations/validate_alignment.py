@@ -1,0 +1,146 @@
+"""We test the tester of alignments: optimisers of known worth on simulated splits, and what is said of each.
+
+Every split draws traces anew. A trace has a chance of its own that the judge agrees with people on it (beta-distributed
+around the judge's accuracy), so judges tend to fail on the same traces. What an optimiser makes of the judge is then
+drawn for the training traces and for the held-out ones, which alone decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jrh_mlflow.people.alignment.held_out import BETTER, DECISIONS, SENT_BACK, AlignDecision, decide
+from jrh_mlflow.stats import Array, Mask
+
+MOST_FALSE = 0.05
+"""Share of splits in which an optimiser that does nothing may be called better."""
+_SPREAD = 4.0
+"""Of the traces' chances: the sum of the parameters of their beta distribution."""
+_GUESSING = 0.5
+
+Draw = Callable[[np.random.Generator, Array, Mask], Mask]
+"""Chances of the traces and where the judge is right, to where the aligned judge is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optimiser:
+    """One that is simulated, and what must be said of it."""
+
+    name: str
+    draw: Draw
+    is_nothing: bool = False
+    """It must not be called better in more than 5 % of the splits."""
+    is_harmful: bool = False
+    """It must be sent back in at least 95 % of the splits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitCheck:
+    """What was said of one optimiser over many splits of one size."""
+
+    optimiser: str
+    accuracy: float
+    """Of the judge before."""
+    held_out: int
+    splits: int
+    shares: dict[AlignDecision, float]
+    """Decision to the share of splits that came to it."""
+    in_training: float
+    """Mean difference in agreement where the optimiser learned: what would be reported without held-out traces."""
+    truth: float
+    """Mean difference in agreement on held-out traces."""
+    fails: bool
+    """Whether it was called better too often, or sent back too seldom."""
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        said = ", ".join(f"{name} {share:.3f}" for name, share in self.shares.items())
+        return f"{self.optimiser}, judge {self.accuracy:g}, {self.held_out} held out: {said}"
+
+
+def _same(_: np.random.Generator, __: Array, right: Mask) -> Mask:
+    return right
+
+
+def _asked_again(rng: np.random.Generator, chances: Array, _: Mask) -> Mask:
+    drawn: Mask = rng.random(chances.shape) < chances
+    return drawn
+
+
+def _mended(rng: np.random.Generator, chances: Array, right: Mask) -> Mask:
+    """Half of the mistakes are mended and one in fifty of the right verdicts is lost."""
+    drawn = rng.random(chances.shape)
+    mended: Mask = np.where(right, drawn < 0.98, drawn < 0.5)
+    return mended
+
+
+def _guessed(rng: np.random.Generator, chances: Array, _: Mask) -> Mask:
+    drawn: Mask = rng.random(chances.shape) < _GUESSING
+    return drawn
+
+
+OPTIMISERS = (
+    Optimiser(name="does nothing", draw=_same, is_nothing=True),
+    Optimiser(name="does nothing, the judge is noisy", draw=_asked_again, is_nothing=True),
+    Optimiser(name="memorises its training traces", draw=_guessed, is_harmful=True),
+    Optimiser(name="mends half of the mistakes", draw=_mended),
+)
+"""Nothing, chance, a disguise, and the real thing."""
+MEMORISING = OPTIMISERS[2].name
+
+
+def check_alignment(
+    *,
+    splits: int = 400,
+    traces: Sequence[int] = (100, 200, 400),
+    accuracies: Sequence[float] = (0.7, 0.85, 0.95),
+    holdout: float = 0.5,
+    margin: float = 0.05,
+    seed: int = 0,
+) -> list[SplitCheck]:
+    """Simulate every optimiser with every judge and number of labelled traces; all splits of one at once.
+
+    Example:
+        >>> checks = check_alignment(splits=100, traces=(200,), accuracies=(0.8,))
+        >>> [check.fails for check in checks]
+        [False, False, False, False]
+    """
+    rng = np.random.default_rng(seed)
+    designs = [(optimiser, accuracy, n) for optimiser in OPTIMISERS for accuracy in accuracies for n in traces]
+    return [_checked(*design, splits=splits, holdout=holdout, margin=margin, rng=rng) for design in designs]
+
+
+def _checked(
+    optimiser: Optimiser,
+    accuracy: float,
+    n: int,
+    *,
+    splits: int,
+    holdout: float,
+    margin: float,
+    rng: np.random.Generator,
+) -> SplitCheck:
+    chances = rng.beta(_SPREAD * accuracy, _SPREAD * (1 - accuracy), size=(splits, n))
+    before = rng.random(chances.shape) < chances
+    after = optimiser.draw(rng, chances, before)
+    n_held = round(holdout * n)
+    held, training = (slice(None), slice(n_held)), (slice(None), slice(n_held, None))
+    if optimiser.name == MEMORISING:
+        after[training] = True
+    gains, losses = ((one[held] & ~other[held]).sum(axis=1) for one, other in ((after, before), (before, after)))
+    words = decide(gains, losses, n_held, margin=margin)
+    shares = {word: float((words == word).mean()) for word in DECISIONS}
+    return SplitCheck(
+        optimiser=optimiser.name,
+        accuracy=accuracy,
+        held_out=n_held,
+        splits=splits,
+        shares=shares,
+        in_training=float(after[training].mean() - before[training].mean()),
+        truth=float((gains - losses).mean() / n_held),
+        fails=(optimiser.is_nothing and shares[BETTER] > MOST_FALSE)
+        or (optimiser.is_harmful and shares[SENT_BACK] < 1 - MOST_FALSE),
+    )

@@ -1,0 +1,326 @@
+"""How often the intervals of corrected rates hold the truth, how wide they are, and how often the judge's mean does.
+
+A scenario is a true rate, a judge with a sensitivity and a specificity, and a way in which people's labels came about.
+Its items and labels are drawn many times over. Estimates that are refused are counted, not scored; of a judge that
+knows nothing nearly all must be.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal, get_args
+
+import numpy as np
+
+from jrh_mlflow.people.corrected import Graded, LabelledSample, Sampling, correct_difference, correct_rate
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.simulations.validate import HIGH, LOW, Map
+from jrh_mlflow.stats import Array, Codes
+
+Rng = np.random.Generator
+Design = Literal["random", "stratified", "by_verdict", "weighted"]
+DESIGNS: tuple[Design, ...] = get_args(Design)
+MOST_USED = 0.05
+"""Share of draws in which a judge that knows nothing may be used."""
+_CHUNK = 100
+"""Draws that one process makes one after the other."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """What is drawn."""
+
+    theta: float
+    """True rate of passes."""
+    se: float
+    sp: float
+    n: int = 100
+    """Labelled items."""
+    total: int = 1000
+    """Items, the labelled ones included."""
+    design: Design = "random"
+    """How items are chosen to be labelled: half and half within the person's labels or within the judge's verdicts; or
+    weighted: those that the judge fails are three times as likely as the others."""
+    apart: bool = False
+    """Labelled items come from elsewhere; otherwise they are taken out of the items."""
+    ids: bool = False
+    """Ids tell that the labelled items were taken out."""
+    ties: bool = False
+    """Wins and ties: a third of all items is a tie to people, and another third to the judge."""
+    second: float | None = None
+    """True rate of a second version of the application: then the difference is estimated."""
+    shared: bool = False
+    """Both versions have the same labels, half of them of each; otherwise each has its own, of the same items."""
+
+    def __str__(self) -> str:
+        """Name truth, judge and design."""
+        rate = f"{self.theta:g}" if self.second is None else f"{self.theta:g} and {self.second:g}"
+        taken = " from elsewhere" if self.apart else ""
+        more = "".join(f", {name}" for name in ("ids", "ties", "shared") if getattr(self, name))
+        return f"rate {rate}, se {self.se:g}, sp {self.sp:g}: {self.n} {self.design}{taken} of {self.total:,}{more}"
+
+    @property
+    def truth(self) -> float:
+        """What is estimated; ties count one half."""
+        if self.second is not None:
+            return self.second - self.theta
+        return self.theta * 2 / 3 + 1 / 6 if self.ties else self.theta
+
+    @property
+    def useless(self) -> bool:
+        """Whether the judge knows nothing."""
+        return self.se + self.sp <= 1
+
+    @property
+    def sampling(self) -> Sampling:
+        """What the estimate is told; weights do the rest."""
+        return "random" if self.design == "weighted" else self.design
+
+
+_STRATIFIED = Scenario(theta=0.7, se=0.9, sp=0.8, design="stratified")
+_BY_VERDICT = replace(_STRATIFIED, design="by_verdict")
+_USELESS = Scenario(theta=0.7, se=0.6, sp=0.4)
+_DIFFERENT = Scenario(theta=0.7, second=0.8, se=0.9, sp=0.8)
+STATED = (
+    Scenario(theta=0.85, se=0.9, sp=0.7),
+    Scenario(theta=0.7, se=0.95, sp=0.95),
+    Scenario(theta=0.95, se=0.97, sp=0.8, n=150),
+    _STRATIFIED,
+    replace(_STRATIFIED, apart=True),
+    _BY_VERDICT,
+    replace(_BY_VERDICT, apart=True),
+    *(replace(_USELESS, design=design) for design in DESIGNS[:3]),
+)
+"""Those that the promise names, and a judge that knows nothing."""
+_EDGES = tuple(
+    Scenario(theta=theta, se=se, sp=sp, n=n, total=total, design=design, apart=design == "stratified")
+    for (theta, n, total), (se, sp), design in product(
+        ((0.01, 60, 400), (0.99, 60, 400), (0.95, 30, 200), (0.5, 30, 200), (0.97, 400, 10_000)),
+        ((0.97, 0.9), (1.0, 1.0)),
+        DESIGNS,
+    )
+)
+SCENARIOS = (
+    *STATED,
+    replace(STATED[0], design="weighted"),
+    # Half of all items, some nine in ten of those that the judge fails: the rest is unlike the whole.
+    Scenario(theta=0.7, se=0.98, sp=0.98, n=500, design="weighted", ids=True),
+    *(Scenario(theta=0.6, se=0.9, sp=0.8, ties=True, design=design) for design in (DESIGNS[0], DESIGNS[2])),
+    _DIFFERENT,
+    replace(_DIFFERENT, design="by_verdict"),
+    replace(_DIFFERENT, second=0.7, n=200),
+    *(replace(_DIFFERENT, shared=True, apart=True, design=each) for each in DESIGNS[:3]),
+    replace(_DIFFERENT, theta=0.97, second=0.99, shared=True, apart=True, design="stratified"),
+    *_EDGES,
+)
+"""Also weights, ties, differences, rates near 0 and 1, few labels and a judge without fault."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnSample:
+    """What one draw gave."""
+
+    estimate: Reading
+    naive: Reading
+    people_only: Reading
+    refused: bool
+    """People alone, or nothing, stand in for the corrected rate."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorrectionCheck:
+    """One scenario."""
+
+    scenario: str
+    truth: float
+    bias: float | None
+    coverage: float | None
+    """Of the estimates that were given; None where there are none."""
+    width: float | None
+    """Mean of the interval's."""
+    naive_coverage: float
+    people_coverage: float | None
+    people_width: float | None
+    refused: float
+    """Share of draws in which the judge was not used."""
+    n_draws: int
+    verdict: str
+    """`ok`, `conservative`, or `FAILS: …`."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the interval, or the refusal, misses its promise by more than chance."""
+        return self.verdict.startswith("FAILS")
+
+
+def validate_corrected(
+    *, n_draws: int = 10_000, scenarios: Sequence[Scenario] = SCENARIOS, seed: int = 0, apply: Map = map
+) -> list[CorrectionCheck]:
+    """Draw every scenario so many times, and compare what is estimated with the truth.
+
+    Args:
+        n_draws: Per scenario.
+        scenarios: Truths and designs.
+        seed: Another one draws other samples.
+        apply: `map`, or that of `worker_map`; the result is the same.
+    """
+    sizes = [min(_CHUNK, n_draws - start) for start in range(0, n_draws, _CHUNK)]
+    jobs = [(scenario, [seed, at], size) for scenario in scenarios for at, size in enumerate(sizes)]
+    found = list(apply(_samples, jobs))
+    return [
+        _checked(scenario, [each for samples in found[start : start + len(sizes)] for each in samples])
+        for scenario, start in zip(scenarios, range(0, len(found), len(sizes)), strict=True)
+    ]
+
+
+def _samples(job: tuple[Scenario, Sequence[int], int]) -> list[DrawnSample]:
+    scenario, seed, size = job
+    rng = np.random.default_rng([*seed, zlib.crc32(str(scenario).encode())])
+    draw = _drawn_difference if scenario.second is not None else _drawn_rate
+    return [draw(scenario, rng) for _ in range(size)]
+
+
+def _drawn_rate(scenario: Scenario, rng: Rng) -> DrawnSample:
+    verdicts, labelled = _drawn(scenario, rng)
+    report = correct_rate(
+        verdicts,
+        labelled.judge,
+        labelled.human,
+        sampling=scenario.sampling,
+        weights=labelled.weights,
+        labelled_apart=False if scenario.ids else None,
+    )
+    return DrawnSample(
+        estimate=report.estimate,
+        naive=report.naive,
+        people_only=report.people_only,
+        refused=report.method in ("people only", "none"),
+    )
+
+
+def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
+    """Draw the items, choose those that people label, and take them out."""
+    human, judge = _items(scenario, rng.random(scenario.total), rng)
+    if scenario.apart:
+        # Enough for half of the labels to be of the rarer kind.
+        others = _items(scenario, rng.random(2000 + 40 * scenario.n), rng)
+        return judge[scenario.n :], _labelled(scenario, *others, rng)[1]
+    chosen, labelled = _labelled(scenario, human, judge, rng)
+    return np.delete(judge, chosen), labelled
+
+
+def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None = None) -> tuple[Array, Array]:
+    """People's and the judge's values of items; chances under the true rate are passes."""
+    human = chances < (scenario.theta if theta is None else theta)
+    said = rng.random(len(human))
+    judge = np.where(human, said < scenario.se, said >= scenario.sp).astype(float)
+    people = human.astype(float)
+    if scenario.ties:
+        people[rng.random(len(human)) < 1 / 3] = 0.5
+        judge[rng.random(len(human)) < 1 / 3] = 0.5
+    return people, judge
+
+
+def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple[Codes, LabelledSample]:
+    weights = None
+    if scenario.design == "weighted":
+        chance = np.where(judge < 0.5, 3.0, 1.0)
+        chance *= scenario.n / chance.sum()
+        chosen = np.flatnonzero(rng.random(len(judge)) < chance)
+        weights = 1 / chance[chosen]
+    elif scenario.design == "random":
+        chosen = rng.permutation(len(judge))[: scenario.n]
+    else:
+        by = human if scenario.design == "stratified" else judge
+        kinds = [rng.permutation(np.flatnonzero(by == value)) for value in np.unique(by)]
+        chosen = np.concatenate([kind[: scenario.n // len(kinds)] for kind in kinds])
+    return chosen, LabelledSample(
+        judge=judge[chosen], human=human[chosen], weights=weights, items=[str(at) for at in chosen.tolist()]
+    )
+
+
+def _drawn_difference(scenario: Scenario, rng: Rng) -> DrawnSample:
+    """Two versions on the same items: on seven of ten what is easy for the one is easy for the other."""
+    total = scenario.total + 40 * scenario.n if scenario.shared else scenario.total
+    chances = rng.random(total)
+    again = np.where(rng.random(total) < 0.7, chances, rng.random(total))
+    both = [
+        _items(scenario, drawn, rng, theta=theta)
+        for drawn, theta in zip((chances, again), (scenario.theta, scenario.second), strict=True)
+    ]
+    calibration: LabelledSample | tuple[LabelledSample, LabelledSample]
+    if scenario.shared:
+        pooled = [np.concatenate([version[at][scenario.total :] for version in both]) for at in (0, 1)]
+        calibration = replace(_labelled(scenario, pooled[0], pooled[1], rng)[1], items=None)
+        graded = [_graded(judge[: scenario.total], []) for _, judge in both]
+    else:
+        own = [_labelled(scenario, human, judge, rng) for human, judge in both]
+        calibration = (own[0][1], own[1][1])
+        graded = [_graded(judge, chosen) for (_, judge), (chosen, _) in zip(both, own, strict=True)]
+    report = correct_difference(graded[0], graded[1], calibration, sampling=scenario.sampling)
+    return DrawnSample(
+        estimate=report.estimate,
+        naive=report.naive,
+        people_only=report.people_only,
+        refused=not isinstance(report.estimate, Estimate) or "people only" in report.method,
+    )
+
+
+def _graded(judge: Array, without: Codes | list[int]) -> Graded:
+    kept = np.delete(np.arange(len(judge)), without)
+    return Graded(verdicts=judge[kept], items=[str(at) for at in kept.tolist()])
+
+
+def _checked(scenario: Scenario, samples: Sequence[DrawnSample]) -> CorrectionCheck:
+    truth, total = scenario.truth, len(samples)
+    given = [sample.estimate for sample in samples if isinstance(sample.estimate, Estimate)]
+    alone = [sample.people_only for sample in samples if isinstance(sample.people_only, Estimate)]
+    refused = sum(sample.refused for sample in samples) / total
+    coverage, width = _score(given, truth)
+    people_coverage, people_width = _score(alone, truth)
+    naive_coverage, _ = _score([sample.naive for sample in samples if isinstance(sample.naive, Estimate)], truth)
+    return CorrectionCheck(
+        scenario=str(scenario),
+        truth=truth,
+        bias=float(np.mean([each.value for each in given])) - truth if given else None,
+        coverage=coverage,
+        width=width,
+        naive_coverage=naive_coverage or 0.0,
+        people_coverage=people_coverage,
+        people_width=people_width,
+        refused=refused,
+        n_draws=total,
+        verdict=_verdict(coverage, len(given), refused if scenario.useless else None, total),
+    )
+
+
+def _score(readings: Sequence[Estimate], truth: float) -> tuple[float | None, float | None]:
+    """Share of intervals that hold the truth, and their mean width; None without any."""
+    ends = [reading.interval for reading in readings if reading.interval is not None]
+    if not ends:
+        return None, None
+    low, high = np.array(ends).T
+    # An end that is the rate itself holds it, whatever the last digit.
+    held = (low <= truth + 1e-12) & (truth <= high + 1e-12)
+    return float(held.mean()), float((high - low).mean())
+
+
+def _verdict(coverage: float | None, n: int, refused: float | None, total: int) -> str:
+    # Shares from finitely many draws: they must miss the promise by more than three standard errors.
+    slack = 3 * math.sqrt(0.95 * 0.05 / max(1, n))
+    if refused is not None and refused < 1 - MOST_USED - 3 * math.sqrt(MOST_USED * (1 - MOST_USED) / total):
+        return f"FAILS: a judge that knows nothing is used in {1 - refused:.1%}"
+    if coverage is None:
+        return "ok: refused"
+    if n < total / 2:
+        # The few that are given were lucky to pass as useful: what counts is how often anything false is said at all.
+        coverage = 1 - (1 - coverage) * n / total
+    if coverage < LOW - slack:
+        return f"FAILS: under {LOW:.0%}"
+    if coverage > HIGH:
+        return "conservative"
+    return "ok" if coverage >= LOW else "ok within the error of the draws"

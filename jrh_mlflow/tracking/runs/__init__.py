@@ -1,0 +1,1 @@
+"""Runs written to MLflow and read back: keys, stores, the outbox, views."""

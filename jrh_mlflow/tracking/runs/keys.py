@@ -1,0 +1,731 @@
+"""Every MLflow key of a run: tags, params, metrics and artifacts; metrics that rules name are in `schema.metric_keys`.
+
+A test looks through the package for keys that are spelled anywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.comparing.contrasts import Contrasts
+from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
+from jrh_mlflow.comparing.jury.panels import BestPanel
+from jrh_mlflow.engine.budget import Paid
+from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.rules import State
+from jrh_mlflow.people.alignment.held_out import AlignmentReport
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import OUTCOMES
+from jrh_mlflow.show.results import Datasheet, ReliabilityReport
+from jrh_mlflow.suites.suite import Suite
+
+SCHEMA_VERSION = "1"
+_METRIC_NAME = re.compile(r"[A-Za-z0-9_\-. :]([A-Za-z0-9_\-. :/]*[A-Za-z0-9_\-. :])?")
+"""What MLflow takes as the name of a metric, or as its beginning."""
+
+TAG_KIND = "jrh.kind"
+TAG_SCHEMA_VERSION = "jrh.schema_version"
+TAG_VERSION = "jrh.version"
+TAG_PROFILE = "jrh.profile"
+TAG_SIMULATED = "jrh.simulated"
+TAG_RECORDED = "jrh.recorded"
+"""Answers of a model that was asked earlier and elsewhere; set where it is so."""
+TAG_WITHHELD = "jrh.withheld"
+TAG_TRUNCATED = "jrh.truncated"
+TAG_UNTIL = "jrh.until"
+"""What was decided about each rule of `jrh.until`."""
+TAG_LABEL_SOURCE = "jrh.label_source"
+TAG_METRIC = "jrh.metric"
+"""Where labels come from that are no ground truth: `model`, `unverified` or both."""
+TAG_GENERATED_BY = "jrh.generate_run_id"
+TAG_GENERATOR = "jrh.generator"
+"""Who wrote a suite: a model's name, `callable`, or `offline` for rules."""
+TAG_PIPELINE = "jrh.pipeline"
+"""Which pipeline a run is a part of: the same for the generation, review, evaluations and comparison of one recipe."""
+TAG_STEP = "jrh.pipeline_step"
+"""What makes a run of a pipeline this one: found again, it is not made again."""
+TAG_STAGE = "jrh.stage"
+"""Of a run of a sweep: `search`, `refine` or `holdout`."""
+TAG_TRIAL = "jrh.trial"
+TAG_CONFIGURATION = "jrh.configuration"
+TAG_ANSWERED_BY = "jrh.answered_by"
+"""Models and systems that answered, where there was more than one."""
+TAG_GATE = "jrh.gate"
+"""Of a run that was gated: what its newest gate came to."""
+TAG_GATE_RUN = "jrh.gate_run"
+"""Of a run that was gated: the run of its newest gate."""
+RUN_TAGS = (TAG_GENERATED_BY, TAG_GATE_RUN)
+"""Tags whose value is the id of another run."""
+TAG_FINGERPRINT = "jrh.judge_fingerprint"
+"""Of a run and of a judge's logged model: what makes the judge this one; not set where nothing does."""
+TAG_DATASHEET_RUN = "jrh.datasheet_run_id"
+"""Of a judge's logged model: the run that measured it last."""
+MODEL_TYPE = "judge"
+"""Of logged models that are judges."""
+TAG_JUDGE = "jrh.judge"
+"""Of a run: the name of its judge, by which a changed one is found again."""
+TAG_DATASHEETS = "jrh.datasheets"
+"""Of the run of an evaluation by judges: how many of these were measured."""
+STATUS_OF = "jrh.status."
+"""Of the run of an evaluation by judges: beginning of the tags that say of each by which run it was measured."""
+STATES_APART = "; "
+"""Between what is said of several judges of one name."""
+TAG_NOTE = "mlflow.note.content"
+TAG_RUN_NAME = "mlflow.runName"
+TAG_PARENT = "mlflow.parentRunId"
+TAG_LOGGED_ARTIFACTS = "mlflow.loggedArtifacts"
+TAG_SOURCE = "mlflow.source.name"
+"""The script, notebook or command that a run was made by."""
+TAG_SOURCE_GIT = "mlflow.source.git."
+"""Beginning of the tags of a script's commit."""
+TAG_EXPERIMENT_KIND = "mlflow.experimentKind"
+"""Of an experiment: what its page opens on."""
+VIEW = "jrh"
+TAG_VIEW = f"mlflow.sharedViewState.{VIEW}"
+"""Of an experiment: the saved view of its runs page that links name by `VIEW`."""
+
+SPAN_TRACE = "mlflow.traceRequestId"
+SPAN_KIND = "mlflow.spanType"
+SPAN_INPUTS = "mlflow.spanInputs"
+SPAN_OUTPUTS = "mlflow.spanOutputs"
+"""Attributes of a span, as MLflow's reference of the mapping from OpenTelemetry has them."""
+
+TAG_TRACES = "jrh.traces"
+"""How many calls or items are traces of the run, of how many."""
+
+TAG_DATASET_FORMAT = "jrh.format"
+TAG_DATASET_VERSION = "jrh.dataset_version"
+TAG_SUITE_NAME = "jrh.suite_name"
+TAG_SUITE_SHA256 = "jrh.suite_sha256"
+"""Of an evaluation dataset that is a suite: how its records are laid out, and which suite they are."""
+TAG_TEMPLATE = "jrh.template"
+"""Of a registered prompt version: our own form of its text, where MLflow's variables cannot tell it."""
+TAG_PROMPT_RUNS = "mlflow.prompt.run_ids"
+"""Of a registered prompt version: MLflow's page of the prompt shows these runs, with commas between them."""
+TAG_PROMPT_EXPERIMENTS = "_mlflow_experiment_ids"
+"""Of a registered prompt: the pages of these experiments list it; a comma before and after each."""
+
+FEEDBACK_RUN = TAG_DATASHEET_RUN
+"""Of feedback that an exported judge gave: the run that measured it. `FEEDBACK_…` are keys of its metadata."""
+FEEDBACK_LINK = "jrh.datasheet_link"
+"""Where MLflow's pages show that run."""
+FEEDBACK_SUITE = "jrh.suite_name"
+FEEDBACK_SUITE_SHA256 = "jrh.suite_sha256"
+FEEDBACK_PROFILE = "jrh.profile"
+FEEDBACK_STATUS = "jrh.status"
+"""`measured`, `stale` or `never measured`."""
+FEEDBACK_DIFFERS = "jrh.differs"
+"""What differs from the measured judge, where something does."""
+FEEDBACK_FINGERPRINT = TAG_FINGERPRINT
+FEEDBACK_SIMULATED = "jrh.simulated"
+FEEDBACK_OUTCOME = "jrh.outcome"
+"""`verdict`, `tie`, `abstain`, `unparsed`, `error`; of two orders that differ `positional`, `one_sided` or `split`."""
+FEEDBACK_ORDERS = "jrh.orders"
+"""How many presentation orders of a pair were asked: `one` or `both`."""
+FEEDBACK_CONFIDENCE = "jrh.confidence"
+FEEDBACK_ANSWERED_BY = "jrh.answered_by"
+"""The model that answered, as it names itself."""
+FEEDBACK_MEMBERS = "jrh.members"
+"""JSON: of each judge of a jury or cascade its name, its datasheet's run and its answers, order by order."""
+FEEDBACK_DECIDED_BY = "jrh.decided_by"
+"""How several answers came to one: `unanimous`, `majority`, `tie rule`, `first step`, `last step`."""
+FEEDBACK_NOTE = "jrh.note"
+"""What limits the use of a datasheet for this row, such as a kind of row that it did not measure."""
+JUDGE_INPUT_TOKENS = "mlflow.assessment.judgeInputTokens"
+JUDGE_OUTPUT_TOKENS = "mlflow.assessment.judgeOutputTokens"
+JUDGE_COST = "mlflow.assessment.judgeCost"
+"""MLflow's own keys for what a judge used."""
+CHOICE_CONFIDENCE = ("openai.decisions.confidence", "typesafe.confidence")
+"""MLflow's keys in a feedback that chose one of several values: how probable the chosen one is."""
+TRUE_PROBABILITY = ("openai.decisions.probability", "typesafe.probability")
+"""MLflow's keys in a feedback that is True or False: how probable True is."""
+
+TRACE_SESSION = "mlflow.trace.session"
+"""MLflow's key in the metadata of a trace that is a turn of a conversation."""
+
+PARAM_MODEL = "judge.model"
+PARAM_CRITERION = "judge.tie_criterion"
+PARAM_REGISTERED_NAME = "judge.registered_name"
+PARAM_SCORER_VERSION = "judge.scorer_version"
+"""Name and version of the measured scorer in MLflow's registry; of a list those of each registered member."""
+PARAM_PROMPT = "judge.prompt"
+"""Names of the templates that the suite needed, with `+` between them."""
+PARAM_PROMPT_URI = "judge.prompt_uri"
+"""The version in MLflow's registry that the prompt is: `prompts:/name/3`."""
+PARAM_TEXTS = "run.texts"
+"""Says that hashes stand in the place of texts."""
+PARAM_SUITE_NAME = "suite.name"
+PARAM_SUITE_SHA256 = "suite.sha256"
+PARAM_SUITE_ITEMS = "suite.n_items"
+PARAM_DATASET = "suite.dataset"
+PARAM_DATASET_VERSION = "suite.dataset_version"
+"""Of a suite that was read from an evaluation dataset of MLflow."""
+PARAM_SEED = "run.seed"
+PARAM_REPLICATES = "run.replicates"
+PARAM_METRIC = "run.metric"
+
+SUMMED = {
+    metric_keys.COST: "cost_usd",
+    metric_keys.INPUT_TOKENS: "input_tokens",
+    metric_keys.OUTPUT_TOKENS: "output_tokens",
+}
+"""Sums over calls, and the column they are of: where it has gaps the sum is a lower bound."""
+SPENT = (
+    *SUMMED,
+    metric_keys.COST_PER_1K_CALLS,
+    metric_keys.COST_PER_ACCURACY_POINT,
+    metric_keys.SECONDS,
+    metric_keys.CPU_SECONDS,
+)
+"""What an evaluation spent, where it is known."""
+
+_ALWAYS = (
+    metric_keys.COST,
+    metric_keys.COST_PER_1K_CALLS,
+    metric_keys.UNKNOWN_COSTS,
+    metric_keys.CALLS_TOTAL,
+    metric_keys.CALLS_UNPARSED,
+    metric_keys.CALLS_ERROR,
+    metric_keys.SECONDS,
+)
+"""Headline metrics of every evaluation."""
+_SHIFT = "criterion_shift/"
+_CRITERION = "tie_rate/delta_0_same"
+"""The criterion C itself: its shift is what a change of the criterion is named by."""
+
+SUITE_FOLDER = "suite"
+CALLS_FILE = "calls/calls.parquet"
+UNTIL_JSON = "until.json"
+PROMPT_FILE = "judge/prompt.txt"
+JUDGE_FILE = "judge/judge.json"
+FAILURE_FILE = "failure.txt"
+DATASHEET_JSON = "datasheet.json"
+AXES_TABLE = "axes.json"
+"""One row per axis, as `mlflow.load_table` and the MLflow UI read it."""
+DATASHEET_MARKDOWN = "datasheet.md"
+DATASHEET_PAGE = "datasheet.html"
+SHIFT_JSON = "criterion_shift.json"
+SHIFT_MARKDOWN = "criterion_shift.md"
+COMPARISON_JSON = "comparison.json"
+COMPARISON_MARKDOWN = "comparison.md"
+COMPARISON_PAGE = "comparison.html"
+JURY_JSON = "jury.json"
+JURY_MARKDOWN = "jury.md"
+AGREEMENT_JSON = "agreement.json"
+AGREEMENT_MARKDOWN = "agreement.md"
+AGREEMENT_PAGE = "agreement.html"
+CORRECTED_JSON = "corrected.json"
+CORRECTED_MARKDOWN = "corrected.md"
+CORRECTED_FOLDER = "corrected"
+"""Of the run of an evaluation that is not ours: one file for each scorer that was corrected there."""
+ALIGNMENT_JSON = "alignment.json"
+ALIGNMENT_MARKDOWN = "alignment.md"
+GATE_JSON = "gate.json"
+GATE_MARKDOWN = "gate.md"
+JUDGE_FOLDER = "judge"
+"""Of an alignment: the instructions of the judge before and after."""
+TABLES_FOLDER = "tables"
+CALIBRATION_FILE = f"{TABLES_FOLDER}/calibration.csv"
+"""Items that the judge and people have labelled, as two columns of booleans: what corrects a rate of that judge."""
+SWEEP_JSON = "sweep.json"
+SWEEP_MARKDOWN = "sweep.md"
+SWEEP_PAGE = "pareto.html"
+LOGGED_PAGES = {"evaluate": DATASHEET_PAGE, "compare": COMPARISON_PAGE, "agree": AGREEMENT_PAGE, "sweep": SWEEP_PAGE}
+"""Kind of run to the page among its artifacts."""
+TRIALS_FILE = "trials.csv"
+GENERATION_MARKDOWN = "generation.md"
+SET_ASIDE_FILE = "set_aside.jsonl"
+LABELS_FILE = "labels.csv"
+"""Rows that a generation made a suite of, where a model labelled some: a dataset again."""
+PROMPTS_FOLDER = "prompts"
+"""The templates of the stages that edit transcripts, where they are not the package's own with one model."""
+REVIEW_JSON = "review.json"
+DECISIONS_TABLE = "decisions.json"
+"""One row per item, as `mlflow.load_table` and the MLflow UI read it."""
+DECISIONS_FILE = "decisions.csv"
+"""One row per click, in order."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One metric point."""
+
+    key: str
+    value: float
+    step: int = 0
+
+
+def own_key(name: str) -> str:
+    """Name a tag, or an attribute of a trace, as ours."""
+    return f"jrh.{name}"
+
+
+def known_points(values: Mapping[str, float | None]) -> list[Point]:
+    """Return the metrics that are known."""
+    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+
+
+def reading_points(axis: str, reading: Reading) -> list[Point]:
+    """Spell an estimate as `<axis>/<statistic>`; what is missing or infinite is not a number.
+
+    A threshold that is censored, on either side, logs its bound: the outermost measured step. The tag `jrh.<axis>` says
+    which (`≤ 1`, `> 5`), and so does `censored` in the datasheet's JSON.
+    """
+    if not isinstance(reading, Estimate):
+        return []
+    values: dict[str, float | None] = {
+        f"{axis}/{reading.statistic}": reading.value,
+        f"{axis}/ci_low": reading.ci_low,
+        f"{axis}/ci_high": reading.ci_high,
+        f"{axis}/cluster_ci_low": reading.cluster_low,
+        f"{axis}/cluster_ci_high": reading.cluster_high,
+        f"{axis}/n": reading.n,
+        f"{axis}/excluded": reading.excluded,
+    }
+    return known_points(values)
+
+
+def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Spell the shifts of criterion arms: `criterion_shift/strict/tie_rate/delta_0_same`."""
+    return {f"{_SHIFT}{axis}": reading for axis, reading in shifts.items()}
+
+
+def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
+    """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, or `rubric/<id>/…`."""
+    if isinstance(sheet, Datasheet):
+        return dict(sheet.estimates)
+    return {**sheet.estimates, **_grouped("category", sheet.categories), **_grouped("rubric", sheet.rubrics)}
+
+
+def _grouped(kind: str, groups: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
+    names = category_names(groups)
+    return {
+        f"{kind}/{names[group]}/{axis}": reading for group, axes in groups.items() for axis, reading in axes.items()
+    }
+
+
+def all_points(readings: Mapping[str, Reading]) -> list[Point]:
+    """Every axis with its statistics."""
+    return [point for axis, reading in readings.items() for point in reading_points(axis, reading)]
+
+
+def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
+    """Every axis with its statistics, and what sums it up."""
+    points = all_points(sheet_readings(sheet))
+    if isinstance(sheet, Datasheet):
+        return points + _curve_points(sheet.estimates)
+    return points + known_points({f"{metric_keys.RELIABILITY}{name}": value for name, value in sheet.summary.items()})
+
+
+def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
+    """Return the points that MLflow gets by default: cost, calls, time, and what judges are compared by first.
+
+    Axes say at their declaration whether they are among these; of a family it is the main step and the curve.
+    """
+    chosen = {*_ALWAYS, metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN}
+    chosen |= {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items()}
+    chosen |= {f"{axis.name}/curve" for axis in axes.AXES if axis.headline and axis.curve}
+    return [point for point in points if point.key in chosen]
+
+
+def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
+    """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
+
+    How long a run took is of the run, the page shows no curves, and the bound of a censored threshold would be drawn as
+    if it had been read: `≤ 1` and `> 1` as the same bar. The description of the entry has it in words.
+    """
+    censored = {f"{axis}/{one.statistic}" for axis, one in sheet.headline.items() if one.censored}
+    left_out = {metric_keys.SECONDS, *censored}
+    headline = headline_points(points, sheet)
+    return [point for point in headline if point.key not in left_out and not point.key.endswith("/curve")]
+
+
+def dataset_digest(sha256: str) -> str:
+    """Return the digest of a suite as MLflow's datasets have it: of at most 36 characters."""
+    return sha256[:36]
+
+
+def headline_shifts(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return the shifts that MLflow gets by default: of the criterion, and of what is headline of a datasheet."""
+    ends = tuple(f"/{axis}" for axis in (_CRITERION, *axes.headline_axes()))
+    return {axis: reading for axis, reading in shifts.items() if axis.endswith(ends)}
+
+
+def value_points(readings: Mapping[str, Reading]) -> list[Point]:
+    """Spell nothing but the numbers themselves."""
+    found = {f"{axis}/{one.statistic}": one.value for axis, one in readings.items() if isinstance(one, Estimate)}
+    return known_points(found)
+
+
+def category_names(groups: Iterable[str]) -> dict[str, str]:
+    """Spell groups as parts of keys, in ASCII; those that would be spelled alike are told apart by a digest.
+
+    Example:
+        >>> category_names(["Banking (EU)", "Größe"])
+        {'Banking (EU)': 'banking_eu', 'Größe': 'grosse'}
+    """
+    found = {group: _ascii(group) for group in groups}
+    spelled = Counter(found.values())
+    return {
+        group: name if name and spelled[name] == 1 else f"{name}_{hashlib.sha256(group.encode()).hexdigest()[:6]}"
+        for group, name in found.items()
+    }
+
+
+def _ascii(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[:60]
+
+
+def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
+    """Spell families once more as a curve, `target_sensitivity/curve`, with step = delta (whole steps)."""
+    return [
+        Point(key=f"{axis.name}/curve", value=reading.value, step=int(step))
+        for axis in axes.AXES
+        if axis.curve
+        for step, reading in axes.by_step(estimates, axis.name).items()
+        if isinstance(reading, Estimate) and step.is_integer()
+    ]
+
+
+def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None) -> list[Point]:
+    """Counts by outcome, tokens, cost and time; totals are of the calls where they are known."""
+    counts = calls["outcome"].value_counts()
+    values: dict[str, float | None] = {
+        metric_keys.CALLS_TOTAL: len(calls),
+        **{f"{metric_keys.CALLS}{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
+        metric_keys.CALLS_CACHED: int(calls["cached"].sum()),
+        metric_keys.INPUT_TOKENS: known_total(calls, "input_tokens"),
+        metric_keys.OUTPUT_TOKENS: known_total(calls, "output_tokens"),
+        metric_keys.COST: known_total(calls, "cost_usd"),
+        metric_keys.SECONDS: seconds,
+        metric_keys.CPU_SECONDS: cpu_seconds,
+    }
+    cost, unknown = values[metric_keys.COST], unknown_costs(calls)
+    if cost is not None:
+        values[metric_keys.COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
+        values[metric_keys.UNKNOWN_COSTS] = unknown or None
+    return known_points(values)
+
+
+def price_points(usd_per_point: float | None) -> list[Point]:
+    """What a percentage point of accuracy costs, where it is known."""
+    return known_points({metric_keys.COST_PER_ACCURACY_POINT: usd_per_point})
+
+
+def known_total(calls: pd.DataFrame, column: str) -> float | None:
+    """Sum a column over the calls where it is known; None when it is for none.
+
+    Nothing but calls that failed for free, beside others of unknown cost, is no total either: unknown is never free.
+    """
+    values = pd.to_numeric(calls[column], errors="coerce").to_numpy(float)
+    known = values[~np.isnan(values)]
+    is_told = known.any() or len(known) == len(values)
+    return float(known.sum()) if is_told and len(known) else None
+
+
+def whole_total(calls: pd.DataFrame, column: str) -> float | None:
+    """Sum a column over all calls; None when it is unknown for one: for what is compared or derived."""
+    return None if calls[column].isna().any() else known_total(calls, column)
+
+
+def unknown_costs(calls: pd.DataFrame) -> int:
+    """Count the calls whose cost is unknown."""
+    return int(calls["cost_usd"].isna().sum())
+
+
+def without_partial(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics without those that are sums over some of the calls: an objective must not prefer the unknown."""
+    partial = (
+        (metric_keys.COST, metric_keys.COST_PER_1K_CALLS, metric_keys.INPUT_TOKENS, metric_keys.OUTPUT_TOKENS)
+        if metric_keys.UNKNOWN_COSTS in metrics
+        else ()
+    )
+    return {name: value for name, value in metrics.items() if name not in partial}
+
+
+def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, calls_per_judgment: int) -> list[Point]:
+    """Spell a trial: `sweep/reliability` with its interval, each part, dollars per 1,000 judgments.
+
+    Args:
+        readings: `reliability` and its parts; one that is not estimable is left out.
+        usd_per_1k: None when a price is unknown.
+        calls_per_judgment: Of the policy.
+    """
+    values: dict[str, float | None] = {"sweep/calls_per_judgment": calls_per_judgment}
+    values["sweep/usd_per_1k_judgments"] = usd_per_1k
+    for name, reading in readings.items():
+        if isinstance(reading, Estimate):
+            values |= _in_sweep(name, reading)
+            values |= {f"sweep/{name}_n": reading.n, f"sweep/{name}_excluded": reading.excluded}
+    return known_points(values)
+
+
+def _in_sweep(name: str, reading: Estimate) -> dict[str, float | None]:
+    ends = {f"sweep/{name}_ci_low": reading.cluster_low, f"sweep/{name}_ci_high": reading.cluster_high}
+    return {f"sweep/{name}": reading.value, **ends}
+
+
+def sweep_summary_points(
+    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[Reading, float | None]]
+) -> list[Point]:
+    """Spell what a sweep found: `sweep/n_front`, `sweep/hypervolume`, `sweep/best/reliability` and so on.
+
+    Args:
+        counts: `n_trials`, `n_front`, `n_calls`, `share_of_grid_calls`.
+        hypervolume: Of the front.
+        members: `best` and `cheapest_tied` to reliability on the held-out half and dollars per 1,000 judgments.
+    """
+    values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
+    if isinstance(hypervolume, Estimate):
+        values |= _in_sweep("hypervolume", hypervolume)
+    for name, (reliability, usd) in members.items():
+        values |= _in_sweep(f"{name}/reliability", reliability) if isinstance(reliability, Estimate) else {}
+        values[f"sweep/{name}/usd_per_1k_judgments"] = usd
+    return known_points(values)
+
+
+def paid_points(paid: Paid) -> list[Point]:
+    """Spell what was sent and paid; the dollars are of the calls where they are known."""
+    usd, known = paid.usd, paid.calls - paid.unknown
+    values: dict[str, float | None] = {
+        metric_keys.CALLS_TOTAL: paid.calls,
+        metric_keys.INPUT_TOKENS: paid.input_tokens or None,
+        metric_keys.OUTPUT_TOKENS: paid.output_tokens or None,
+        metric_keys.COST: usd,
+        metric_keys.COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
+        metric_keys.UNKNOWN_COSTS: paid.unknown or None,
+    }
+    return known_points(values)
+
+
+def comparison_points(contrasts: Contrasts) -> list[Point]:
+    """Spell a comparison: how many judges and differences, and how many of these were told apart."""
+    return known_points(
+        {
+            "compare/judges": len(contrasts.judges),
+            "compare/n_pairs": len(contrasts.differences),
+            "compare/n_different": len(contrasts.different),
+        }
+    )
+
+
+def gate_points(states: Sequence[State], *, passed: bool | None) -> list[Point]:
+    """Spell a gate: how many rules hold, fail and are undecided, and 1 or 0 where it is decided.
+
+    Example:
+        >>> [point.key for point in gate_points(["holds", "undecided"], passed=None)]
+        ['gate/holds', 'gate/fails', 'gate/undecided']
+    """
+    counts = {f"gate/{state}": float(states.count(state)) for state in get_args(State)}
+    return known_points({**counts, "gate/passed": passed})
+
+
+def jury_points(report: JuryReport) -> list[Point]:
+    """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
+    readings: dict[str, Reading] = {**report.readings, "effective_votes": report.effective_votes}
+    readings["error_correlation"] = report.error_correlation
+    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
+    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
+    if isinstance(report.best, BestPanel):
+        best = report.best
+        readings["best/accuracy"] = best.accuracy
+        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
+        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
+    if isinstance(report.cascade, Cascade):
+        readings["cascade/accuracy"] = report.cascade.accuracy
+        readings["cascade/escalated"] = report.cascade.escalated
+        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
+    points = [point for name, reading in readings.items() for point in reading_points(f"jury/{name}", reading)]
+    return points + known_points({f"jury/{name}": value for name, value in numbers.items()})
+
+
+def agreement_points(
+    estimates: Mapping[str, Reading], groups: Mapping[str, Mapping[str, Reading]], *, counts: Mapping[str, int]
+) -> list[Point]:
+    """Spell an agreement: `agreement/accuracy/rate` and so on, `category/<name>/…` of each group, and counts."""
+    counted = known_points({f"agreement/{name}": count for name, count in counts.items()})
+    return all_points({**estimates, **_grouped("category", groups)}) + counted
+
+
+def headline_agreement(points: Iterable[Point], estimates: Mapping[str, Reading]) -> list[Point]:
+    """Return the points that MLflow gets: every axis with n and interval, and counts; groups are in the artifacts."""
+    own = {f"{axis}/{name}" for axis in estimates for name in ("rate", "value", "ci_low", "ci_high", "n")}
+    return [point for point in points if point.key in own or point.key.count("/") == 1]
+
+
+def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point]:
+    """Spell corrected rates beside MLflow's `<scorer>/mean`: `<scorer>/corrected/value`, `/ci_low`, `/ci_high`, `/n`.
+
+    Example:
+        >>> corrected_points("polite", {})
+        []
+    """
+    known = {corrected_axis(scorer, axis): one for axis, one in readings.items() if isinstance(one, Estimate)}
+    return [
+        point
+        for axis, one in known.items()
+        for point in known_points(
+            {
+                f"{axis}/value": one.value,
+                f"{axis}/ci_low": one.ci_low,
+                f"{axis}/ci_high": one.ci_high,
+                f"{axis}/n": one.n,
+            }
+        )
+    ]
+
+
+def corrected_axis(scorer: str, axis: str) -> str:
+    """Spell what the keys of a corrected rate begin with."""
+    name = scorer if _METRIC_NAME.fullmatch(scorer) else category_names([scorer])[scorer]
+    return f"{name}/{axis}"
+
+
+def void_points(axis: str, logged: Iterable[str]) -> list[Point]:
+    """Spell as NaN what a run says of an axis and nobody can say any more: MLflow forgets no metric.
+
+    Example:
+        >>> void_points("polite/corrected", ["polite/mean", "polite/corrected/n"])
+        [Point(key='polite/corrected/n', value=nan, step=0)]
+    """
+    return [Point(key=key, value=math.nan) for key in sorted(logged) if key.startswith(f"{axis}/")]
+
+
+def alignment_points(report: AlignmentReport) -> list[Point]:
+    """Spell an alignment: `align/before/accuracy/rate`, `align/difference/value`, `align/after/consistency/rate`."""
+    readings: dict[str, Reading] = {
+        "before/accuracy": report.agreement.before,
+        "after/accuracy": report.agreement.after,
+        "difference": report.agreement.difference,
+        **{f"{side}/kappa_quadratic": kappa for side, kappa in report.kappa.items()},
+    }
+    if report.suite is not None:
+        readings["before/consistency"] = report.suite.before
+        readings["after/consistency"] = report.suite.after
+        readings["consistency_difference"] = report.suite.difference
+    counts = {f"align/traces/{_ascii(name)}": float(count) for name, count in report.counts.items()}
+    costs = report.cost.values()
+    calls, unknown = sum(one.calls for one in costs), sum(one.unknown for one in costs)
+    told = [one.usd for one in costs if one.usd is not None]
+    paid = {
+        metric_keys.CALLS_TOTAL: calls,
+        metric_keys.COST: sum(told) if told else None,
+        metric_keys.UNKNOWN_COSTS: unknown or None if told else None,
+    }
+    points = [point for name, reading in readings.items() for point in reading_points(f"align/{name}", reading)]
+    return points + known_points({**counts, **paid})
+
+
+def last_values(points: Sequence[Point]) -> dict[str, float]:
+    """Return what MLflow shows as the run's metrics: the last point of each key."""
+    return {point.key: point.value for point in sorted(points, key=lambda point: point.step)}
+
+
+def generation_points(
+    *,
+    totals: Mapping[str, int],
+    tests: Mapping[str, Mapping[str, int]],
+    usage: Mapping[str, float | None],
+    seconds: float,
+) -> list[Point]:
+    """Spell a generation: `generate/items`, `generate/<test>/set_aside`, `cost/usd`; what is unknown is left out.
+
+    Args:
+        totals: `items`, `set_aside`, `attempts`, `validator_rejected`; `verified` and `unverified` where items are kept
+            that no validator confirmed.
+        tests: Per test `items` and `set_aside`, and those two.
+        usage: Calls, tokens, cost and processor time by their keys, of generator and validator.
+        seconds: From the first text to the last.
+    """
+    values: dict[str, float | None] = {f"generate/{name}": value for name, value in totals.items()}
+    for test, counts in tests.items():
+        values |= {f"generate/{test}/{name}": value for name, value in counts.items()}
+    values |= {**usage, metric_keys.SECONDS: seconds}
+    return known_points(values)
+
+
+def review_points(
+    states: Mapping[str, int],
+    *,
+    validator: Reading,
+    pairs: Sequence[Mapping[str, Any]],
+    disputed: int,
+    reviewers: int,
+    disagreements: Mapping[str, int],
+    assignment: Sequence[Mapping[str, Any]],
+) -> list[Point]:
+    """Spell a review: `review/accepted`, `review/validator_agreement/rate` with n and interval, and so on.
+
+    Args:
+        states: Items by state.
+        validator: Its agreement with the reviewers.
+        pairs: For each two reviewers who decided the same items `n`, `rate`, `kappa` and `ac1`.
+        disputed: Items that one reviewer keeps and another rejects.
+        reviewers: How many there were.
+        disagreements: Items that reviewers disagree on, `settled` and `unsettled`.
+        assignment: For each reviewer with items of their own `assigned`, `decided`, `open` and `by_others`, in the
+            order of `review.json`: names are anybody's text and no keys.
+    """
+    values: dict[str, float | None] = {f"review/{name}": count for name, count in states.items()}
+    values |= {"review/reviewers": reviewers, "review/disputed": disputed}
+    values |= {f"review/disagreements/{state}": count for state, count in disagreements.items()}
+    for number, one in enumerate(assignment, 1):
+        values |= {
+            f"review/reviewer_{number}/{part}": one[part] for part in ("assigned", "decided", "open", "by_others")
+        }
+    n = sum(pair["n"] for pair in pairs)
+    if n:
+        values["review/reviewer_agreement/rate"] = sum(pair["rate"] * pair["n"] for pair in pairs) / n
+        values["review/reviewer_agreement/n"] = n
+    if len(pairs) == 1:
+        values |= {f"review/reviewer_agreement/{name}": pairs[0][name] for name in ("kappa", "ac1")}
+    return known_points(values) + reading_points("review/validator_agreement", validator)
+
+
+def grouped_params(groups: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Spell settings as params `<group>.<name>`; unset ones are left out."""
+    return {
+        f"{group}.{key}": str(value)
+        for group, values in groups.items()
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def param_group(params: Mapping[str, str], group: str) -> dict[str, str]:
+    """Return the settings of one group, as they were before `grouped_params` spelled them."""
+    return {key.removeprefix(f"{group}."): value for key, value in params.items() if key.startswith(f"{group}.")}
+
+
+DATASET_FACTS = ("dataset", "dataset_version")
+"""What the origin of a suite that is an evaluation dataset says of it."""
+
+
+def datasheet_counts(states: Iterable[str]) -> str:
+    """Count judges by what is known of them: `2 measured, 1 code`, from tags such as `measured: run 0a1b…`.
+
+    Example:
+        >>> datasheet_counts(["code", "measured: run 1; measured: run 2"])
+        '2 measured, 1 code'
+    """
+    counts = Counter(one.partition(":")[0] for state in states for one in state.split(STATES_APART))
+    order = ("measured", "stale", "never measured", "code")
+    return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
+
+
+def suite_facts(suite: Suite) -> dict[str, object]:
+    """What runs and files say of a suite: the params `suite.*`."""
+    dataset = {name: suite.origin[name] for name in DATASET_FACTS if name in suite.origin}
+    return {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite), **dataset}

@@ -1,0 +1,465 @@
+"""Logged runs read back from MLflow: whole evaluations, lists of them, their pages, and the suites that runs hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.show.cards import brief_run
+from jrh_mlflow.show.html import EvaluationRow
+from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.outbox import shown_name
+from jrh_mlflow.tracking.runs.store import Store, active_uri, paged, reading_client, run_link
+from jrh_mlflow.tracking.runs.view import shown_uri
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+MAX_PAGE_BYTES = 64 * 2**20
+"""Of a logged page: ours hold a few figures, but anybody may log a run."""
+_RUN_ID = re.compile("[0-9a-f]{32}")
+_PREFIX = re.compile("[0-9a-f]{8,31}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_RUNS_AT_ONCE = 200
+"""Runs asked for at once: each comes with all its metrics."""
+_EXPERIMENTS_AT_ONCE = 500
+"""Databases take only so many values in one query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedRun:
+    """One judge on one suite, as an evaluation logged it."""
+
+    run_id: str
+    name: str
+    """Of the run."""
+    judge: str
+    """Label of the judge; runs loaded together have different ones."""
+    simulated: bool
+    suite: Suite
+    calls: pd.DataFrame
+    params: Mapping[str, str]
+    metrics: Mapping[str, float]
+    """Those that are metrics of the MLflow run."""
+    truncated: str | None
+    """Why calls are missing, or None."""
+    experiment: str
+    """Name of the run's experiment."""
+    link: str
+    recorded: bool = False
+    """Whether its answers were given before, and not asked for by this run."""
+    experiment_id: str = ""
+    shares_name: bool = False
+    """Whether a run loaded with it has a judge of the same label, so that `judge` has the beginning of the id added."""
+
+    def __repr__(self) -> str:
+        on = f"{brief_name(self.judge)} on {brief_name(self.suite.name)}"
+        return f"LoggedRun({on}: {len(self.calls):,} calls, {brief_run(self.run_id)})"
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars of all calls, or None when the cost of one is unknown."""
+        return keys.whole_total(self.calls, "cost_usd")
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a result made of several runs says of each."""
+        return {name: getattr(self, name) for name in ("run_id", "judge", "simulated", "truncated")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSuite:
+    """A suite as the params of the run that made it tell of it."""
+
+    run_id: str
+    name: str
+    sha256: str
+    n_items: int
+    experiment_id: str
+
+
+def load_runs(
+    runs: Sequence[str],
+    *,
+    tracking_uri: str | None = None,
+    stores: Mapping[str, str] | None = None,
+    purpose: str = "compared",
+) -> list[LoggedRun]:
+    """Load evaluations by run id, `runs:/<id>`, or the first eight or more digits of an id.
+
+    Runs of judges with the same label get the beginning of their ids added to it.
+
+    Args:
+        runs: The evaluations.
+        tracking_uri: MLflow store; the active one when None.
+        stores: Run to its store, for those that are in another one.
+        purpose: What is to be done with them, for errors.
+
+    Raises:
+        RecipeError: when a run is named twice, does not exist, is no evaluation, or did not finish.
+        TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
+    """
+    default = tracking_uri or active_uri()
+    places, found = [(stores or {}).get(text, default) for text in runs], []
+    for text, uri in zip(runs, places, strict=True):
+        with reading_client(uri) as client:
+            found.append(find_run(client, text, uri))
+    twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
+    if twice:
+        raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
+    loaded, suites = [], _Suites()
+    for run, uri in zip(found, places, strict=True):
+        with reading_client(uri) as client:
+            loaded.append(_load(client, run, uri, purpose, suites))
+    return _distinguished(loaded)
+
+
+def ended(runs: Sequence[str], tracking_uri: str) -> tuple[int, ...]:
+    """Return when each run ended: what is made of finished runs holds until one of them is asked on.
+
+    Raises:
+        RecipeError: when a run does not exist.
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        return tuple(int(find_run(client, text, tracking_uri).info.end_time or 0) for text in runs)
+
+
+class _Suites:
+    """Suites of runs that are loaded together: one that many runs hold is read and checked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Suite] = {}
+
+    def read(self, folder: Path) -> Suite:
+        files = [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()]
+        content = hashlib.sha256(b"".join(hashlib.sha256(file).digest() for file in files)).hexdigest()
+        if content not in self._known:
+            self._known[content] = read_suite(folder, hashes=True)
+        return self._known[content]
+
+
+def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
+    """Say what a reader must know of the runs that a result is made of."""
+    simulated = [run.judge for run in runs if run.simulated]
+    notes = [f"Simulated judges, not models: {', '.join(simulated)}."] if simulated else []
+    return notes + [f"{run.judge} is truncated ({run.truncated})." for run in runs if run.truncated]
+
+
+def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
+    """Return the newest finished evaluations of all experiments, at most `most`.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        experiments = experiment_names(client)
+        found = finished_runs(client, "evaluate", list(experiments), most=most)
+    return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinishedStep:
+    """A run of a pipeline that an earlier start brought to its end."""
+
+    run_id: str
+    metrics: dict[str, float]
+    link: str
+
+
+def finished_step(step: str, *, tracking_uri: str | None, experiment: str | None) -> FinishedStep | None:
+    """Return the newest finished run of a pipeline's step in an experiment, whole and not truncated; None without one.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    store = Store(tracking_uri, experiment)
+    chosen = f"tags.`{keys.TAG_STEP}` = '{step}' and attributes.status = 'FINISHED'"
+    with reading_client(store.uri) as client:
+        found = client.search_runs([store.experiment_id], chosen, order_by=["attributes.start_time DESC"])
+    whole = [run for run in found if keys.TAG_TRUNCATED not in run.data.tags]
+    if not whole:
+        return None
+    run_id = str(whole[0].info.run_id)
+    return FinishedStep(run_id=run_id, metrics=dict(whole[0].data.metrics), link=store.link(run_id))
+
+
+def run_file(tracking_uri: str, run_id: str, name: str) -> bytes | None:
+    """Return a file of a run, not in a folder, or None when there is no such run, or it has none.
+
+    Raises:
+        ValueError: when `run_id` cannot be one.
+        TrackingError: when MLflow cannot be reached, or the file is too large to be one of ours.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(f"A run id has 32 hexadecimal digits, but got {run_id!r}.")
+    with reading_client(tracking_uri) as client:
+        size = _size(client, run_id, name)
+        if size is None:
+            return None
+        if size > MAX_PAGE_BYTES:
+            limit = f"more than {MAX_PAGE_BYTES:,} are not shown"
+            raise TrackingError(f"{name} of run {run_id} has {size:,} bytes: {limit}.")
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            return Path(client.download_artifacts(run_id, name, folder)).read_bytes()
+
+
+def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuite]:
+    """Return the suites of all finished runs of one kind, newest first.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        found = [_run_suite(run) for run in finished_runs(client, kind, list(experiment_names(client)))]
+    return [suite for suite in found if suite is not None]
+
+
+def find_run(client: MlflowClient, text: str, uri: str) -> Run:
+    """Return a run by its id, `runs:/<id>`, or the first eight or more digits of the id.
+
+    Raises:
+        RecipeError: when there is none, or more than one.
+    """
+    from mlflow.exceptions import MlflowException
+
+    run_id = text.removeprefix("runs:/").strip("/")
+    if _PREFIX.fullmatch(run_id):
+        run_id = _completed(client, run_id)
+    if not _RUN_ID.fullmatch(run_id):
+        raise RecipeError(f"{text!r} is no run: give a run id, runs:/<id>, or the first eight or more of its digits.")
+    try:
+        return client.get_run(run_id)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        where = f"There is no run {run_id} in the store at {shown_uri(uri)}"
+        raise RecipeError(f"{where}. Name the store with `tracking_uri` (--tracking-uri).") from error
+
+
+def _completed(client: MlflowClient, prefix: str) -> str:
+    """Find the one run whose id begins so: an evaluation before any other, which is refused by its kind."""
+    experiments = list(experiment_names(client))
+    ids = _beginning(prefix, finished_runs(client, "evaluate", experiments))
+    ids = ids or _beginning(prefix, finished_runs(client, None, experiments))
+    if len(ids) == 1:
+        return ids[0]
+    if ids:
+        raise RecipeError(f"{len(ids)} runs begin with {prefix}: {', '.join(ids[:5])}. Give more digits.")
+    raise RecipeError(f"No finished evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
+
+
+def _beginning(prefix: str, runs: Sequence[Run]) -> list[str]:
+    return [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
+
+
+def experiment_names(client: MlflowClient) -> dict[str, str]:
+    """Return the names of all experiments by their ids."""
+    found = paged(lambda token: client.search_experiments(page_token=token))
+    return {str(experiment.experiment_id): str(experiment.name) for experiment in found}
+
+
+def finished_runs(
+    client: MlflowClient,
+    kind: str | None,
+    experiments: Sequence[str],
+    *,
+    most: int | None = None,
+    chosen: str | None = None,
+) -> list[Run]:
+    """Return the finished runs of one kind, or of any, newest first: all of them, or the newest `most`.
+
+    `chosen` is a condition more, in the words of MLflow's search.
+    """
+    found = [
+        run
+        for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
+        for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], chosen), most)
+    ]
+    return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
+
+
+def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str], also: str | None = None) -> Iterator[Run]:
+    of_kind = f"tags.`{keys.TAG_KIND}` = '{kind}'" if kind else None
+    chosen = " and ".join(filter(None, ("attributes.status = 'FINISHED'", of_kind, also)))
+    newest = ["attributes.start_time DESC"]
+    return paged(
+        lambda token: client.search_runs(
+            list(experiments), chosen, order_by=newest, max_results=_RUNS_AT_ONCE, page_token=token
+        )
+    )
+
+
+def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: _Suites) -> LoggedRun:
+    check_evaluation(run, purpose)
+    tags, run_id = run.data.tags, str(run.info.run_id)
+    simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        calls = read_calls(client, run, folder)
+        suite = suites.read(downloaded(client, run, keys.SUITE_FOLDER, folder))
+        facts: dict[str, Any] = json.loads(downloaded(client, run, keys.JUDGE_FILE, folder).read_text(encoding="utf-8"))
+    return LoggedRun(
+        run_id=run_id,
+        name=str(run.info.run_name),
+        judge=shown_name(str(facts["name"]), simulated=simulated, recorded=recorded),
+        simulated=simulated,
+        recorded=recorded,
+        suite=suite,
+        calls=calls,
+        params=dict(run.data.params),
+        metrics=dict(run.data.metrics),
+        truncated=tags.get(keys.TAG_TRUNCATED),
+        experiment=str(client.get_experiment(run.info.experiment_id).name),
+        experiment_id=str(run.info.experiment_id),
+        link=run_link(uri, run.info.experiment_id, run_id),
+    )
+
+
+_WHICH = {
+    "criterion_shift": " Its arms are such: name one of the nested runs.",
+    "sweep": " Its trials are such: name one of the nested runs.",
+    "compare": " The runs that it compares are such: its param compare.runs names them.",
+    "jury": " The judges of its panel are such: its param jury.runs names them.",
+    "gate": " Name the run that it gated.",
+    "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
+    "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
+}
+"""Where the evaluations behind a run of another kind are."""
+
+
+def check_evaluation(run: Run, purpose: str) -> None:
+    """Refuse a run that is no finished evaluation, with where one is.
+
+    Raises:
+        RecipeError: saying what it is.
+    """
+    run_id, kind = run.info.run_id, run.data.tags.get(keys.TAG_KIND)
+    if kind != "evaluate":
+        what = "was not logged by jrh" if kind is None else f"is of kind {kind}"
+        which = _WHICH.get(str(kind), " Name a run of `jrh evaluate`.").replace("ID", run_id)
+        raise RecipeError(f"Run {run_id} ({run.info.run_name}) {what}: only evaluations can be {purpose}.{which}")
+    if run.info.status != "FINISHED":
+        raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
+
+
+def is_artifact(client: MlflowClient, run_id: str, name: str) -> bool:
+    """Whether a run has an artifact of a name, as far as its folder tells."""
+    folder = name.rpartition("/")[0]
+    return name in {file.path for file in client.list_artifacts(run_id, folder or None)}
+
+
+def downloaded(client: MlflowClient, run: Run, name: str, folder: str) -> Path:
+    """Bring an artifact of a run into a folder of this machine."""
+    import mlflow
+
+    place = _place(run, name)
+    return Path(mlflow.artifacts.download_artifacts(**place, dst_path=folder, tracking_uri=client.tracking_uri))
+
+
+def _place(run: Run, name: str) -> dict[str, str]:
+    """Say where an artifact is, for `mlflow.artifacts`: by the address that the run tells.
+
+    By the run's id MLflow reads the run three times and looks for models, once for every file. That way is left to
+    addresses to which no name can be added at the end, and to Databricks, where MLflow adds a profile.
+    """
+    uri = str(run.info.artifact_uri)
+    if uri.startswith("dbfs:") or {"?", "#"} & set(uri):
+        return {"run_id": str(run.info.run_id), "artifact_path": name}
+    return {"artifact_uri": f"{uri}/{name}"}
+
+
+def read_calls(client: MlflowClient, run: Run, folder: str, *, without: Collection[str] = ()) -> pd.DataFrame:
+    """Return the calls of an evaluation, some columns left out: texts are nearly all of a large file.
+
+    Raises:
+        RecipeError: when it has none.
+    """
+    import mlflow
+    import pandas as pd
+    from pyarrow import parquet
+
+    name = keys.CALLS_FILE
+    beside = mlflow.artifacts.list_artifacts(**_place(run, name.partition("/")[0]), tracking_uri=client.tracking_uri)
+    if name not in {file.path for file in beside}:
+        raise RecipeError(f"Run {run.info.run_id} has no artifact {name}: without its calls it cannot be compared.")
+    path = downloaded(client, run, name, folder)
+    columns = [column for column in parquet.read_schema(path).names if column not in without]
+    frame: pd.DataFrame = pd.read_parquet(path, columns=columns)
+    return frame
+
+
+def _distinguished(runs: list[LoggedRun]) -> list[LoggedRun]:
+    """Add the beginning of the run id where two judges have one label."""
+    counts = Counter(run.judge for run in runs)
+    return [
+        replace(run, judge=f"{run.judge} {_short_id(run, runs)}", shares_name=True) if counts[run.judge] > 1 else run
+        for run in runs
+    ]
+
+
+def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:
+    others = [other.run_id for other in runs if other is not run]
+    return next(
+        run.run_id[:length]
+        for length in range(8, 33)
+        if not any(other.startswith(run.run_id[:length]) for other in others)
+    )
+
+
+def _size(client: MlflowClient, run_id: str, name: str) -> int | None:
+    """Bytes of an artifact, or None when there is none."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        files = client.list_artifacts(run_id)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    return next((int(file.file_size or 0) for file in files if file.path == name and not file.is_dir), None)
+
+
+def _row(run: Run, experiment: str) -> EvaluationRow:
+    params, tags = run.data.params, run.data.tags
+    started = datetime.fromtimestamp((run.info.start_time or 0) / 1000, timezone.utc)
+    name = str(run.info.run_name or run.info.run_id[:8])
+    return EvaluationRow(
+        run_id=str(run.info.run_id),
+        name=name,
+        judge=str(tags.get(keys.TAG_JUDGE) or params.get(keys.PARAM_MODEL, name)),
+        model=str(params.get(keys.PARAM_MODEL, "")),
+        suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
+        sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
+        profile=str(tags.get(keys.TAG_PROFILE, "")),
+        simulated=tags.get(keys.TAG_SIMULATED) == "true",
+        recorded=tags.get(keys.TAG_RECORDED) == "true",
+        truncated=tags.get(keys.TAG_TRUNCATED),
+        gate=str(tags.get(keys.TAG_GATE, "")).partition(":")[0],
+        experiment=experiment,
+        experiment_id=str(run.info.experiment_id),
+        started=f"{started:%Y-%m-%d %H:%M} UTC",
+    )
+
+
+def _run_suite(run: Run) -> RunSuite | None:
+    """Read a run's params; None where they are not what our own runs write, since anybody may log a run."""
+    params, run_id = run.data.params, str(run.info.run_id)
+    sha256, n_items = params.get(keys.PARAM_SUITE_SHA256, ""), params.get(keys.PARAM_SUITE_ITEMS, "")
+    if not (_SHA256.fullmatch(sha256) and _RUN_ID.fullmatch(run_id) and n_items.isascii() and n_items.isdigit()):
+        return None
+    name, experiment_id = str(params.get(keys.PARAM_SUITE_NAME, "suite")), str(run.info.experiment_id)
+    return RunSuite(run_id=run_id, name=name, sha256=sha256, n_items=int(n_items), experiment_id=experiment_id)

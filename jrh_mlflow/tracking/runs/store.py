@@ -1,0 +1,655 @@
+"""A tracking store, the runs of every kind that are written to it, and MLflow's errors in one line.
+
+Everything goes through `MlflowClient`, so that no global state of MLflow is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import re
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jrh_mlflow.engine.interrupts import hearing_interrupts, say
+from jrh_mlflow.engine.journal.spool import sole_opener
+from jrh_mlflow.errors import SuiteError, TrackingError
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.show.markdown import plain
+from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.descriptions import run_description
+from jrh_mlflow.tracking.runs.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+
+    from jrh_mlflow.suites.suite import Suite
+
+    Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame
+
+
+T = TypeVar("T")
+DEFAULT_EXPERIMENT = "judge-datasheets"
+_NOTHING_ASKED = "Nothing was asked yet."
+_LONGEST_REASON = 300
+_FULL = re.compile("No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
+_OTHER_SCHEMA = "out-of-date database schema"
+"""MLflow's words for a database of another version of it, also a newer one, for which its own remedy is none."""
+_COLLISION = re.compile(
+    "UNIQUE constraint failed|duplicate key|Duplicate entry|already exists|database is locked|deadlock", re.IGNORECASE
+)
+"""As SQLite, PostgreSQL and MySQL say that another process wrote at the same moment."""
+_PAUSES_S = (0.05, 0.2, 0.5, 1.0)
+_IN_WORKING_DIRECTORY = re.compile(r"sqlite:///(?!/)|file:(?!/)|(?!/|databricks$|[a-z][\w+.-]*:)")
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+"""MLflow's own settings while we use it, unless the user chose them: a dead server is known after seconds instead of
+four minutes, standard output stays ours, and small files need no progress bar."""
+
+
+def store_place(uri: str) -> str:
+    """Return what tells a store from others: in each working directory `sqlite:///mlflow.db` is another one.
+
+    Example:
+        >>> store_place("http://mlflow:5000"), store_place("sqlite:////srv/mlflow.db")
+        ('http://mlflow:5000', 'sqlite:////srv/mlflow.db')
+    """
+    return f"{uri} in {Path.cwd()}" if _IN_WORKING_DIRECTORY.match(uri) else uri
+
+
+def active_uri() -> str:
+    """Return the address of the active store."""
+    import mlflow
+
+    return str(mlflow.get_tracking_uri())
+
+
+def run_link(uri: str, experiment_id: str, run_id: str) -> str:
+    """Say where a run can be looked at."""
+    if uri.startswith("http"):
+        return f"{server_address(uri)}/#/experiments/{experiment_id}/runs/{run_id}"
+    return f"run {run_id} in {shown_uri(uri)}"
+
+
+@contextmanager
+def reading_client(uri: str) -> Iterator[MlflowClient]:
+    """Give a client that only reads, with its errors in one line."""
+    from mlflow import MlflowClient
+
+    with mlflow_errors(uri, problem="cannot be read", what_now="Nothing was changed."):
+        yield MlflowClient(tracking_uri=uri)
+
+
+def paged(search: Callable[[str | None], Any]) -> Iterator[Any]:
+    """Yield all that a search finds; it is called with the token of each page in turn, None for the first."""
+    token = None
+    while token != "":
+        page = search(token)
+        yield from page
+        token = page.token or ""
+
+
+@contextmanager
+def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
+    """Turn MLflow's and the network's errors into one line: `problem` says what failed, `what_now` what to do."""
+    from mlflow.exceptions import MlflowException
+    from requests.exceptions import RequestException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        with _settings():
+            yield
+    except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
+        if (lost := _lost_connection(error)) is not None:
+            raise TrackingError(
+                f"The MLflow store at {shown_uri(uri)} cannot be reached: {lost}. "
+                f"Start it, or check --tracking-uri. {what_now}"
+            ) from error
+        full = "The disk is full, make room: " if _is_full(error) else ""
+        newer = "Where a newer MLflow wrote it: pip install --upgrade mlflow. " if _OTHER_SCHEMA in str(error) else ""
+        said = f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {newer}{what_now}"
+        raise TrackingError(said) from error
+
+
+def reason(error: BaseException, uri: str) -> str:
+    """Say why in one line of whole words, without the password of the store's address and without the full stop."""
+    text = str(error).replace(uri, shown_uri(uri))
+    return textwrap.shorten(text, _LONGEST_REASON, placeholder=" …").rstrip(".")
+
+
+def _lost_connection(error: BaseException) -> str | None:
+    """Return what the system said when a server could not be reached, or None when it was."""
+    from requests.exceptions import ConnectionError as NoConnection
+    from requests.exceptions import Timeout
+
+    causes = _chain(error)
+    if not any(isinstance(cause, NoConnection | Timeout) for cause in causes):
+        return None
+    said = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
+    return said[-1] if said else "no answer"
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether a disk, here or under the server, had no room: only the texts of some libraries say so."""
+    return any(_FULL.search(str(cause)) for cause in _chain(error))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an error and those it came from."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    return causes
+
+
+def tried_again(write: Callable[[], T]) -> T:
+    """Write; where another process wrote the same row in this moment, a second look finds it there."""
+    from mlflow.exceptions import MlflowException
+
+    for pause_s in _PAUSES_S:
+        try:
+            return write()
+        except MlflowException as error:
+            if not _COLLISION.search(str(error)):
+                raise
+        time.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311 - jitter, not a secret
+    return write()
+
+
+@contextmanager
+def _sole_maker(uri: str) -> Iterator[None]:
+    """Let one process at a time make the tables of a new SQLite store: MLflow's migrations collide."""
+    _, found, path = uri.partition("sqlite:///")
+    database = Path(path.partition("?")[0])
+    with sole_opener(database) if found and database.parent.is_dir() else nullcontext():
+        yield
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    ours = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
+    os.environ.update(ours)
+    # MLflow prints the whole traceback of a database that is full or locked, and then raises it for us to say.
+    database, silence = logging.getLogger(DATABASE_LOGGER), logging.Filter("nothing")
+    database.addFilter(silence)
+    try:
+        with _only_warnings():
+            yield
+    finally:
+        database.removeFilter(silence)
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _only_warnings() -> Iterator[None]:
+    """Keep "Running upgrade …" and its like out of the terminal while we use MLflow, unless the user set a level."""
+    chatty = () if "MLFLOW_LOGGING_LEVEL" in os.environ else ("mlflow", "alembic")
+    # At the handlers, which see what any logger below them says; the loggers themselves stay the user's.
+    handlers = [handler for name in chatty for handler in logging.getLogger(name).handlers]
+
+    def is_warning(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING
+
+    for handler in handlers:
+        handler.addFilter(is_warning)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_warning)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelEntry:
+    """A logged model that numbers of a run are those of: its line on MLflow's Models page."""
+
+    model_id: str
+    dataset_name: str
+    dataset_digest: str
+    keys: frozenset[str]
+    """Of the metrics that it is given."""
+    replaced: tuple[str, ...] = ()
+    """Logged models whose place it takes."""
+
+    def of(self, key: str) -> dict[str, str]:
+        """Return what a metric of the run says of the model."""
+        dataset = {"dataset_name": self.dataset_name, "dataset_digest": self.dataset_digest}
+        return {"model_id": self.model_id, **dataset} if key in self.keys else {}
+
+
+class Store:
+    """One tracking store and the experiment that runs go to."""
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+        *,
+        experiment_id: str | None = None,
+        artifacts: str | None = None,
+        saves_view: bool = True,
+    ) -> None:
+        """Open a store; nothing is made in it, but one that cannot be reached is known at once.
+
+        Args:
+            tracking_uri: MLflow store; the active one when None.
+            experiment: Name of the experiment; the active one, or `judge-datasheets`, when None.
+            experiment_id: Of an experiment that is there, instead of a name.
+            artifacts: Where an experiment that has to be made keeps its artifacts.
+            saves_view: False leaves what the experiment's pages open on as it is: that of an application's traces.
+
+        Raises:
+            TrackingError: when MLflow cannot be reached.
+        """
+        from mlflow import MlflowClient
+
+        self.uri = tracking_uri or active_uri()
+        with self.errors(_NOTHING_ASKED), _sole_maker(self.uri):
+            self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
+        self._artifacts = artifacts
+        self._tags: Mapping[str, str] | None = None
+        """Of the experiment, as they were when it was looked up."""
+        self._saves_view = saves_view
+        # mlflow.set_experiment publishes its choice in these variables.
+        active = None if experiment else os.environ.get("MLFLOW_EXPERIMENT_ID")
+        self._experiment = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
+        self._experiment_id = experiment_id or active or self._found()
+
+    @property
+    def experiment_id(self) -> str:
+        """Of the experiment that runs go to; made when it is first asked for."""
+        if self._experiment_id is None:
+            with self.errors(_NOTHING_ASKED):
+                # Looked up again, each time: another process may make it in the meantime.
+                self._experiment_id = tried_again(lambda: self._found() or self._made())
+        return self._experiment_id
+
+    def _made(self) -> str:
+        made = str(self.client.create_experiment(self._experiment, self._artifacts))
+        self._tags = {}
+        return made
+
+    def _found(self) -> str | None:
+        with self.errors(_NOTHING_ASKED):
+            found = self.client.get_experiment_by_name(self._experiment)
+        self._tags = found.tags if found else None
+        return str(found.experiment_id) if found else None
+
+    def errors(self, what_now: str) -> AbstractContextManager[None]:
+        """Turn MLflow's and the network's errors into one line; do not wait four minutes for a dead server."""
+        return mlflow_errors(self.uri, problem="did not take the run", what_now=what_now)
+
+    def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
+        """Create a running run and return its id; its name moves no cursor."""
+        name = name if name.isprintable() else plain(name)
+        own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
+        with self.errors(_NOTHING_ASKED):
+            run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
+        if self._saves_view:
+            self._save_view()
+        return str(run.info.run_id)
+
+    def _save_view(self) -> None:
+        """Let the experiment open on judges; that it cannot is said, and takes nothing from the run."""
+        problem, what_now = "did not take the saved view of the experiment", "The run is logged all the same."
+        try:
+            with mlflow_errors(self.uri, problem=problem, what_now=what_now):
+                if self._tags is None:
+                    self._tags = self.client.get_experiment(self.experiment_id).tags
+                missing = missing_tags(self.experiment_id, self._tags)
+                # Seen as set whatever comes: a store that refuses is asked once.
+                self._tags = {**self._tags, **missing}
+                for key, value in missing.items():
+                    tried_again(partial(self.client.set_experiment_tag, self.experiment_id, key, value))
+        except TrackingError as error:
+            say(str(error))
+
+    def log_batch(
+        self,
+        run_id: str,
+        *,
+        points: Sequence[keys.Point] = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+        entry: ModelEntry | None = None,
+        at_ms: int | None = None,
+    ) -> None:
+        """Log metrics, params and tags of a run at once; with `entry` metrics as those of a logged model, too."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        now = at_ms or int(time.time() * 1000)
+        model = entry.of if entry else lambda key: {}
+        metrics = [Metric(point.key, point.value, now, point.step, **model(point.key)) for point in points]
+        settings = [Param(key, value) for key, value in (params or {}).items()]
+        labels = [RunTag(key, value) for key, value in (tags or {}).items()]
+        tried_again(lambda: self.client.log_batch(run_id, metrics=metrics, params=settings, tags=labels))
+
+    def log_dataset(self, run_id: str, suite: Suite) -> None:
+        """Log the suite as a dataset input, so that runs on different suites are visibly different."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        columns = ("id", "task", "condition", "instruction", "u", "v", "response", "delta", "better", "expected")
+        schema = [{"type": "double" if name == "delta" else "string", "name": name} for name in columns]
+        dataset = Dataset(
+            name=suite.name,
+            digest=keys.dataset_digest(suite.sha256),
+            source_type="mlflow_artifact",
+            source=json.dumps({"uri": f"runs:/{run_id}/{keys.SUITE_FOLDER}"}),
+            schema=json.dumps({"mlflow_colspec": schema}),
+            profile=json.dumps({"num_rows": len(suite), "sha256": suite.sha256, **suite.manifest["conditions"]}),
+        )
+        tags = [InputTag(key="mlflow.data.context", value="judge suite")]
+        tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
+
+    def link_model(self, run_id: str, entry: ModelEntry) -> None:
+        """Let the page of a run lead to its logged model, which takes the place of earlier ones."""
+        from mlflow.entities import LoggedModelOutput
+
+        self.client.log_outputs(run_id, [LoggedModelOutput(entry.model_id, step=0)])
+        for model_id in entry.replaced:
+            self.client.delete_logged_model(model_id)
+
+    def address(self, run_id: str) -> dict[str, str]:
+        """Say where a run belongs, for a file: without the password that the store's address may hold."""
+        return {"run_id": run_id, "tracking_uri": shown_uri(self.uri), "experiment_id": self.experiment_id}
+
+    def link(self, run_id: str) -> str:
+        """Say where a run can be looked at."""
+        return run_link(self.uri, self.experiment_id, run_id)
+
+    def view_links(self) -> ViewLinks:
+        """Say where the judges of the experiment stand side by side."""
+        return view_links(self.uri, self.experiment_id)
+
+
+def download(uri: str, *, tracking_uri: str | None = None) -> Path:
+    """Bring the folder of a suite (`runs:/<id>/suite`) onto this machine.
+
+    Raises:
+        SuiteError: when the store has no such run, or the run no such folder.
+        TrackingError: when the store cannot be reached or read.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    store = tracking_uri or active_uri()
+    with mlflow_errors(store, problem=f"does not give {uri}", what_now=_NOTHING_ASKED):
+        try:
+            return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=store))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise SuiteError(
+                f"There is no {uri} in the store at {shown_uri(store)}: {reason(error, store)}. "
+                "Check the id, or name the store with --tracking-uri."
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunContent:
+    """What a run holds when its work is done."""
+
+    points: Sequence[keys.Point]
+    params: Mapping[str, Mapping[str, object]]
+    """Group to settings, logged as `<group>.<name>`; those that are None are left out."""
+    description: str
+    """Markdown; what MLflow would cut off ends with a pointer to `described_in`."""
+    described_in: str
+    """The artifact that holds the whole description."""
+    artifacts: Mapping[str, Artifact]
+    """Path to text, bytes, JSON-ready data or a table (`.csv`, `.parquet`)."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    suite: Suite | None = None
+    """Logged as the run's dataset."""
+    save_suite: bool = True
+    """Also keep it under `suite/`; not where runs below this one do."""
+    traces: Callable[[Store, str], object] | None = None
+    """Writes traces of a run, given the store and the run's id."""
+    entry: Callable[[Store, str], ModelEntry | None] | None = None
+    """Finds or makes the line of a judge on the Models page, given the store and the run's id."""
+
+    def __post_init__(self) -> None:
+        if self.described_in not in self.artifacts:
+            raise ValueError(f"`described_in` must be an artifact of the run, but got {self.described_in!r}.")
+
+
+def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Tags a run carries from its creation on."""
+    return {
+        **(tags or {}),
+        keys.TAG_KIND: kind,
+        keys.TAG_SCHEMA_VERSION: keys.SCHEMA_VERSION,
+        keys.TAG_VERSION: version("jrh-mlflow"),
+        keys.TAG_SIMULATED: str(simulated).lower(),
+    }
+
+
+@contextmanager
+def open_run(
+    store: Store,
+    kind: str,
+    name: str,
+    *,
+    simulated: bool = False,
+    tags: Mapping[str, str] | None = None,
+    parent: str | None = None,
+) -> Iterator[str]:
+    """Create a run and give its id; it is marked as failed or killed when the block does not come to its end."""
+    with hearing_interrupts() as interrupts:
+        # A signal while it is made must not leave a run that nobody knows the id of.
+        with interrupts.waiting():
+            run_id = store.create_run(name, tags=first_tags(kind, simulated=simulated, tags=tags), parent=parent)
+        with ending(store, run_id):
+            interrupts.check()
+            yield run_id
+
+
+@contextmanager
+def ending(store: Store, run_id: str, *, keeps_finished: bool = False) -> Iterator[None]:
+    """Mark a run as failed or killed when the work inside does not come to its end; SIGTERM and hang-ups, too.
+
+    With `keeps_finished` what fails after the end, such as a trace, takes nothing from a finished run.
+    """
+    with hearing_interrupts() as interrupts:
+        try:
+            yield
+        except BaseException as error:
+            with interrupts.ignored():
+                _end_after(store, run_id, error, keeps_finished=keeps_finished)
+            raise
+
+
+def _end_after(store: Store, run_id: str, error: BaseException, *, keeps_finished: bool) -> None:
+    problem = _not_ended(store, run_id, after=error, keeps_finished=keeps_finished)
+    if problem is not None and not isinstance(error, TrackingError):
+        say(problem)
+    # In the one line that is printed: the second failure is nearly always the first one again.
+    elif problem is not None and "stays open" not in str(error):
+        error.args = (f"{error} The run stays open.",)
+
+
+def _not_ended(store: Store, run_id: str, *, after: BaseException, keeps_finished: bool) -> str | None:
+    """End a run; return why that could not be done."""
+    if isinstance(after, TrackingError) and (lost := _lost_connection(after)) is not None:
+        return lost  # a server that is gone is not waited for twice
+    try:
+        with store.errors("The run stays open."):
+            if not keeps_finished or store.client.get_run(run_id).info.status == "RUNNING":
+                store.client.set_terminated(run_id, "FAILED" if isinstance(after, Exception) else "KILLED")
+    except TrackingError as error:
+        return str(error)
+    return None
+
+
+def publish(
+    store: Store,
+    run_id: str,
+    content: RunContent,
+    *,
+    what_now: str,
+    is_new: bool = False,
+    replaces: bool = False,
+) -> dict[str, float]:
+    """Write a run's content, mark the run as finished, and return the metrics as MLflow shows them.
+
+    Artifacts come first, the numbers after them in one batch, so a run has all of its numbers or none; traces come
+    last, because they are a view, and a run must not lack its numbers because of one. Publishing again what was cut
+    short writes what is missing; with `replaces` it takes the place of what stood there, for work that went on.
+
+    Raises:
+        TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
+    """
+    note = _note(run_id, content)
+    with store.errors(what_now):
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            write_artifacts(Path(folder), content)
+            store.client.log_artifacts(run_id, folder)
+        # A run that is published again may have its numbers already: a second point of each would change its charts.
+        stood = None if is_new else store.client.get_run(run_id).data
+        logged: dict[str, float] = stood.metrics if stood else {}
+        if replaces and stood and keys.TAG_TRUNCATED in stood.tags and keys.TAG_TRUNCATED not in content.tags:
+            store.client.delete_tag(run_id, keys.TAG_TRUNCATED)
+        if replaces or metric_keys.CALLS_TOTAL not in logged:
+            if content.suite is not None:
+                store.log_dataset(run_id, content.suite)
+            _log_numbers(store, run_id, content, note)
+            logged = keys.last_values(content.points)
+        store.client.set_terminated(run_id, "FINISHED")
+        if content.traces is not None:
+            content.traces(store, run_id)
+    return logged
+
+
+def _note(run_id: str, content: RunContent) -> str:
+    has_calls = keys.CALLS_FILE in content.artifacts
+    return run_description(content.description, run_id, has_calls=has_calls, artifact=content.described_in)
+
+
+def _log_numbers(store: Store, run_id: str, content: RunContent, note: str) -> None:
+    """Log metrics, params and tags, also as those of a logged model; where it takes none, the run has them all."""
+    params, tags = keys.grouped_params(content.params), {**content.tags, keys.TAG_NOTE: note}
+    # With a time of their own: points that are logged twice are the same points.
+    log = partial(
+        store.log_batch, run_id, points=content.points, params=params, tags=tags, at_ms=int(time.time() * 1000)
+    )
+    entry, is_logged = content.entry(store, run_id) if content.entry else None, False
+    if entry is not None:
+        with models_page_errors(store):
+            log(entry=entry)
+            is_logged = True
+            store.link_model(run_id, entry)
+    if not is_logged:
+        log()
+
+
+@contextmanager
+def models_page_errors(store: Store) -> Iterator[None]:
+    """Say once why a judge is not on the Models page: the run is worth more than its line on a page.
+
+    A server that is gone is left to whoever keeps the run.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _lost_connection(error) is not None:
+            raise
+        say_once(f"MLflow's Models page did not take the judge: {reason(error, store.uri)}. The run is logged.")
+
+
+@cache
+def say_once(text: str) -> None:
+    """Tell the user, once in the life of the process."""
+    say(text)
+
+
+def add_to_run(
+    store: Store,
+    run_id: str,
+    *,
+    points: Sequence[keys.Point],
+    artifacts: Mapping[str, Artifact],
+    tags: Mapping[str, str],
+    what_now: str,
+) -> None:
+    """Add numbers, tags and files to a run that somebody else made; all else of it stays as it is.
+
+    Raises:
+        TrackingError: when MLflow does not take them.
+    """
+    with store.errors(what_now), tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        for name, artifact in artifacts.items():
+            _write_artifact(Path(folder) / name, artifact)
+        store.client.log_artifacts(run_id, folder)
+        store.log_batch(run_id, points=points, tags=tags)
+
+
+def keep_failed(store: Store, run_id: str, content: RunContent) -> None:
+    """Write what a run holds that failed before it had a number; the run is not ended here.
+
+    Raises:
+        TrackingError: when MLflow does not take it.
+    """
+    with store.errors("The run has no calls on it."):
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            write_artifacts(Path(folder), content)
+            store.client.log_artifacts(run_id, folder)
+        store.log_batch(
+            run_id, points=(), params=keys.grouped_params(content.params), tags={keys.TAG_NOTE: _note(run_id, content)}
+        )
+
+
+def write_artifacts(folder: Path, content: RunContent) -> None:
+    """Lay the artifacts of a run out under their public names."""
+    if content.suite is not None and content.save_suite:
+        content.suite.save(folder / keys.SUITE_FOLDER)
+    for name, artifact in content.artifacts.items():
+        _write_artifact(folder / name, artifact)
+
+
+def _write_artifact(path: Path, artifact: Artifact) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(artifact, bytes):
+        path.write_bytes(artifact)
+    elif isinstance(artifact, str):
+        path.write_text(artifact, encoding="utf-8")
+    elif isinstance(artifact, Mapping):
+        data = json.dumps(artifact, indent=1, ensure_ascii=False, allow_nan=False)
+        path.write_text(data + "\n", encoding="utf-8")
+    elif path.suffix == ".parquet":
+        artifact.to_parquet(path, index=False)
+    else:
+        artifact.to_csv(path, index=False)
+
+
+_BUSY_MS = 60_000
+"""How long a SQLite connection waits for the file while others write to it."""
+
+
+@cache
+def wait_for_sqlite() -> None:
+    """Let SQLite connections of this process wait a minute for a file that others write to, instead of five seconds."""
+    from sqlalchemy import event
+    from sqlalchemy.pool import Pool
+
+    @event.listens_for(Pool, "checkout")
+    def patient(connection: Any, record: Any, _: Any) -> None:
+        # Those that are open already, too, and each once.
+        if type(connection).__module__.startswith("sqlite3") and "jrh_waits" not in record.info:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            record.info["jrh_waits"] = True

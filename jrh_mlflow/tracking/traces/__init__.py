@@ -1,0 +1,1 @@
+"""MLflow traces written for judge calls and read as transcripts."""

@@ -1,0 +1,634 @@
+"""Judge calls and reviewed items as MLflow traces of their run: from a bad metric to the calls behind it.
+
+The call table, the decisions and the reviewed suite are the record; traces are a view of some of it that MLflow can
+filter. MLflow's usual way to a trace costs four times as much and goes through a queue that drops what does not fit.
+Here every trace is written through MLflow's client and acknowledged, spans follow in batches, and in the end MLflow is
+asked what it holds. Ids come from run and call or item, so writing the same traces again changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+
+from jrh_mlflow.engine.calls import present
+from jrh_mlflow.errors import RecipeError, TrackingError, suggest
+from jrh_mlflow.judges.parsing import ABSTAIN, TIE
+from jrh_mlflow.judges.scripted import slot_of
+from jrh_mlflow.models.transports import known_secrets
+from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
+from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
+from jrh_mlflow.schema.presentation import Message, part_text
+from jrh_mlflow.text import blank_secrets, clean_text
+from jrh_mlflow.tracking import mlflow_internals
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.outbox import JudgeFacts, Measured
+from jrh_mlflow.tracking.runs.store import Store, paged
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, Run, Span, TraceInfo
+
+TRACES = ("failures", "all", "none")
+MAX_PER_CONDITION = 5
+"""Traces of one kind of failure in one condition, unless all calls are asked for."""
+SECONDS_PER_EXAMPLE = 10
+"""A run this long gets one more of each, so that traces stay a small share of the time a user waits."""
+MAX_REVIEWED = 500
+"""Whoever finishes a review waits for its traces, and each takes MLflow several statements."""
+
+EXPECTATION = "expected_answer"
+FEEDBACK = "met_expectation"
+"""`yes`, `no` or `no answer`."""
+REVIEW = "review"
+"""Feedback of each reviewer: `accepted`, `edited` or `rejected`."""
+VALIDATOR = "validator"
+"""Feedback of the model that was asked to confirm the item: its answer."""
+LABEL = "label"
+"""Expectation: the label that stands after review."""
+EDITED_TEXT = "edited_text"
+"""Expectation: what a reviewer made of the text."""
+
+_KEPT = "its metrics and calls are complete. The same call again writes the missing ones."
+_OUTPUTS = ("outcome", "answer", "rationale", "error")
+_EXPECTED_BY = ("condition", "order", "better", "expected")
+"""Columns of a call that say what is expected of it."""
+_SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected", "labels")
+_FROM_META = ("generator", "attempts", "similarity")
+_MAX_COLUMN = 1000
+_MAX_TAG = 250
+_BATCH = 100
+_BATCH_CHARACTERS = 4_000_000
+_THREADS = 4
+"""Over a network. SQLite takes one writer at a time: there more threads only wait for one another."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceNote:
+    """An assessment of a trace: an expectation, or feedback."""
+
+    name: str
+    value: str
+    expected: bool
+    """An Expectation rather than Feedback."""
+    source: str = "CODE"
+    """`CODE`, `HUMAN` or `LLM_JUDGE`."""
+    who: str = "jrh_mlflow"
+    rationale: str | None = None
+    most: int = _MAX_TAG
+    """Longer values are cut; the whole is in the span."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceDraft:
+    """A trace of one span; keys and what no database holds are taken out of its texts when it is written."""
+
+    name: tuple[str, ...]
+    """Names the trace within its run."""
+    offset_ms: int
+    """After the start of the run."""
+    span: str
+    """Name of the span."""
+    about: str
+    """The first words of its line in MLflow's list."""
+    inputs: Mapping[str, Any]
+    outputs: Any
+    attributes: Mapping[str, Any]
+    tags: Mapping[str, str]
+    notes: Sequence[TraceNote]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    error: str | None = None
+    """What went wrong; None when nothing did."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewerDecision:
+    """What one reviewer decided about an item last."""
+
+    who: str
+    state: str
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewedItem:
+    """A decided item, and what a trace says about it."""
+
+    item: Item
+    """As it was generated."""
+    source: Item | None
+    """The unperturbed item it was made from, where it is known."""
+    test: str
+    part: str
+    """Which part was rewritten: `response`, `rubric` or `transcript`."""
+    state: str
+    """The decision that stands."""
+    by: str
+    when: str
+    label: str | None
+    """The label that stands; None for a rejected item, and for one without a label."""
+    decisions: Sequence[ReviewerDecision]
+    verdict: str | None = None
+    """The validator's answer; None when it was not asked."""
+    validator: str = VALIDATOR
+    """Who the validator is."""
+    edited_text: str | None = None
+    edited_message: int | None = None
+    """Of a transcript: which message `edited_text` replaces."""
+
+
+def checked_traces(text: str) -> str:
+    """Return the word that says which calls become traces.
+
+    Raises:
+        RecipeError: when it is none of `TRACES`.
+    """
+    if text not in TRACES:
+        raise RecipeError(f"Unknown traces {text!r}.{suggest(str(text), TRACES)} Give one of {', '.join(TRACES)}.")
+    return text
+
+
+def log_traces(store: Store, run_id: str, measured: Measured) -> int:
+    """Write judge calls as traces of a run, and return how many.
+
+    `failures` are calls that ended as error or unparsed and calls against what is expected of them (`expectation`): a
+    few per condition and kind (`examples`). `all` is every call. Simulated judges and suites without texts get traces
+    only with `all`. The run's tag `jrh.traces` says how many were written of how many there are.
+
+    When a call began is not recorded: traces begin at the start of the run, a millisecond apart in the order of the
+    calls. How long one took is the call's latency.
+
+    Raises:
+        TrackingError: when MLflow does not hold every trace in the end.
+    """
+    if checked_traces(measured.traces) == "none":
+        return 0
+    everything = measured.traces == "all"
+    criterion = criterion_of(measured.judge)
+    judged = measured.calls.assign(failure=failures(measured.calls, criterion), position=range(len(measured.calls)))
+    wanted = judged if everything else judged[judged["failure"] != ""]
+    reason = _why_none(store, measured)
+    chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(measured.seconds))
+    if len(chosen):
+        items = {item.id: item for item in measured.suite.items}
+        drafts = (_call_draft(row, items, criterion, measured.judge.name) for row in chosen.to_dict("records"))
+        write_traces(store, run_id, drafts, kept=_KEPT)
+    what = "calls" if everything else "failures"
+    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what}", reason)
+    return len(chosen)
+
+
+def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], *, kept: str) -> int:
+    """Write decided items as traces of a review's run, and return how many.
+
+    Each has one Feedback per reviewer, the validator's, and the label and text that stand as Expectations. The first
+    `MAX_REVIEWED` items are written; the run's tag `jrh.traces` says of how many. The first stand on top of MLflow's
+    list, which begins with the newest: traces begin at the start of the run, a millisecond apart.
+
+    Raises:
+        TrackingError: when MLflow does not hold every trace in the end; `kept` says what is safe, and what to do.
+    """
+    reason = why_no_spans(store)
+    chosen = () if reason else items[:MAX_REVIEWED]
+    if chosen:
+        drafts = (_review_draft(item, offset_ms=len(chosen) - place) for place, item in enumerate(chosen))
+        write_traces(store, run_id, drafts, kept=kept)
+    _tag(store, run_id, f"{len(chosen)} of {len(items)} decided items", reason)
+    return len(chosen)
+
+
+def _tag(store: Store, run_id: str, written: str, reason: str) -> None:
+    store.client.set_tag(run_id, keys.TAG_TRACES, f"{written} ({reason})" if reason else written)
+
+
+def expectation(
+    *, condition: str, order: str, better: str, expected: str, offers_tie: bool = True
+) -> tuple[str, frozenset[str]] | None:
+    """Return the expected answer and every answer that meets it; None where nothing is expected.
+
+    A tie is expected in the vacuum and at delta 0, unless the criterion offers none. As in the metrics an abstention
+    is no preference, though on `delta_0_same` only a tie is a tie. Padding must not be preferred.
+
+    Example:
+        >>> expectation(condition="ladder", order="vu", better="u", expected="")
+        ('2', frozenset({'2'}))
+    """
+    if better:
+        slot = slot_of(better, order)
+        return slot, frozenset({slot})
+    if condition == FILLER:
+        plain = slot_of("u", order)
+        return f"{plain} or tie" if offers_tie else plain, frozenset({plain, TIE, ABSTAIN})
+    if condition in (*VACUUM, *DELTA_0):
+        met = {TIE} if condition == DELTA_0_SAME else {TIE, ABSTAIN}
+        return (TIE, frozenset(met)) if offers_tie else None
+    return (expected, frozenset({expected})) if expected else None
+
+
+def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
+    """Name how each call failed: `error`, `unparsed`, `tie`, `abstain`, `preference`, `worse content`, `wrong label`.
+
+    Empty where a call met its expectation, or had none.
+    """
+    # What a model or nobody confirmed cannot be failed.
+    if "label_source" in calls:
+        calls = calls.assign(expected=calls["expected"].where(calls["label_source"] == "", ""))
+    names = (*_EXPECTED_BY, "outcome", "answer")
+    rows = list(
+        zip(*(["" if pd.isna(cell) else str(cell) for cell in calls[name].tolist()] for name in names), strict=True)
+    )
+    # Thousands of calls, but few that differ in what is expected and answered.
+    kinds = {row: _failure(*row, offers_tie=criterion.offers_tie) for row in set(rows)}
+    return [kinds[row] for row in rows]
+
+
+def _failure(
+    condition: str, order: str, better: str, expected: str, outcome: str, answer: str, *, offers_tie: bool
+) -> str:
+    wanted = expectation(condition=condition, order=order, better=better, expected=expected, offers_tie=offers_tie)
+    if outcome in USABLE and (wanted is None or (answer or outcome) in wanted[1]):
+        return ""
+    if outcome != "verdict":
+        return outcome
+    return "worse content" if better else "preference" if order else "wrong label"
+
+
+def examples(seconds: float) -> int:
+    """Return how many failures of each kind become traces after a run of so many seconds."""
+    return min(MAX_PER_CONDITION, 1 + int(seconds // SECONDS_PER_EXAMPLE))
+
+
+def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
+    """Take `few` failures of each kind, the same ones every time, spread over the steps of the ladder."""
+    # As lists: sorting and grouping a frame takes as long as writing some of the traces.
+    identity = (failed[name].tolist() for name in ("suite_item", "order", "replicate"))
+    draws = [digest_of(*map(str, parts)) for parts in zip(*identity, strict=True)]
+    kinds = [*zip(*(map(str, failed[name].tolist()) for name in ("condition", "failure", "delta")), strict=True)]
+    turns, taken, chosen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), []
+    order = []
+    for place in sorted(range(len(draws)), key=draws.__getitem__):
+        order.append((turns[kinds[place]], draws[place], place))
+        turns[kinds[place]] += 1
+    for _, _, place in sorted(order):
+        taken[kinds[place][:2]] += 1
+        if taken[kinds[place][:2]] <= few:
+            chosen.append(place)
+    in_order: pd.DataFrame = failed.iloc[chosen].sort_values("position")
+    return in_order
+
+
+def criterion_of(judge: JudgeFacts) -> Criterion:
+    """Read the tie criterion off what is known of a judge; its text is empty for recorded judgments."""
+    name = str(judge.settings.get("tie_criterion", ""))
+    _, found, text = judge.prompt.rpartition(f"Tie criterion ({name}): ")
+    offers_tie = BUILT_IN[name].offers_tie if name in BUILT_IN else True
+    return Criterion(name=name, text=text.strip() if found else "", offers_tie=offers_tie)
+
+
+def _why_none(store: Store, measured: Measured) -> str:
+    """Say why no trace is written at all; an empty string when there is no reason."""
+    if measured.traces != "all" and measured.judge.simulated:
+        return "simulated judge"
+    if measured.traces != "all" and not measured.suite.has_texts and measured.suite.hash_of_texts is None:
+        return "no texts"
+    return why_no_spans(store)
+
+
+def why_no_spans(store: Store) -> str:
+    """Say why a store takes no traces, to the user too; an empty string when it does."""
+    if _takes_spans(store):
+        return ""
+    print(
+        "note: No traces are written: this MLflow store takes no spans. A database or a server does.", file=sys.stderr
+    )
+    return "the store takes no spans"
+
+
+def _takes_spans(store: Store) -> bool:
+    if store.uri.startswith("databricks"):
+        return False  # spans go to a Unity Catalog table there, not to an experiment
+    try:
+        mlflow_internals.log_spans([], experiment_id=store.experiment_id, uri=store.uri)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Criterion, judge: str) -> TraceDraft:
+    call = _record(row)
+    outputs = {name: value for name in _OUTPUTS if (value := getattr(call, name)) not in (None, "")}
+    # A label that is no ground truth is no expectation: it is told beside its source.
+    elsewhere = {*_SHOWN_ELSEWHERE} - ({"expected"} if call.label_source else set())
+    cells = {name: value for name, value in asdict(call).items() if name not in elsewhere}
+    attributes = {keys.own_key(name): value for name, value in cells.items() if value not in (None, "")}
+    tags = {"condition": call.condition, "suite_item": call.suite_item, "outcome": call.outcome}
+    tags |= {"delta": "" if call.delta is None else f"{call.delta:g}", "failure": str(row["failure"])}
+    metadata: dict[str, str] = {}
+    if call.input_tokens is not None and call.output_tokens is not None:
+        sent, got = call.input_tokens, call.output_tokens
+        tokens = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
+        metadata["mlflow.trace.tokenUsage"] = json.dumps(tokens)
+        attributes["mlflow.chat.tokenUsage"] = tokens
+    if call.cost_usd is not None:
+        metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
+        # The model is named with a cost only: without one MLflow would look up a price of its own.
+        attributes["mlflow.llm.model"] = attributes.get(keys.own_key("model"), judge)
+        attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
+    return TraceDraft(
+        name=(call.suite_item, call.order, str(call.replicate)),
+        offset_ms=int(row["position"]),
+        span=judge,
+        about=f"{call.suite_item} {call.order}".strip(),
+        inputs=_call_inputs(call, items.get(call.suite_item), criterion),
+        outputs=outputs,
+        attributes=attributes,
+        tags={"mlflow.traceName": call.condition, **{keys.own_key(name): text for name, text in tags.items() if text}},
+        notes=_call_notes(call, criterion, failed=bool(row["failure"])),
+        metadata=metadata,
+        seconds=call.latency_s,
+        error=call.error or "" if call.outcome == "error" else None,
+    )
+
+
+def _record(row: Mapping[str, Any]) -> CallRecord:
+    """Read a row of the call table back; recorded judgments may lack columns."""
+    known = {each.name: row[each.name] for each in fields(CallRecord) if each.name in row}
+    texts = dict.fromkeys(("order", "better", "answer", "expected"), "")
+    return CallRecord(**{**texts, "delta": None, **{name: cell for name, cell in known.items() if not pd.isna(cell)}})
+
+
+def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> dict[str, Any]:
+    """What the judge was shown, contents in the slots of this order; the id alone where there is no text."""
+    if item is None or item.instruction is None:
+        return {"suite_item": call.suite_item}
+    shown = present(item, cast(Order, call.order), criterion)
+    parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
+    parts["context"] = list(shown.context or ()) or None
+    parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
+    parts["answers"] = list(shown.answers)
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _call_notes(call: CallRecord, criterion: Criterion, *, failed: bool) -> list[TraceNote]:
+    """What was expected, and whether it was met; nothing where an answer came and none was expected."""
+    known = {name: getattr(call, name) for name in _EXPECTED_BY} | ({"expected": ""} if call.label_source else {})
+    wanted = expectation(**known, offers_tie=criterion.offers_tie)
+    answered, said = call.outcome in USABLE, call.answer or call.outcome
+    because = call.rationale if answered else call.error
+    notes = []
+    if wanted is not None:
+        notes.append(TraceNote(name=EXPECTATION, value=wanted[0], expected=True))
+        said = f"Expected {wanted[0]}, got {said}"
+    if wanted is not None or not answered:
+        value = "no answer" if not answered else "no" if failed else "yes"
+        rationale = f"{said}: {because}" if because else f"{said}."
+        notes.append(TraceNote(name=FEEDBACK, value=value, expected=False, rationale=rationale))
+    return notes
+
+
+def _review_draft(reviewed: ReviewedItem, *, offset_ms: int) -> TraceDraft:
+    item, part = reviewed.item, reviewed.part
+    # Of a reworded rubric also the response it is about.
+    beside = {"response": item.response} if part == "rubric" else {"rubric": item.rubric}
+    original = _part(reviewed.source, part) if reviewed.source else None
+    inputs = {"instruction": item.instruction, **beside, "original": original, "test": reviewed.test}
+    made = {name: str(value) for name in _FROM_META if (value := item.meta.get(name)) is not None}
+    known: dict[str, Any] = {**made, "suite_item": item.id, "part": part}
+    known |= {"decided_by": reviewed.by, "decided_at": reviewed.when, "generated_label": item.expected}
+    known |= {EDITED_TEXT: reviewed.edited_text, "edited_message": reviewed.edited_message}
+    tags = {"suite_item": item.id, "condition": item.condition, "state": reviewed.state}
+    return TraceDraft(
+        name=(item.id,),
+        offset_ms=offset_ms,
+        span="review",
+        about=item.id,
+        inputs={name: value for name, value in inputs.items() if value is not None},
+        outputs=_part(item, part),
+        attributes={keys.own_key(name): value for name, value in known.items() if value is not None},
+        tags={"mlflow.traceName": reviewed.test, **{keys.own_key(name): text for name, text in tags.items()}},
+        notes=_review_notes(reviewed),
+    )
+
+
+def _part(item: Item, part: str) -> Any:
+    """Return the part of an item that is rewritten."""
+    if part == "transcript":
+        return [message_texts(message) for message in item.transcript or ()]
+    return item.rubric if part == "rubric" else item.response
+
+
+def _review_notes(reviewed: ReviewedItem) -> list[TraceNote]:
+    """What each reviewer decided, what the validator said, and what stands."""
+    notes = [
+        TraceNote(name=REVIEW, value=one.state, expected=False, source="HUMAN", who=one.who, rationale=one.reason)
+        for one in reviewed.decisions
+    ]
+    if reviewed.verdict is not None:
+        expected = reviewed.item.expected
+        notes.append(
+            TraceNote(
+                name=VALIDATOR,
+                value=reviewed.verdict,
+                expected=False,
+                source="LLM_JUDGE",
+                who=reviewed.validator,
+                rationale=None if expected is None else f"The item was made for {column(expected, _MAX_TAG)!r}.",
+            )
+        )
+    stands = {LABEL: reviewed.label, EDITED_TEXT: reviewed.edited_text}
+    return notes + [
+        TraceNote(name=name, value=text, expected=True, source="HUMAN", who=reviewed.by, most=_MAX_COLUMN)
+        for name, text in stands.items()
+        if text is not None
+    ]
+
+
+def write_traces(store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kept: str) -> None:
+    """Write traces of a run in batches, then ask MLflow which of them it holds, whole.
+
+    Raises:
+        TrackingError: when it does not hold every one; `kept` says what is safe all the same, and what to do.
+    """
+    run, secrets = store.client.get_run(run_id), known_secrets()
+    start = partial(mlflow_internals.start_trace, uri=store.uri)
+    promised: dict[str, int] = {}
+    with ThreadPoolExecutor(1 if store.uri.startswith("sqlite") else _THREADS, thread_name_prefix="jrh-traces") as pool:
+        for batch in _batches(_safe(draft, secrets) for draft in drafts):
+            infos = [_info(draft, run) for draft in batch]
+            # The trace before its span: the other way round takes MLflow twice as long.
+            list(pool.map(start, infos))
+            spans = [_span(draft, run) for draft in batch]
+            mlflow_internals.log_spans(spans, experiment_id=run.info.experiment_id, uri=store.uri)
+            promised |= {info.trace_id: len(info.assessments) for info in infos}
+    stored = _stored(store, run)
+    whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
+    if whole < len(promised):
+        raise TrackingError(f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; {kept}")
+
+
+def _safe(draft: TraceDraft, secrets: Sequence[str]) -> TraceDraft:
+    """Take keys and lone surrogates out before anything is cut: half a key would not be found."""
+    names = ("span", "about", "inputs", "outputs", "attributes", "tags", "error")
+    texts = {name: safe_texts(getattr(draft, name), secrets) for name in names}
+    cleaned = [
+        replace(note, **{name: safe_texts(getattr(note, name), secrets) for name in ("value", "who", "rationale")})
+        for note in draft.notes
+    ]
+    return replace(draft, **texts, notes=cleaned)
+
+
+def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
+    batch: list[TraceDraft] = []
+    characters = 0
+    for draft in drafts:
+        parts = (*draft.inputs.values(), *_output_parts(draft), *draft.attributes.values())
+        size = sum(len(str(value)) for value in parts)
+        if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(draft)
+        characters += size
+    yield batch
+
+
+def _stored(store: Store, run: Run) -> dict[str, int]:
+    """Return the run's traces whose spans are there too, and how many assessments each has."""
+    found = paged(
+        lambda token: store.client.search_traces(
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            include_spans=False,
+            max_results=500,
+            page_token=token,
+        )
+    )
+    infos = [trace.info for trace in found]
+    return {info.trace_id: len(info.assessments) for info in infos if "mlflow.trace.spansLocation" in info.tags}
+
+
+def digest_of(*parts: str) -> str:
+    """Hash of run and call or item: what it names is never there twice."""
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _trace_id(digest: str) -> str:
+    return f"tr-{digest[:32]}"
+
+
+def _info(draft: TraceDraft, run: Run) -> TraceInfo:
+    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+    run_id = str(run.info.run_id)
+    digest = digest_of(run_id, *draft.name)
+    return TraceInfo(
+        trace_id=_trace_id(digest),
+        trace_location=TraceLocation.from_experiment_id(run.info.experiment_id),
+        request_time=_start_ms(draft, run),
+        execution_duration=None if draft.seconds is None else round(1000 * draft.seconds),
+        state=TraceState.OK if draft.error is None else TraceState.ERROR,
+        # The id first: in MLflow's list the tasks of a suite begin alike.
+        request_preview=_preview(draft.about, *draft.inputs.values()),
+        response_preview=_preview(*_output_parts(draft)),
+        trace_metadata={"mlflow.sourceRun": run_id, "mlflow.trace_schema.version": "3", **draft.metadata},
+        tags={name: column(text, _MAX_TAG) for name, text in draft.tags.items()},
+        assessments=[_assessment(note, run_id, digest, number) for number, note in enumerate(draft.notes)],
+    )
+
+
+def _assessment(note: TraceNote, run_id: str, digest: str, number: int) -> Assessment:
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+    common: dict[str, Any] = {
+        "name": note.name,
+        "value": column(note.value, note.most),
+        "source": AssessmentSource(source_type=note.source, source_id=column(note.who, _MAX_TAG)),
+        "trace_id": _trace_id(digest),
+        "metadata": {"mlflow.assessment.sourceRunId": run_id},
+    }
+    rationale = column(note.rationale, _MAX_COLUMN) if note.rationale else None
+    made = Expectation(**common) if note.expected else Feedback(**common, rationale=rationale)
+    made.assessment_id = f"a-{digest[:31]}{number}"
+    return made
+
+
+def _span(draft: TraceDraft, run: Run) -> Span:
+    from mlflow.entities import Span
+
+    digest = digest_of(str(run.info.run_id), *draft.name)
+    attributes = {
+        keys.SPAN_TRACE: _trace_id(digest),
+        keys.SPAN_KIND: "EVALUATOR",
+        keys.SPAN_INPUTS: draft.inputs,
+        keys.SPAN_OUTPUTS: draft.outputs,
+        **draft.attributes,
+    }
+    start_ns = _start_ms(draft, run) * 1_000_000
+    return Span.from_dict(
+        {
+            "trace_id": _base64(digest[:32]),
+            "span_id": _base64(digest[32:48]),
+            "parent_span_id": None,
+            "name": column(draft.span, _MAX_TAG),
+            "start_time_unix_nano": start_ns,
+            "end_time_unix_nano": start_ns + round(1e9 * (draft.seconds or 0)),
+            "status": {
+                "code": "STATUS_CODE_OK" if draft.error is None else "STATUS_CODE_ERROR",
+                "message": column(draft.error or "", _MAX_COLUMN),
+            },
+            "attributes": {name: json.dumps(value, ensure_ascii=False) for name, value in attributes.items()},
+            "events": [],
+        }
+    )
+
+
+def _start_ms(draft: TraceDraft, run: Run) -> int:
+    return int(run.info.start_time) + draft.offset_ms
+
+
+def _output_parts(draft: TraceDraft) -> list[Any]:
+    return list(draft.outputs.values()) if isinstance(draft.outputs, Mapping) else [draft.outputs]
+
+
+def message_texts(message: Message) -> dict[str, str]:
+    """Return a message as texts, without what is empty."""
+    parts = {"role": message.role, "content": message.content, "tool_call_id": message.tool_call_id}
+    if message.tool_calls:
+        # As text: arguments may be nested deeper than MLflow's wire format goes.
+        parts["tool_calls"] = json.dumps(message.tool_calls, ensure_ascii=False, default=str)
+    parts |= {"name": message.name, "reasoning": message.reasoning, "error": message.error}
+    if message.parts:
+        parts["parts"] = "\n".join(part_text(part) for part in message.parts)
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def safe_texts(value: Any, secrets: Sequence[str]) -> Any:
+    """Take keys and lone surrogates out of every text inside."""
+    if isinstance(value, str):
+        return clean_text(blank_secrets(value, secrets))
+    if isinstance(value, Mapping):
+        return {name: safe_texts(inner, secrets) for name, inner in value.items()}
+    return [safe_texts(inner, secrets) for inner in value] if isinstance(value, list) else value
+
+
+def column(text: str, most: int) -> str:
+    """Shorten a text for a column; the whole of it is in the span. Not every database takes NUL."""
+    text = clean_text(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _preview(*parts: object) -> str:
+    return column(" | ".join(str(part) for part in parts if part), _MAX_COLUMN)
+
+
+def _base64(digits: str) -> str:
+    return base64.b64encode(bytes.fromhex(digits)).decode()

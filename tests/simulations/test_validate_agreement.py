@@ -1,0 +1,86 @@
+"""The simulation of agreement with people behind `jrh validate`: its truths, its verdicts, and that it sees a fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jrh_mlflow.people.agreement import measure_agreement
+from jrh_mlflow.people.ratings import Ratings
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.simulations.validate_agreement import (
+    DESIGNS,
+    RatingDesign,
+    rating_patterns,
+    true_readings,
+    validate_agreement,
+)
+from jrh_mlflow.stats import agreement_intervals
+
+SHORT = (
+    RatingDesign(n_items=40, rates=(0.9, 0.1), missing=0.2),
+    RatingDesign(n_items=60, rates=(0.3, 0.4, 0.3), kind="ordinal", people=0.95, judge=0.97),
+)
+
+
+@pytest.fixture(scope="module")
+def checks():
+    return validate_agreement(n_seeds=20, designs=SHORT)
+
+
+def test_no_interval_and_no_test_misses_its_promise(checks):
+    assert [check for check in checks if check.fails] == []
+
+
+def test_every_axis_is_checked(checks):
+    axes = {check.axis for check in checks}
+    assert len(axes) == 11
+    assert {check.interval for check in checks if check.axis == "agreement/accuracy"} == {"plain", "by item"}
+    assert {check.interval for check in checks if check.axis == "alt_test/winning_rate"} == {"size"}
+
+
+def test_the_designs_hold_rates_near_0_and_1_missing_labels_and_every_kind_of_label():
+    assert {design.kind for design in DESIGNS} == {"nominal", "ordinal", "numeric"}
+    assert any(design.missing for design in DESIGNS)
+    assert min(min(design.rates) for design in DESIGNS) < 0.05
+    assert max(design.judge for design in DESIGNS) > 0.98
+
+
+def test_people_with_too_few_items_for_the_test_have_no_size():
+    checks = validate_agreement(n_seeds=2, designs=[RatingDesign(n_items=20, judge=0.7)])
+    assert checks
+    assert "alt_test/winning_rate" not in {check.axis for check in checks}
+
+
+def test_truths_are_those_worked_out_by_hand():
+    """One person who is never wrong is the reference; the judge is right in 80 % of both kinds."""
+    sure = RatingDesign(n_items=1, rates=(0.9, 0.1), people=1.0, judge=0.8)
+    known = true_readings(sure)
+    chance = 0.9 * 0.74 + 0.1 * 0.26
+    assert known["agreement/accuracy"] == pytest.approx(0.8)
+    assert known["agreement/kappa"] == pytest.approx((0.8 - chance) / (1 - chance))
+    assert known["agreement/sensitivity"] == known["agreement/judge_on_ceiling"] == pytest.approx(0.8)
+    assert known["agreement/human_ceiling"] == known["agreement/human_alpha"] == pytest.approx(1.0)
+    assert known["alt_test/advantage_probability"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("kind", ["nominal", "ordinal", "numeric"])
+def test_the_readings_of_very_many_items_are_the_truths(kind):
+    design = RatingDesign(n_items=1, rates=(0.3, 0.5, 0.2), missing=0.25, kind=kind)
+    patterns, chances = rating_patterns(design)
+    rows = np.repeat(patterns, np.round(chances * 40_000).astype(int), axis=0)
+    facts = {"items": tuple(map(str, range(len(rows)))), "people": ("a", "b", "c"), "judge": "judge"}
+    values = {"values": rows[:, :-1], "judge_values": rows[:, -1], "levels": ("0", "1", "2"), "kind": kind}
+    estimates = measure_agreement(Ratings(**facts, **values), positive="2").estimates
+    for axis, truth in true_readings(design).items():
+        assert isinstance(estimates[axis], Estimate)
+        assert estimates[axis].value == pytest.approx(truth, abs=0.004)
+
+
+def test_without_imagined_items_high_agreement_would_fail(monkeypatch):
+    monkeypatch.setattr(agreement_intervals, "_HEAVY", 1e-12)
+    monkeypatch.setattr(agreement_intervals, "_LIGHT", 1e-12)
+    checks = validate_agreement(n_seeds=20, designs=[replace(SHORT[1], n_items=30)])
+    assert "agreement/kappa" in {check.axis for check in checks if check.fails}

@@ -1,0 +1,86 @@
+"""How a sweep is shown: the page, the figures, the description."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from jrh_mlflow.comparing.criterion import OperatingPoint
+from jrh_mlflow.sweeps.sweep_figures import sweep_figures
+from jrh_mlflow.sweeps.sweep_view import Dot, scales_of, sweep_page
+from tests.comparing.test_operating import graded
+
+HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)> & </title>'
+
+
+def dot(label: str, value: float, usd: float, **given: object) -> Dot:
+    facts = {"low": value - 0.05, "high": min(1.0, value + 0.05), "on_front": False, "tied": False, "held_out": True}
+    return Dot(**{"label": label, "value": value, "usd": usd, "search": value, "run_id": "r1", **facts, **given})
+
+
+def facts(**given: object) -> dict[str, object]:
+    plain = {"suite": {"name": "s"}, "notes": [], "truncated": None, "simulated": False, "n_trials": 2}
+    return {**plain, "n_configurations": 2, "n_calls": 10, "study": "jrh-1", **given}
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and the text of every dot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def test_hostile_names_stay_text_and_the_page_asks_nobody() -> None:
+    page = sweep_page(facts(notes=[HOSTILE], suite={"name": HOSTILE}), [dot(HOSTILE, 0.8, 0.1, on_front=True)])
+    reader = Reader()
+    reader.feed(page)
+    assert not {"script", "img", "link", "iframe"} & set(reader.tags)
+    assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "href", "xlink:href")]
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "default-src 'none'" in page
+
+
+def test_every_configuration_is_on_the_map_with_its_numbers() -> None:
+    dots = [
+        dot("cheap", 0.7, 0.01, on_front=True),
+        dot("dear", 0.9, 1.0, on_front=True, tied=True),
+        dot("no", 0.6, 1.0),
+    ]
+    page = sweep_page(facts(), dots)
+    assert page.count("<circle") == 3
+    assert "cheap: 0.700 [0.65, 0.75]" in page
+    assert page.count('class="dot front') == 2
+    assert page.count("tied") >= 1
+    scales = scales_of(dots)
+    assert scales is not None
+    assert scales.logarithmic
+    assert scales.x(0.01) < scales.x(1.0)
+    assert scales.y(0.9) < scales.y(0.6)
+    places = [float(found) for found in re.findall(r'c[xy]="([0-9.]+)"', page)]
+    assert all(0 < place < 900 for place in places)
+
+
+@pytest.mark.parametrize("dots", [[], [dot("only", 1.0, 0.0)], [dot("a", 0.5, 0.2, low=None, high=None)] * 2])
+def test_a_page_is_made_of_nothing_of_one_and_of_equal_ones(dots: list[Dot]) -> None:
+    page = sweep_page(facts(), dots)
+    assert page.count("<circle") == len(dots)
+    assert "nan" not in page.casefold()
+
+
+def test_figures_are_drawn_where_there_is_something_to_draw() -> None:
+    points: list[OperatingPoint] = graded(1.5, "a", 1) + graded(2.0, "b", 4)
+    both = sweep_figures([dot("x", 0.8, 0.1, on_front=True), dot("y", 0.7, 0.9)], points, title="t")
+    assert list(both) == ["pareto.png", "criterion_curve.png"]
+    assert both["pareto.png"].axes[0].get_xscale() == "log"
+    labels = {text.get_text() for text in both["criterion_curve.png"].axes[0].texts}
+    assert labels == {"loose", "middle", "strict"}
+    assert sweep_figures([], points[:1], title="t") == {}

@@ -1,0 +1,28 @@
+"""Descriptions of runs: they begin with links to our pages, and MLflow cuts nothing of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jrh_mlflow.show.markdown import MAX_DESCRIPTION
+from jrh_mlflow.tracking.runs.descriptions import own_text, run_description
+
+RUN = "0" * 32
+
+
+@pytest.mark.parametrize("has_calls", [True, False])
+@pytest.mark.parametrize("length", [0, 7600, 7850, MAX_DESCRIPTION, 20_000])
+def test_links_stand_first_and_the_whole_keeps_the_limit(has_calls, length):
+    markdown = "# Title\n\n" + "line of text\n" * (length // 13)
+    text = run_description(markdown, RUN, has_calls=has_calls, artifact="datasheet.md")
+    assert text.startswith(f"[Page of this run](jrh/run/{RUN})")
+    assert (f"(jrh/calls/{RUN})" in text) == has_calls
+    assert len(text) <= MAX_DESCRIPTION
+    assert ("The whole text is in the artifact `datasheet.md`." in text) == (markdown not in text)
+
+
+@pytest.mark.parametrize("has_calls", [True, False])
+def test_the_page_of_a_run_shows_its_description_without_the_link_to_itself(has_calls):
+    text = run_description("# Title\n\nText", RUN, has_calls=has_calls, artifact="x.md")
+    assert own_text(text, RUN) == "# Title\n\nText"
+    assert own_text("what somebody wrote", RUN) == "what somebody wrote"

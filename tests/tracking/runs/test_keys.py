@@ -1,0 +1,76 @@
+"""Every MLflow key is spelled once, in the modules of keys: the package is searched for any that stand elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jrh_mlflow
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.tracking.runs import keys
+
+PACKAGE = Path(jrh_mlflow.__file__).parent
+METRIC = re.compile("(calls|tokens|cost|time|generate|review|sweep|compare|jury|reliability|criterion_shift|category)/")
+PARAM = re.compile(
+    r"(suite|judge|run|compare|jury|agree|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*"
+)
+TAG = re.compile(r"jrh\.|mlflow\.(note|runName|parentRunId|loggedArtifacts|source\.|experimentKind|sharedViewState)")
+FILE = re.compile(r".+\.(json|jsonl|md|html|csv|parquet|txt|db)")
+ARTIFACTS = {value for value in vars(keys).values() if isinstance(value, str) and FILE.fullmatch(value)}
+HOMES = ("tracking/runs/keys.py", "schema/metric_keys.py")
+"""The second holds those that rules and reports name, too, which may not import what knows of MLflow."""
+OTHER_THINGS = {
+    "exporting/status.py": {"jrh.evaluate(judge)", "jrh.evaluate(judge, "},  # what to call
+    "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
+    "show/addresses.py": {"calls/", "review/"},  # addresses
+    "people/agreement_view.py": {"agreement.html"},  # templates
+    "comparing/comparison_view.py": {"comparison.html"},
+    "show/datasheet_page.py": {"datasheet.html"},
+    "show/results.py": {"category/"},  # names of withheld axes
+}
+
+
+def texts(source: str) -> Iterator[str]:
+    """Yield the texts of a module, parts of f-strings included, docstrings not."""
+    tree = ast.parse(source)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def strays(source: str) -> set[str]:
+    return {text for text in texts(source) if is_key(text)}
+
+
+def is_key(text: str) -> bool:
+    is_param = PARAM.fullmatch(text) is not None and not FILE.match(text)
+    return bool(METRIC.match(text) or TAG.match(text) or text in ARTIFACTS or is_param)
+
+
+def test_no_key_is_spelled_outside_the_module_of_keys() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): strays(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if str(path.relative_to(PACKAGE)) not in HOMES
+    }
+    wrong = {name: left for name, there in found.items() if (left := there - OTHER_THINGS.get(name, set()))}
+    assert wrong == {}, "spell them in tracking/runs/keys.py or schema/metric_keys.py"
+
+
+def test_the_modules_of_keys_share_no_key() -> None:
+    shared = {value for name, value in vars(metric_keys).items() if name.isupper()}
+    assert shared.isdisjoint(texts((PACKAGE / HOMES[0]).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['x = "calls/total"', 'x = f"jury/{name}"', 'x = "jrh.kind"', 'x = "mlflow.note.content"', 'x = "suite.sha256"',
+     'open("datasheet.md")', 'f"jrh.{name}"'],
+)  # fmt: skip
+def test_the_search_finds_a_key(source: str) -> None:
+    assert strays(source)

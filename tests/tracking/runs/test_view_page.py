@@ -1,0 +1,64 @@
+"""MLflow's own pages in a real browser: the saved view with a judge's readings and curve, a trace, a review queue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jrh_mlflow as jrh
+from jrh_mlflow.people.labels.assessments import rated_traces
+from jrh_mlflow.people.labels.review_queues import queue_disagreements
+from jrh_mlflow.tracking.mlflow_server import free_port, running_server
+from jrh_mlflow.tracking.runs.view import view_links
+from tests.mlflow_features import before
+from tests.people.rated_store import rate_traces
+from tests.review.browser import PATIENCE_MS, chromium
+from tests.screenshots import open_view
+
+
+@pytest.fixture(scope="module")
+def url(store_uri: str) -> Iterator[str]:
+    with running_server(Path(store_uri.removeprefix("sqlite:///")).parent, port=free_port()) as address:
+        yield address
+
+
+def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(store_uri: str, url: str) -> None:
+    made = rate_traces(store_uri, "links to traces", n=3)
+    rated = rated_traces(made.source, tracking_uri=url)
+    assert rated.frame.equals(rated_traces(made.source, tracking_uri=store_uri).frame)
+    trace = made.traces.iloc[0]
+    told = {"queue": "Look again", "name": rated.name, "labels": list(rated.frame["label"])}
+    assert queue_disagreements(rated.experiments, tracking_uri=url, **told).added == 3
+    again = queue_disagreements(rated.experiments, tracking_uri=url, **told)
+    assert (again.added, again.already) == (0, 3)
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page.goto(rated.link(trace["item"]))
+        # In MLflow 3.14 a heading of its own, later a page of the trace.
+        page.get_by_text(re.compile("^Inputs( / Outputs)?$")).first.wait_for(timeout=PATIENCE_MS)
+        # Once in the list behind it, and once in the trace itself.
+        page.get_by_text(trace["question"]).nth(1).wait_for(timeout=PATIENCE_MS, state="attached")
+        page.goto(again.links[0])
+        page.get_by_text("Look again", exact=True).first.wait_for(timeout=PATIENCE_MS)
+
+
+def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(store_uri: str, url: str) -> None:
+    judge = jrh.scripted.profile("Llama8B")
+    done = jrh.evaluate(judge, "datasheet-paper", tracking_uri=store_uri, experiment="the saved view", traces="none")
+    experiment_id = done.view.table.partition("/experiments/")[2].partition("/")[0]
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1900, "height": 900})
+        open_view(page, view_links(url, experiment_id).table, until="Llama8B (simulated)")
+        for text in ("jrh.dark_current", "0.67 [0.50, 0.79]", "jrh.threshold_75", "4.00 [2.85, 4.00]"):
+            page.get_by_text(text, exact=True).first.wait_for(timeout=PATIENCE_MS)
+        if not before("3.17"):  # Older ones show a saved view without its name.
+            page.get_by_role("button", name="Judges", exact=True).wait_for(timeout=PATIENCE_MS)
+        # By the link in the experiment's description, which every page of it shows.
+        link = page.get_by_role("link", name="their curves in one picture").get_attribute("href")
+        if before("3.17"):  # Older ones draw a second saved view only on a page of its own.
+            page = browser.new_page()
+        open_view(page, f"{url}/{link}", until="target_sensitivity/curve")
+        page.locator(".js-plotly-plot .lines").first.wait_for(timeout=PATIENCE_MS)
