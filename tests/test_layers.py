@@ -129,6 +129,53 @@ SAME_THING = {
 }
 """File names that two floors share because both are about that one thing."""
 
+DOUBLE_FUNCTIONS = (
+    "asking",
+    "bounded",
+    "candidates",
+    "context_tags",
+    "cost_curve",
+    "decide",
+    "decode",
+    "difference",
+    "digest",
+    "failures",
+    "fence",
+    "fill",
+    "finished",
+    "halves",
+    "headline",
+    "inside",
+    "is_error",
+    "label_rows",
+    "labelled_traces",
+    "left_out",
+    "main",
+    "message_texts",
+    "number_text",
+    "passed",
+    "plain",
+    "prepare",
+    "present",
+    "price_points",
+    "profile_line",
+    "ratio",
+    "read_scale",
+    "render",
+    "run_page",
+    "sample",
+    "sentences",
+    "separation",
+    "serve",
+    "serving",
+    "shortened",
+    "shown_name",
+    "status",
+    "truths",
+    "wrapped",
+)
+"""Public names of functions that two modules still define; each goes when one of the two is renamed."""
+
 
 @dataclass(frozen=True)
 class Import:
@@ -307,6 +354,18 @@ def classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
+def functions(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Name of a public function to the files that define one; a command of `cli/` carries the name of its verb."""
+    files: dict[str, list[str]] = defaultdict(list)
+    for file, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+                if not any(".command(" in decorator or ".group(" in decorator for decorator in decorators):
+                    files[node.name].append(file)
+    return files
+
+
 def shared_names(files: Iterable[str]) -> dict[str, list[str]]:
     """File names that stand for two things: in two folders that are no view of one another."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -332,6 +391,12 @@ def test_what_is_private_is_imported_inside_its_folder_only():
 
 def test_a_class_name_means_one_class():
     assert {name: files for name, files in classes(sources()).items() if len(files) > 1} == {}
+
+
+def test_a_public_function_name_is_defined_once():
+    """The list only shrinks: take out what you renamed, and put nothing in."""
+    doubles = {name for name, files in functions(sources()).items() if len(files) > 1}
+    assert doubles <= set(DOUBLE_FUNCTIONS)
 
 
 def test_a_file_name_means_one_thing():
@@ -461,5 +526,10 @@ def test_what_is_private_to_another_folder_is_seen(line, file, n):
 
 def test_names_that_mean_two_things_are_seen():
     assert classes({"a.py": "class A: ...", "b/c.py": "def f():\n    class A: ..."})["A"] == ["a.py", "b/c.py"]
+    verb = "@click.command()\ndef f(): ..."
+    assert functions({"a.py": "def f(): ...", "b.py": "def f(): ...\ndef _g(): ...", "cli/f.py": verb})["f"] == [
+        "a.py",
+        "b.py",
+    ]
     files = ["suites/tables.py", "engine/tables.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_figures.py"]
     assert list(shared_names(files)) == ["tables"]
