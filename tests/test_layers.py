@@ -42,7 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("example",),
     ("cli",),
 )
-"""From the ground up. Modules of one floor may know one another, in no circle; wings only as `CONTRIBUTING.md` lists."""
+"""From the ground up. Modules of one floor may know one another, in no circle; wings as `CONTRIBUTING.md` lists."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review")
 """One idea each: a wing imports floors, and no other wing but for the pairs that `CONTRIBUTING.md` lists."""

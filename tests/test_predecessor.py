@@ -465,7 +465,7 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
     assert client.get_run(source).data.metrics["cost/usd"] == made.metrics["cost/usd"]
 
 
-# Juries. More in tests/comparing/jury/test_jury.py and tests/comparing/jury/test_votes.py, test_panels.py, test_panel_search.py,
+# Juries. More in tests/comparing/jury/: test_jury.py, test_votes.py, test_panels.py, test_panel_search.py,
 # test_cascades.py and test_jury_agreement.py.
 
 

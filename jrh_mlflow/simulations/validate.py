@@ -4,8 +4,8 @@ Three parts. Judges with known rates are measured on a suite, over many seeds, i
 call is a draw of its own; in `clustered` each task has rates of its own around the same means (intraclass correlation
 0.1), as real judges do. An interval is checked where its assumption holds: the plain one on independent units, the
 clustered one everywhere. The clustered interval of a share is then checked by itself in the designs, rates and
-correlations of `simulations/coverage.py`, beside the former one. And a judge without noise, asked five times, must read what
-it reads when it is asked once.
+correlations of `simulations/coverage.py`, beside the former one. And a judge without noise, asked five times, must read
+what it reads when it is asked once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the recorded answers to a suite from batch files: `python -m jrh_mlflow.measuring.recorded.build SUITE FOLDER …`.
+"""Build recorded answers to a suite from batch files: `python -m jrh_mlflow.measuring.recorded.build SUITE FOLDER …`.
 
 A folder holds `NAME.requests.jsonl.gz`, as `jrh batch export` wrote it, and `NAME.results.jsonl.gz`, what the model
 answered, for NAME in forced, allowed, strict and the same with `_digits`. Later folders complete earlier ones: a
