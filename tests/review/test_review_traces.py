@@ -12,8 +12,8 @@ from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.review.finish import ReviewLogger, finish, log_review
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking.runs.store import Store
+from jrh_mlflow.tracking.traces import call_traces as traces
 from jrh_mlflow.tracking.traces.call_traces import ReviewedItem, ReviewerDecision, log_review_traces
-from jrh_mlflow.tracking.traces.call_traces import call_traces as traces
 from tests.review.browser import agents
 from tests.review.making import baseline, made, opened, saved_suite
 from tests.review.test_result import decide
