@@ -93,7 +93,7 @@ def _generation_cap(workflow: Workflow) -> float | None:
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
-    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.plain_text import plain
     from jrh_mlflow.show.terminal import comparison_lines
 
     how = "generated" if done.made else "was there"

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Print aligned columns, the first `left` of them to the left and the others to the right."""
-    from jrh_mlflow.show.terminal import columns
+    from jrh_mlflow.show.plain_text import aligned
 
-    print_lines(columns(header, rows, left=left))
+    print_lines(aligned(header, rows, left=left))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -42,7 +42,7 @@ def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markdown: bool = False) -> None:
     """Print what was measured: a screen for one judge, a table for several, and where it is logged."""
-    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.plain_text import plain
 
     if as_json:
         click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
@@ -67,7 +67,7 @@ def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
 
 def evaluation_lines(one: Evaluation) -> list[str]:
     """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
-    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.plain_text import plain
     from jrh_mlflow.show.results import Datasheet
     from jrh_mlflow.show.terminal import datasheet_lines, report_lines
 
@@ -119,7 +119,7 @@ def _notes(one: Evaluation) -> list[str]:
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:
     """Print a result under its title, then what a reader must know."""
-    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.plain_text import plain
     from jrh_mlflow.show.terminal import wrapped
 
     print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped("note", note))])

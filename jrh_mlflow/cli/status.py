@@ -46,7 +46,7 @@ def status(what: str, check: bool, experiment: str | None, tracking_uri: str | N
 
 def _lines(found: Status) -> list[str]:
     """Return the state, what differs, where the datasheet is, and what measures the judge."""
-    from jrh_mlflow.show.markdown import plain
+    from jrh_mlflow.show.plain_text import plain
 
     lines = [plain(f"{found.name}: {found.reason}")]
     lines += [f"  {plain(str(one))}" for one in found.differs]

@@ -21,7 +21,7 @@ from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.frames import differences_frame
 from jrh_mlflow.show.glossary import terms_among
 from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import line_text, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name, statistic_name
 from jrh_mlflow.show.numbers import (
     bounds_ends,
@@ -34,6 +34,7 @@ from jrh_mlflow.show.numbers import (
     short_interval,
     source_ends,
 )
+from jrh_mlflow.show.plain_text import line_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup

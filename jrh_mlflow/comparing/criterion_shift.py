@@ -20,9 +20,10 @@ from jrh_mlflow.show.cards import Card, brief_readings, brief_run, shift_table
 from jrh_mlflow.show.figures.canvas import figure_files, plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.show.frames import shifts_frame
-from jrh_mlflow.show.markdown import line_text, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
+from jrh_mlflow.show.plain_text import line_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys

@@ -15,9 +15,10 @@ from typing import Any, Literal
 from jrh_mlflow.measures.rules import State
 from jrh_mlflow.measuring.until import UntilReport, UntilRule
 from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import code, line_text, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.numbers import amount_text, short_interval
+from jrh_mlflow.show.plain_text import code, line_text
 
 DecisionKind = Literal["gate", "until"]
 ANCHOR = "<!-- decisions -->"

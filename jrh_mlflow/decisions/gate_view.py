@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from jrh_mlflow.decisions.decisions_view import advice_text
 from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.show.cards import CardTable
-from jrh_mlflow.show.markdown import line_text, plain, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import rule_name
-from jrh_mlflow.show.terminal import columns, wrapped
+from jrh_mlflow.show.plain_text import aligned, line_text, plain
+from jrh_mlflow.show.terminal import wrapped
 
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
@@ -74,7 +75,7 @@ def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
             each.state, f"{rule_name(each.rule.text)}: {advice_text(each.state, each.further_tasks, each.reason)}"
         )
     ]
-    return [*columns(_TERMINAL_HEAD, rows, left=2), "", *why]
+    return [*aligned(_TERMINAL_HEAD, rows, left=2), "", *why]
 
 
 def measured_text(check: RuleCheck) -> str:

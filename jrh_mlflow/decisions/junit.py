@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement
 from jrh_mlflow.decisions.decisions_view import advice_text
 from jrh_mlflow.decisions.gate_view import measured_text
 from jrh_mlflow.measures.rules import RuleCheck
-from jrh_mlflow.show.markdown import plain
+from jrh_mlflow.show.plain_text import plain
 
 NAME = "jrh gate"
 _Outcome = Literal["passed", "failure", "skipped"]

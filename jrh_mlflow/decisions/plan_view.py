@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from jrh_mlflow.show.cards import CardTable
-from jrh_mlflow.show.markdown import line_text, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.plain_text import line_text
 
 _SPREAD = {
     "rate": "rate",

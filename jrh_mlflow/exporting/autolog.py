@@ -9,7 +9,7 @@ from typing import Any
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.exporting.evaluation_hook import is_code, listen, note_judges, run_page, stop_listening, tag_for
 from jrh_mlflow.exporting.status import Status, status
-from jrh_mlflow.show.markdown import code, literal
+from jrh_mlflow.show.plain_text import code, literal
 from jrh_mlflow.tracking.exported import keep_every_verdict
 from jrh_mlflow.tracking.judges.specifications import specification
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members

@@ -27,8 +27,8 @@ from jrh_mlflow.show.cards import Card, brief_readings, brief_run
 from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER, plotted, png
 from jrh_mlflow.show.figures.svg import page_figures
 from jrh_mlflow.show.frames import frame_rows, readings_frame
-from jrh_mlflow.show.markdown import plain
 from jrh_mlflow.show.numbers import reading_text
+from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys

@@ -15,9 +15,10 @@ from jrh_mlflow.show.cards import MOST, CardTable
 from jrh_mlflow.show.datasheet_page import PageRow, page_row
 from jrh_mlflow.show.frames import frame_rows, readings_frame
 from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import axes_by_reason, code, line_text, plain, table
+from jrh_mlflow.show.markdown import axes_by_reason, table
 from jrh_mlflow.show.names import axis_meaning, axis_name
 from jrh_mlflow.show.numbers import cell_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.show.plain_text import code, line_text, plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -40,6 +40,13 @@ def render(template: str, **values: Any) -> str:
     return page
 
 
+def render_part(template: str, **values: Any) -> Markup:
+    """Fill in a template that is a part of a page; every text in it is escaped."""
+    from markupsafe import Markup
+
+    return Markup(read_template(template).render(**values))  # noqa: S704 - escaped by the template
+
+
 def read_template(name: str) -> Template:
     """Read a template, or return the one that was read: to read it takes longer than to fill it in."""
     return _environment().get_template(name)

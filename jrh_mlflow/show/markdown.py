@@ -19,6 +19,7 @@ from jrh_mlflow.show.numbers import (
     value_text,
     with_interval,
 )
+from jrh_mlflow.show.plain_text import line_text
 
 MAX_DESCRIPTION = 7900
 """Characters. The description of a run is a tag, and MLflow cuts tags at 8,000 without a word."""
@@ -53,43 +54,6 @@ def datasheet_markdown(
         "",
     ]
     return "\n".join(lines)
-
-
-def plain(text: str) -> str:
-    r"""Return a text in one line that moves no cursor: names and reasons may come from a model or a file.
-
-    Example:
-        >>> plain("red\x1b[31m\nnext")
-        'red [31m next'
-    """
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
-def code(text: str) -> str:
-    """Put text from a model into a code span, where neither links nor HTML nor emphasis come to life.
-
-    A back quote would end the span and a backslash could undo a table's own escapes: both become look-alikes.
-    """
-    shown = "".join(char if char.isprintable() else " " for char in text).replace("`", "ˋ").replace("\\", "∖")
-    shown = " ".join(shown.split())
-    return f"`{shown}`" if shown else "(empty)"
-
-
-def literal(text: str) -> str:
-    """Keep the sentence readable and its HTML and links dead."""
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), ("[", "&#91;"), ("`", "&#96;"), ("\\", "&#92;")):
-        text = text.replace(char, entity)
-    return text
-
-
-def line_text(text: str) -> str:
-    """Write a text of any origin, such as a judge's name, as part of a line in which nothing of it comes to life.
-
-    Example:
-        >>> line_text("openai/gpt-4o_mini"), line_text("<b>[x](javascript:y)")
-        ('openai/gpt-4o_mini', '&lt;b>&#91;x](javascript:y)')
-    """
-    return literal(plain(text))
 
 
 def bias_lines(estimates: Mapping[str, Reading]) -> list[str]:

@@ -13,18 +13,10 @@ from jrh_mlflow.scoring.expectations import USUAL
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
 from jrh_mlflow.show.findings import DETECTABLE_NOTE
-from jrh_mlflow.show.markdown import (
-    MAX_DESCRIPTION,
-    axes_by_reason,
-    bias_lines,
-    code,
-    confidence_lines,
-    line_text,
-    literal,
-    table,
-)
+from jrh_mlflow.show.markdown import MAX_DESCRIPTION, axes_by_reason, bias_lines, confidence_lines, table
 from jrh_mlflow.show.names import axis_name, statistic_name
 from jrh_mlflow.show.numbers import bounds_note, is_shown, missing_text, number_text, short_interval, with_interval
+from jrh_mlflow.show.plain_text import code, line_text, literal
 
 NO_ACCURACY = (
     "Agreement with labels that a model wrote (`model`) or that no verifier confirmed (`unverified`): no accuracy, and "

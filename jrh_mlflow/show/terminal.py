@@ -17,7 +17,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.scoring.metric import DEFAULT
-from jrh_mlflow.show.markdown import axes_by_reason, plain
+from jrh_mlflow.show.markdown import axes_by_reason
 from jrh_mlflow.show.names import STEPS, axis_name, stimuli_name
 from jrh_mlflow.show.numbers import (
     cell_text,
@@ -29,35 +29,12 @@ from jrh_mlflow.show.numbers import (
     reading_text,
     short_interval,
 )
+from jrh_mlflow.show.plain_text import WIDTH, aligned, plain
 from jrh_mlflow.sweeps.sweep_view import answer_lines, reading_facts
 
-WIDTH = 100
-"""Columns of a screen: what is wider is broken."""
 _MOST = 10
 """Differences and configurations that are listed: `--markdown` and the run's artifacts have all."""
 _MOST_REASONS = 6
-
-
-def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, width: int = WIDTH) -> list[str]:
-    """Align columns, the first `left` of them to the left and the others to the right.
-
-    Columns that do not fit beside one another stand below, with the first `left` in front of them again.
-    """
-    lines = [[plain(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[place]) for row in lines) for place in range(len(header))]
-    blocks: list[list[int]] = [list(range(left))]
-    for place in range(left, len(header)):
-        used = sum(widths[one] + 2 for one in blocks[-1])
-        if used + widths[place] > width and len(blocks[-1]) > left:
-            blocks.append(list(range(left)))
-        blocks[-1].append(place)
-    tables = [[_aligned(row, block, widths, left=left) for row in lines] for block in blocks]
-    return [line for number, table in enumerate(tables) for line in ([""] if number else []) + table]
-
-
-def _aligned(row: Sequence[str], block: Sequence[int], widths: Sequence[int], *, left: int) -> str:
-    cells = (row[one].ljust(widths[one]) if one < left else row[one].rjust(widths[one]) for one in block)
-    return "  ".join(cells).rstrip()
 
 
 def wrapped(head: str, text: str) -> list[str]:
@@ -75,7 +52,7 @@ def datasheet_lines(estimates: Mapping[str, Reading]) -> list[str]:
         # Of a threshold it is said that there is none.
         if is_shown(reading) or axis.unit == "curve"
     ]
-    table = columns(["axis", "on", "reading [95 % by task]", "n", "left out"], rows, left=2) if rows else []
+    table = aligned(["axis", "on", "reading [95 % by task]", "n", "left out"], rows, left=2) if rows else []
     steps = _step_lines(estimates, [axis for axis in main if axis.by_step])
     return [*table, *([""] if table and steps else []), *steps]
 
@@ -100,7 +77,7 @@ def _step_lines(estimates: Mapping[str, Reading], families: Sequence[Axis]) -> l
         for step, one in found[first.name].items()
     ]
     heads = [axis.label for axis in shown]
-    return columns([STEPS[first.step].partition(" ")[0], f"n {first.unit}s", *heads], rows, left=2)
+    return aligned([STEPS[first.step].partition(" ")[0], f"n {first.unit}s", *heads], rows, left=2)
 
 
 def report_lines(report: ReliabilityReadings) -> list[str]:
@@ -111,7 +88,7 @@ def report_lines(report: ReliabilityReadings) -> list[str]:
     for name, reading in scores.items():
         score, *counts = _cells(reading)
         rows.append([axis_name(name), score, number_text(detectable(name, reading)), *counts])
-    table = columns(["test", "score [95 % by source]", "detectable", "n", "left out"], rows) if rows else []
+    table = aligned(["test", "score [95 % by source]", "detectable", "n", "left out"], rows) if rows else []
     mean, least, most = (report.summary[name] for name in ("mean", "min", "max"))
     if mean is None:
         return [*table, "", "Mean over tests: n/a, no test has a number."]
@@ -149,12 +126,12 @@ def comparison_lines(comparison: Contrasts) -> list[str]:
         for axis, row in comparison.cells.items()
     ]
     return [
-        *columns(["", *judge_heads(comparison)], rows),
+        *aligned(["", *judge_heads(comparison)], rows),
         "",
         "Intervals are 95 % by source.",
         *textwrap.wrap(letters_text(comparison), WIDTH),
         "",
-        *columns(finding_head(comparison), finding_rows(comparison)),
+        *aligned(finding_head(comparison), finding_rows(comparison)),
         "Detectable: a true difference of this size would be told apart with a chance of 80 %.",
         "",
         f"{comparison.told}{':' if comparison.different else '.'}",
@@ -177,7 +154,7 @@ def _told_apart(comparison: Contrasts) -> list[str]:
     ]
     more = [f"… and {len(told) - _MOST} more"] if len(told) > _MOST else []
     header = ["axis", "judges", "difference [95 %]  n", "p / p adjusted"]
-    return [*columns(header, rows, left=2), *more] if told else []
+    return [*aligned(header, rows, left=2), *more] if told else []
 
 
 def _letter_cell(reading: Reading, letter: str) -> str:
@@ -210,7 +187,7 @@ def shift_lines(base: str, arms: Mapping[str, Mapping[str, Reading]], shifts: Ma
             for axis, shift in own.items()
             if is_shown(shift)
         ]
-        lines += [*([""] if lines else []), *columns(["axis", base, arm, "shift [95 % by task]", "n"], rows)]
+        lines += [*([""] if lines else []), *aligned(["axis", base, arm, "shift [95 % by task]", "n"], rows)]
     return lines
 
 
@@ -241,7 +218,7 @@ def sweep_lines(sweep: Mapping[str, Any]) -> list[str]:
     header = ["configuration", "reliability", "half", "$ per 1,000", "on front", "tied with best"]
     more = [f"… and {len(members) - _MOST} more in trials.csv"] if len(members) > _MOST else []
     answer = [line for text in answer_lines(sweep, interval=short_interval) for line in _broken(text)]
-    return [*answer, *(["", *columns(header, rows)] if rows else []), *more]
+    return [*answer, *(["", *aligned(header, rows)] if rows else []), *more]
 
 
 def text_of(markdown: str, *, without: Sequence[str] = ()) -> list[str]:
@@ -261,7 +238,7 @@ def text_of(markdown: str, *, without: Sequence[str] = ()) -> list[str]:
         if line.startswith("|"):
             table.append([_unmarked(cell) for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]])
             continue
-        lines += columns(table[0], table[2:]) if table else []
+        lines += aligned(table[0], table[2:]) if table else []
         table = []
         if line or (lines and lines[-1]):  # one empty line, never two
             lines += _broken(line.lstrip("#> ")) or [""]

@@ -15,8 +15,9 @@ from jrh_mlflow.comparing.criterion import OperatingPoint, ResolutionShift
 from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.show.cards import CardTable
 from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import line_text, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import interval_text
+from jrh_mlflow.show.plain_text import line_text
 
 Facts = Mapping[str, Any]
 Interval = Callable[[float | None, float | None], str]

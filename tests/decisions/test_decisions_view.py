@@ -17,7 +17,7 @@ from jrh_mlflow.decisions.decisions_view import (
     with_markdown_section,
     with_section,
 )
-from jrh_mlflow.show.markdown import line_text
+from jrh_mlflow.show.plain_text import line_text
 from tests.comparing.test_comparison_page import HOSTILE, read
 
 CHECKS = [

@@ -10,7 +10,8 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import CallRecord
-from jrh_mlflow.show.terminal import WIDTH, columns, comparison_lines, datasheet_lines, report_lines, text_of
+from jrh_mlflow.show.plain_text import WIDTH, aligned
+from jrh_mlflow.show.terminal import comparison_lines, datasheet_lines, report_lines, text_of
 from tests.measures.pointwise import points, report
 from tests.readings import asked
 
@@ -73,7 +74,7 @@ def test_a_test_that_lost_calls_shows_between_what_its_score_lies() -> None:
 
 
 def test_names_from_files_and_models_move_no_cursor() -> None:
-    assert not any("\x1b" in line or "\x07" in line for line in columns(["judge"], [[ESCAPE], ["two\nlines"]]))
+    assert not any("\x1b" in line or "\x07" in line for line in aligned(["judge"], [[ESCAPE], ["two\nlines"]]))
     rows = points("baseline", [("yes", "yes")] * 4) + points(ESCAPE, [("yes", "yes")] * 4)
     assert not any("\x1b" in line for line in report_lines(report(rows, labels=("no", "yes"))))
 

@@ -13,9 +13,10 @@ from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.comparing.jury.votes import PairAgreement
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import CardTable
-from jrh_mlflow.show.markdown import line_text, table
+from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import cell_text, money_text, number_text, short_interval, source_ends
+from jrh_mlflow.show.plain_text import line_text
 
 JURY = "the jury"
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.show.markdown import code
+from jrh_mlflow.show.plain_text import code
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import ModelEntry, Store, models_page_errors, paged
 

@@ -25,7 +25,7 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.show.markdown import plain
+from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.descriptions import run_description

@@ -1,0 +1,183 @@
+"""One page for every verb: sections of sentences, tables and figures, as HTML, as Markdown and as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.glossary import terms_among
+from jrh_mlflow.show.html import render
+from jrh_mlflow.show.plain_text import broken, code, line_text, plain
+from jrh_mlflow.show.tables import FilledTable
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+Named: TypeAlias = Callable[[str], str]
+"""How a name of any origin is written in a medium."""
+Sentence: TypeAlias = "str | Callable[[Named], str]"
+"""A text; where it holds names in a sentence of ours, a function that is told how the medium writes them."""
+Medium = Literal["html", "markdown", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure of a page: pages show it, Markdown and terminals do not."""
+
+    caption: str
+    svg: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and values, such as the settings of a judge."""
+
+    values: Mapping[str, Any]
+
+
+Block: TypeAlias = "Sentence | FilledTable[Any] | Sequence[Drawing] | Facts | Markup"
+"""What a section holds. Markup is shown on pages only."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A heading and what stands below it."""
+
+    heading: str
+    blocks: Sequence[Any]
+    """`Block`s in their order; a table without rows is left out, and a section of nothing else with it."""
+    folded: bool = False
+    """On pages it starts closed."""
+    media: Sequence[Medium] = ("html", "markdown", "text")
+    """Where it is shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Navigation:
+    """The line above a served page that leads to the others."""
+
+    addresses: Addresses
+    here: str
+    run_id: str | None = None
+    experiment_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """What people see of one result; every text in it may come from anybody."""
+
+    title: str
+    lead: Sentence = ""
+    """The answer, in one sentence."""
+    sentences: Sequence[Sentence] = ()
+    """What else is said at the top."""
+    notes: Sequence[str] = ()
+    """What to know first."""
+    marks: Sequence[str] = ()
+    """Beside the title: simulated, recorded, truncated."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    sections: Sequence[Section] = ()
+    navigation: Navigation | None = None
+
+    def to_html(self) -> str:
+        """Return one HTML file: no script, no request, every text escaped."""
+        lead, sentences = _said(self.lead, str), [_said(text, str) for text in self.sentences]
+        sections = [(section, list(_html_blocks(section))) for section in self._sections("html")]
+        texts = [text for _, blocks in sections for kind, text in blocks if kind == "text"]
+        heads = [column.head for table in self._tables() for column in table.shown()]
+        return render(
+            "page.html",
+            page=self,
+            lead=lead,
+            sentences=sentences,
+            sections=sections,
+            terms=terms_among([lead, *sentences, *texts, *heads]),
+        )
+
+    def to_markdown(self) -> str:
+        """Return the page without its figures, for the description of a run and for reading in a repository."""
+        parts = [f"# {line_text(self.title)}"]
+        parts += [f"**{text}**" for text in [_markdown_said(self.lead)] if text]
+        parts += [_markdown_said(text) for text in self.sentences]
+        parts += [f"> {line_text(note)}" for note in self.notes]
+        for section in self._sections("markdown"):
+            parts += [f"### {line_text(section.heading)}", *_markdown_blocks(section)]
+        return "\n\n".join([*parts, ""])
+
+    def to_text(self) -> list[str]:
+        """Return the lines of a terminal: brief tables and whole sentences."""
+        lines = [line for text in (self.lead, *self.sentences) if text for line in broken(_said(text, plain))]
+        for section in self._sections("text"):
+            lines += ["", section.heading, *_text_blocks(section)]
+        return lines
+
+    def _sections(self, medium: Medium) -> Iterator[Section]:
+        for section in self.sections:
+            if medium in section.media and any(_has_content(block, medium) for block in section.blocks):
+                yield section
+
+    def _tables(self) -> Iterator[FilledTable[Any]]:
+        for section in self.sections:
+            yield from (block for block in section.blocks if isinstance(block, FilledTable) and block.rows)
+
+
+def _said(sentence: Sentence, named: Named) -> str:
+    return sentence(named) if callable(sentence) else sentence
+
+
+def _markdown_said(sentence: Sentence) -> str:
+    # A sentence that is told how to write names has made them harmless itself.
+    return sentence(code) if callable(sentence) else line_text(sentence)
+
+
+def _is_markup(block: object) -> bool:
+    return hasattr(block, "__html__")
+
+
+def _has_content(block: Any, medium: Medium) -> bool:
+    """Whether a block alone is worth a heading: tables, facts and figures are, a sentence about them is too."""
+    if isinstance(block, FilledTable):
+        return bool(block.rows)
+    if isinstance(block, Facts):
+        return bool(block.values)
+    if _is_markup(block) or (isinstance(block, Sequence) and not isinstance(block, str)):
+        return bool(block) and medium == "html"
+    return False
+
+
+def _html_blocks(section: Section) -> Iterator[tuple[str, Any]]:
+    for block in section.blocks:
+        if isinstance(block, FilledTable):
+            if block.rows:
+                yield "markup", block.to_html(label=section.heading)
+        elif isinstance(block, Facts):
+            yield "facts", block.values
+        elif _is_markup(block):
+            yield "markup", block
+        elif isinstance(block, str) or callable(block):
+            yield "text", _said(block, str)
+        elif block:
+            yield "figures", block
+
+
+def _markdown_blocks(section: Section) -> Iterator[str]:
+    for block in section.blocks:
+        if isinstance(block, FilledTable):
+            if block.rows:
+                yield block.to_markdown()
+        elif isinstance(block, Facts):
+            yield "\n".join(f"- {line_text(str(key))}: {code(str(value))}" for key, value in block.values.items())
+        elif not _is_markup(block) and (isinstance(block, str) or callable(block)):
+            yield _markdown_said(block)
+
+
+def _text_blocks(section: Section) -> Iterator[str]:
+    for block in section.blocks:
+        if isinstance(block, FilledTable):
+            yield from block.to_text().splitlines()
+        elif isinstance(block, Facts):
+            yield from (plain(f"{key}: {value}") for key, value in block.values.items())
+        elif not _is_markup(block) and (isinstance(block, str) or callable(block)):
+            yield from broken(_said(block, plain))

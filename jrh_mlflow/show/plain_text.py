@@ -1,0 +1,79 @@
+"""Text of any origin made harmless for a line, a terminal and Markdown; columns aligned in plain text."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+
+WIDTH = 100
+"""Columns of a screen: what is wider is broken."""
+_INTERVAL = re.compile(r"\[(?=[\d\s.,−–%$±<>≤≥-]*\](?![(\[:]))")
+"""A bracket that opens an interval of numbers, which is no link."""
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+"""What could begin HTML; `< 0.001` cannot."""
+
+
+def plain(text: str) -> str:
+    r"""Return a text in one line that moves no cursor: names and reasons may come from a model or a file.
+
+    Example:
+        >>> plain("red\x1b[31m\nnext")
+        'red [31m next'
+    """
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def code(text: str) -> str:
+    """Put text from a model into a code span, where neither links nor HTML nor emphasis come to life.
+
+    A back quote would end the span and a backslash could undo a table's own escapes: both become look-alikes.
+    """
+    shown = plain(text).replace("`", "ˋ").replace("\\", "∖")
+    return f"`{shown}`" if shown else "(empty)"
+
+
+def literal(text: str) -> str:
+    """Keep the sentence readable and its HTML and links dead; intervals of numbers stay as they are."""
+    text = text.replace("&", "&amp;")
+    text = _TAG.sub("&lt;", text)
+    parts = _INTERVAL.split(text)
+    text = "[".join(part.replace("[", "&#91;") for part in parts)
+    return text.replace("`", "&#96;").replace("\\", "&#92;")
+
+
+def line_text(text: str) -> str:
+    """Write a text of any origin, such as a judge's name, as part of a line in which nothing of it comes to life.
+
+    Example:
+        >>> line_text("openai/gpt-4o_mini"), line_text("<b>[x](javascript:y)"), line_text("0.3 [0.1, 0.5]")
+        ('openai/gpt-4o_mini', '&lt;b>&#91;x](javascript:y)', '0.3 [0.1, 0.5]')
+    """
+    return literal(plain(text))
+
+
+def aligned(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, width: int = WIDTH) -> list[str]:
+    """Align columns, the first `left` of them to the left and the others to the right.
+
+    Columns that do not fit beside one another stand below, with the first `left` in front of them again.
+    """
+    lines = [[plain(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[place]) for row in lines) for place in range(len(head))]
+    blocks: list[list[int]] = [list(range(left))]
+    for place in range(left, len(head)):
+        used = sum(widths[other] + 2 for other in blocks[-1])
+        if used + widths[place] > width and len(blocks[-1]) > left:
+            blocks.append(list(range(left)))
+        blocks[-1].append(place)
+    tables = [[_aligned_line(row, block, widths, left=left) for row in lines] for block in blocks]
+    return [line for number, table in enumerate(tables) for line in ([""] if number else []) + table]
+
+
+def _aligned_line(row: Sequence[str], block: Sequence[int], widths: Sequence[int], *, left: int) -> str:
+    cells = (row[at].ljust(widths[at]) if at < left else row[at].rjust(widths[at]) for at in block)
+    return "  ".join(cells).rstrip()
+
+
+def broken(text: str, *, width: int = WIDTH) -> list[str]:
+    """Break a sentence into the lines of a screen."""
+    return textwrap.wrap(plain(text), width, break_on_hyphens=False)

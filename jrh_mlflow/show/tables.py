@@ -1,0 +1,194 @@
+"""Tables declared once: typed columns, rendered as Markdown, terminal, card, HTML and data frame.
+
+    DIFFERENCES = Table.of(
+        Column("axis", lambda d: axis_name(d.axis), value=lambda d: d.axis, brief=True),
+        Column("difference", lambda d: signed(d.value), value=lambda d: d.value, brief=True, link=calls_of),
+        Column("low", value=lambda d: d.low),
+    )
+    DIFFERENCES(rows).to_markdown()
+
+A column is written once; every medium reads it, so that no two of them can say different things. Cells may hold text
+from a model or a file: each renderer makes it harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from jrh_mlflow.show.html import render_part
+from jrh_mlflow.show.plain_text import aligned, code, line_text, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from markupsafe import Markup
+
+Row = TypeVar("Row")
+MOST = 8
+"""Rows of a long table that a card or a terminal shows; the others are counted."""
+_PLAIN_ADDRESS = re.compile(r"https?://[A-Za-z0-9./:#?&=%~+_-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Whisker:
+    """A share and its interval, or bounds alone, drawn between 0 and 1."""
+
+    low: float
+    high: float
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in one place of a table."""
+
+    text: str
+    below: tuple[str, ...] = ()
+    """Smaller lines under the text on pages, such as interval and n; behind the text elsewhere."""
+    whisker: Whisker | None = None
+    """Drawn on pages and cards only."""
+    hover: str = ""
+    """Said on pages when the cell is pointed at."""
+    tone: str = ""
+    """Class of the cell on pages: `missing`, `bounds`, `wrong`, `good`."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Parts of the text, in order, and where each leads on a page."""
+
+    @property
+    def line(self) -> str:
+        """The whole cell in one line."""
+        return " ".join(part for part in (self.text, *self.below) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """One column: its head, and what a row says under it."""
+
+    head: str
+    text: Callable[[Row], str | Cell] | None = None
+    """None: the column is in data frames only."""
+    value: Callable[[Row], Any] | None = None
+    """What a data frame holds; None: the column is not in it."""
+    name: str = ""
+    """Of the column in a data frame, where it is not the head."""
+    brief: bool = False
+    """Whether a terminal and a card have room for it."""
+    link: Callable[[Row], str | None] | None = None
+    """Where the cell leads on a page."""
+    words: bool = False
+    """Texts to read, not numbers: they stand on the left and may be broken."""
+    as_code: bool = False
+    """Markdown writes it in a code span: an id, a rule, a label of somebody's."""
+
+    def cell(self, row: Row) -> Cell:
+        """Return what a row says in this column."""
+        assert self.text is not None
+        shown = self.text(row)
+        cell = shown if isinstance(shown, Cell) else Cell(shown)
+        address = self.link(row) if self.link else None
+        return replace(cell, links=((cell.text, address),)) if address else cell
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """Columns in their order; called with rows it becomes a table that can be shown."""
+
+    columns: tuple[Column[Row], ...]
+
+    @classmethod
+    def of(cls, *columns: Column[Row]) -> Table[Row]:
+        """Declare a table by its columns; the first one names the row."""
+        return cls(columns)
+
+    def __call__(self, rows: Iterable[Row], *, more: str = "", style: str = "") -> FilledTable[Row]:
+        """Fill the table.
+
+        Args:
+            rows: In the order they are shown.
+            more: A line below: what is left out, and where it is.
+            style: Class of the table on pages.
+        """
+        return FilledTable(self.columns, tuple(rows), more=more, style=style)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTable(Generic[Row]):
+    """Rows under their columns, ready for any medium."""
+
+    columns: tuple[Column[Row], ...]
+    rows: tuple[Row, ...]
+    more: str = ""
+    style: str = ""
+    label: str = field(default="", kw_only=True)
+    """What those who do not see the page are told the table is; the heading above it where empty."""
+
+    def first(self, most: int = MOST, *, what: str, where: str = "`to_frame()`") -> FilledTable[Row]:
+        """Cut the table to a few rows, and say how many there are and where."""
+        rest = len(self.rows) - most
+        return (
+            replace(self, rows=self.rows[:most], more=f"… and {rest} more {what}: {where} has all.")
+            if rest > 0
+            else self
+        )
+
+    def shown(self, *, brief: bool = False) -> tuple[Column[Row], ...]:
+        """Return the columns of a medium: those with a text; on a narrow one the brief ones, where some are."""
+        columns = tuple(column for column in self.columns if column.text is not None)
+        return tuple(column for column in columns if column.brief) or columns if brief else columns
+
+    def cells(self, *, brief: bool = False) -> list[list[Cell]]:
+        """Return what every row says."""
+        return [[column.cell(row) for column in self.shown(brief=brief)] for row in self.rows]
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table in which nothing of a cell comes to life; empty without rows."""
+        if not self.rows:
+            return ""
+        columns = self.shown()
+        lines = [[_markdown_text(column.head) for column in columns], ["---"] * len(columns)]
+        lines += [
+            [_markdown_cell(column, cell) for column, cell in zip(columns, cells, strict=True)]
+            for cells in self.cells()
+        ]
+        return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), *(["", self.more] if self.more else [])])
+
+    def to_text(self, *, width: int = 100) -> str:
+        """Return aligned columns for a terminal or a pipe; what does not fit beside the others stands below."""
+        if not self.rows:
+            return ""
+        columns = self.shown(brief=True)
+        left = next((at for at, column in enumerate(columns) if at and not column.words), len(columns))
+        rows = [[cell.line for cell in cells] for cells in self.cells(brief=True)]
+        lines = aligned([column.head for column in columns], rows, left=left, width=width)
+        return "\n".join([*lines, *([plain(self.more)] if self.more else [])])
+
+    def to_html(self, *, label: str = "") -> Markup:
+        """Return the table as a part of a page."""
+        return render_part("_table.html", table=self, label=self.label or label)
+
+    def to_card(self) -> Markup:
+        """Return the table as a part of a notebook's card: the brief columns."""
+        return render_part("_card_table.html", table=self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per row with the columns that have a value; what is missing is an empty cell, never 0."""
+        import pandas as pd
+
+        valued = [(column.name or column.head, column.value) for column in self.columns if column.value is not None]
+        data = {name: [value(row) for row in self.rows] for name, value in valued}
+        frame: pd.DataFrame = pd.DataFrame(data, columns=[name for name, _ in valued])
+        return frame
+
+
+def _markdown_text(text: str) -> str:
+    """Return a text as a cell of a table: on one line, and with no end of a cell in it."""
+    return line_text(text).replace("|", "\\|")
+
+
+def _markdown_cell(column: Column[Any], cell: Cell) -> str:
+    text = code(cell.line).replace("|", "\\|") if column.as_code else _markdown_text(cell.line)
+    address = cell.links[0][1] if len(cell.links) == 1 else ""
+    # A file has no pages beside it, so only whole addresses lead anywhere.
+    return f"[{text}]({address})" if _PLAIN_ADDRESS.fullmatch(address) else text
