@@ -93,6 +93,12 @@ def verdict(answer: str = "A", reason: str = "loopback") -> ReplyFunction:
     return reply
 
 
+def fields_asked(body: Mapping[str, Any]) -> list[str]:
+    """Name the fields of the object that a request asks for; none where it asks for no schema."""
+    form = body.get("response_format") or {}
+    return list(form["json_schema"]["schema"]["properties"]) if form.get("type") == "json_schema" else []
+
+
 def fill(schema: Mapping[str, Any], answer: str = "A", reason: str = "loopback") -> Any:
     """Return a value that matches a JSON schema; an enum gets `answer` where it may, else its first value."""
     if "enum" in schema:

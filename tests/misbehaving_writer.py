@@ -33,7 +33,7 @@ from jrh_mlflow.perturb.rewording import reworded_or_same
 from jrh_mlflow.schema.items import MEANINGS, Item, Labels, Seed
 from jrh_mlflow.suites.suite import read_suite
 from tests.loopback import LoopbackServer
-from tests.loopback_replies import Body, fill
+from tests.loopback_replies import Body, fields_asked, fill
 from tests.perturb.misbehaving import WAYS, Way, misbehaved
 
 _ORIGINAL = re.compile(r"=====BEGIN ORIGINAL=====\n(.*)\n=====END ORIGINAL=====", re.S)
@@ -75,7 +75,7 @@ class MisbehavingWriter:
     def __call__(self, body: Body) -> str:
         """Answer one request: a brief, or a judge's question."""
         brief = str(body["messages"][-1]["content"])
-        if "response_format" in body or not _is_brief(brief):
+        if "verdict" in fields_asked(body) or not _is_brief(brief):
             return self._judged(body, " ".join(str(message.get("content")) for message in body["messages"]))
         rng = random.Random(f"{self._seed}\n{brief}\n{body.get('temperature')}\n{body.get('seed')}")
         way = rng.choice(self._ways) if rng.random() < self._share else _HONEST

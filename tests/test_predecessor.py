@@ -32,6 +32,7 @@ from tests.comparing.jury.jury_tools import family, said
 from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
+from tests.loopback_replies import fields_asked
 from tests.measures.pointwise import point
 from tests.processes import JRH, Forked
 from tests.reliability_tools import JUDGE, PRICES, Cast, evaluate_arguments, jrh_json, jrh_process, write_table
@@ -127,7 +128,7 @@ def test_the_expected_label_follows_from_the_test_and_a_validator_with_the_judge
     player, asked = Player(rows(6), tests=tests), []
 
     def kind(body: dict[str, Any]) -> str | Reply:
-        if "response_format" not in body:
+        if "verdict" not in fields_asked(body):
             return player(body)
         asked.append(body["messages"])
         return '{"reason": "", "verdict": "pass"}'

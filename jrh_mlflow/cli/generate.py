@@ -33,7 +33,16 @@ from jrh_mlflow.text import given_text
 if TYPE_CHECKING:
     from jrh_mlflow.generation.generate import GenerationRun
 
-_SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
+_SAMPLING = (
+    "api_base",
+    "temperature",
+    "max_temperature",
+    "attempts",
+    "max_tokens",
+    "structured",
+    "generator_seed",
+    "extra",
+)
 """Options that need a generator model."""
 _BESIDE_GENERATOR = ("validator", "planner", "editor", "summary")
 """What of a recipe goes with its generator, where that is replaced by rules."""
@@ -76,6 +85,9 @@ model_options = together(
     click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
     click.option("--attempts", type=click.IntRange(1), help="Most attempts per text. [4]"),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
+    click.option(
+        "--structured/--no-structured", default=None, help="Ask the generator for a JSON schema; where known to work."
+    ),
     click.option("--generator-seed", type=int, help="Sent to the provider."),
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
     click.option("--validator", "--verifier", help=GenerationSettings.model_fields["validator"].description),

@@ -234,6 +234,6 @@ class StagedWriter(BriefedWriter):
         """Open every writer once."""
         return self._opened()
 
-    def question(self, brief: str, *, attempt: int, first: int) -> Question:
+    def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Put a brief to the generator."""
-        return self._main.question(brief, attempt=attempt, first=first)
+        return self._main.question(brief, attempt=attempt, first=first, own_form=own_form)

@@ -489,7 +489,9 @@ def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Ma
         calls, most = 1 if name == "planner" else _USUAL_STEPS, plan.plans * model.attempts * n_most[name]
         bills[name].count(calls, most)
         bills[name].pay(
-            size=max(prompt_size(model.request(brief, temperature=model.temperature)) for brief in briefs),
+            size=max(
+                prompt_size(model.request(brief, temperature=model.temperature, own_form=True)) for brief in briefs
+            ),
             out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
             max_out=model.max_tokens,
             calls=calls,

@@ -197,7 +197,8 @@ class Editing:
         for attempt, temperature in enumerate(writer.temperatures):
             # A call without a text adds nothing to the brief, so that a restart finds the attempt after it.
             told = brief(rejected[-1] if rejected else "")
-            reply = await self.session.ask(writer.question(told, attempt=attempt, first=self.first))
+            question = writer.question(told, attempt=attempt, first=self.first, own_form=True)
+            reply = await self.session.ask(question)
             if reply.text is None:
                 last = reply.problem or NO_ANSWER
                 continue

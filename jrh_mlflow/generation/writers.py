@@ -28,7 +28,7 @@ from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.judges.thoughts import spoken_text
-from jrh_mlflow.models.catalog import endpoint_of
+from jrh_mlflow.models.catalog import endpoint_of, takes_schema
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.options import BY_RULES, OFFLINE
 from jrh_mlflow.perturb import ReliabilityTest, Target
@@ -42,6 +42,13 @@ OFFLINE_NAME = "offline rules"
 CODE_NAME = "code"
 ATTEMPTS = 4
 """Of rules, and of functions of the user's."""
+TEXT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+"""What a writer answers in, where its model takes schemas: around such a text there is no room for remarks."""
 _MAX_PROBLEM = 200
 
 WriterFunction = Callable[[str, "float | None"], object]
@@ -71,6 +78,8 @@ class Generator:
     """Sent to the provider, where it takes one."""
     extra: Mapping[str, Any] | None = None
     """Further fields of the request body; they are logged, so a key among them is refused."""
+    structured: bool | None = None
+    """Whether texts are asked for as `{"text": …}` in a JSON schema; None: where the model is known to take one."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
@@ -97,14 +106,20 @@ class Generator:
         """Who answers where no `api_base` is given, as the environment says now."""
         return None if self.api_base else endpoint_of(self.model)
 
-    def request(self, brief: str, *, temperature: float | None) -> Request:
-        """Return what is sent: the brief as one message of the user."""
+    @property
+    def takes_schema(self) -> bool:
+        """Whether texts are asked for in a JSON schema."""
+        return takes_schema(self.model, api_base=self.api_base) if self.structured is None else self.structured
+
+    def request(self, brief: str, *, temperature: float | None, own_form: bool = False) -> Request:
+        """Return what is sent: the brief as one message of the user; `own_form` where it says the answer's form."""
         return Request(
             model=self.model,
             messages=({"role": "user", "content": brief},),
             temperature=temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
+            response_schema=TEXT_SCHEMA if self.takes_schema and not own_form else None,
             api_base=self.api_base,
             endpoint=self.endpoint,
             extra=self.extra or {},
@@ -120,7 +135,7 @@ class Generator:
 
     def as_judge(self) -> PromptedJudge:
         """Return the same model as a judge: the validator when nobody names another one."""
-        return PromptedJudge(self.model, api_base=self.api_base)
+        return PromptedJudge(self.model, api_base=self.api_base, structured=self.structured)
 
 
 def ramp(start: float | None, highest: float, attempts: int) -> tuple[float | None, ...]:
@@ -176,13 +191,15 @@ class BriefedWriter(Writer):
         """Be ready to answer inside the block."""
 
     @abstractmethod
-    def question(self, brief: str, *, attempt: int, first: int) -> Question:
+    def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Return a brief as a question.
 
         Args:
             brief: What the writer is told.
             attempt: From 0: which temperature of the ramp.
             first: Replicate number of attempt 0; the same brief with another one gets an answer of its own.
+            own_form: True where the brief says in which form to answer, as to the planner and the editor of
+                transcripts: a message may hold any arguments of any tool, which no strict schema allows.
         """
 
 
@@ -227,25 +244,44 @@ class ModelWriter(BriefedWriter):
         """Open the client, unless another writer does."""
         return nullcontext() if self._shared else self._client
 
-    def question(self, brief: str, *, attempt: int, first: int) -> Question:
+    def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Return the brief as a request."""
         brief = clean_text(brief)
+        request = self._generator.request(brief, temperature=self.temperatures[attempt], own_form=own_form)
         return ModelQuestion(
             client=self._client,
-            request=self._generator.request(brief, temperature=self.temperatures[attempt]),
+            request=request,
             replicate=first + attempt,
-            read=lambda response: _read_text(response, brief),
+            read=lambda response: _read_text(response, brief, in_schema=request.response_schema is not None),
             prompt_sha256=_sha256(brief),
         )
 
 
-def _read_text(response: Response, brief: str) -> ReadResponse:
+def _read_text(response: Response, brief: str, *, in_schema: bool) -> ReadResponse:
     unusable = text_problem(response)
-    text = None if unusable else spoken_text(clean_text(response.text or ""), shown=brief)
-    problem = unusable or (None if text else "only_thoughts")
+    answer = None if unusable else spoken_text(clean_text(response.text or ""), shown=brief)
+    # Servers that do not know schemas answer in plain text all the same: it is read as it is.
+    text = _text_field(answer) if answer and in_schema else answer
+    problem = unusable or (None if text else "empty_content" if answer else "only_thoughts")
     return ReadResponse(
         text=text or None, problem=f"{problem}: {PROBLEMS[problem]}" if problem else None, unusable=unusable
     )
+
+
+def _text_field(answer: str) -> str:
+    """Return the text of an answer in `TEXT_SCHEMA`; an answer of another form is the text itself.
+
+    Example:
+        >>> _text_field('{"text": "It rained."}'), _text_field("It rained.")
+        ('It rained.', 'It rained.')
+    """
+    try:
+        fields = json.loads(answer) if answer.startswith("{") else None
+    except (ValueError, RecursionError):
+        return answer
+    if not isinstance(fields, dict) or set(fields) != {"text"} or not isinstance(fields["text"], str):
+        return answer
+    return clean_text(fields["text"]).strip()
 
 
 class CallableWriter(BriefedWriter):
@@ -269,7 +305,7 @@ class CallableWriter(BriefedWriter):
         with self._function.running(self._concurrency):
             yield
 
-    def question(self, brief: str, *, attempt: int, first: int) -> Question:
+    def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Return a call of the function with the brief."""
         return OwnQuestion(lambda: self._answered(clean_text(brief), self.temperatures[attempt]))
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.loopback import LoopbackProcess, LoopbackServer, verdict
+from tests.loopback_replies import fields_asked
 
 LATENCY_S, IN_FLIGHT = 0.1, 64
 MODEL = "openai/gpt-4o-mini"
@@ -32,12 +33,13 @@ TEXT = (
 
 def _reply(body: dict[str, Any]) -> Any:
     """Play a generator that expands the text between the markers, and a validator that takes the first label."""
-    if "response_format" in body:
+    if "verdict" in fields_asked(body):
         return verdict()(body)
     text = str(body["messages"][-1]["content"])
     original = text.rpartition("=====BEGIN ORIGINAL=====")[2].partition("=====END ORIGINAL=====")[0].strip()
     n_letters = int(0.4 * len(original))
-    return f"{original} Indeed, {('such things are worth saying at some length ' * n_letters)[:n_letters]}."
+    written = f"{original} Indeed, {('such things are worth saying at some length ' * n_letters)[:n_letters]}."
+    return json.dumps({"text": written}) if fields_asked(body) else written
 
 
 class _Server(LoopbackProcess):

@@ -15,6 +15,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.measuring import resolve
 from tests.loopback import LoopbackServer, verdict
+from tests.loopback_replies import fields_asked
 from tests.tracking.judges.mlflow_chat import ChatServer
 from tests.tracking.judges.mlflow_chat import verdict as said
 
@@ -58,8 +59,8 @@ class World:
 
 
 def reply(body: dict[str, Any]) -> str:
-    """Say `A`, or what else is asked for; a rewrite is asked for without any form."""
-    if "response_format" in body:
+    """Say `A`, or what else is asked for; a rewrite is answered in plain text, as by a server without schemas."""
+    if "response_format" in body and fields_asked(body) != ["text"]:
         return verdict()(body)
     return said("yes") if "rationale" in str(body["messages"]) else "It is quite another answer, and a longer one."
 

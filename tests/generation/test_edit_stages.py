@@ -158,7 +158,7 @@ def test_what_the_packages_own_prompts_ask_is_what_earlier_versions_asked() -> N
     )
     generator = Generator("openai/gpt-4o-mini")
     # Keys of a journal: with others, answers that were paid for would not be found.
-    assert [generator.request(brief, temperature=0.7).key(3)[:16] for brief in briefs] == [
+    assert [generator.request(brief, temperature=0.7, own_form=True).key(3)[:16] for brief in briefs] == [
         "0d2398f518aa90cd",
         "9ed7239959eed7bb",
         "7588d8ec9a5d2ffc",

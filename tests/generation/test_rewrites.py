@@ -19,6 +19,7 @@ from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.schema.items import Call
 from tests.generation.tools import CHECKER, PRICES, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply
+from tests.loopback_replies import fields_asked
 
 REWRITES = ["label_flip", "semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short"]
 
@@ -90,7 +91,7 @@ def test_what_a_generator_thinks_is_no_part_of_its_text(store_uri: str) -> None:
 
     def thinks(body: dict[str, Any]) -> str | Reply:
         said = player(body)
-        return said if "response_format" in body else f"<think>Shorter? No.</think>\n\n{said}"
+        return said if "verdict" in fields_asked(body) else f"<think>Shorter? No.</think>\n\n{said}"
 
     with LoopbackServer(reply=thinks) as server:
         items = run(dataset, server, store_uri, tests=test).suite.items

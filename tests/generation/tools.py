@@ -14,6 +14,7 @@ from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.suites.responses import read_seeds
 from tests.loopback import LoopbackServer, Reply
+from tests.loopback_replies import fields_asked
 
 WRITER, CHECKER = "openai/writer", "openai/checker"
 PRICES = {WRITER: (10.0, 20.0), CHECKER: (10.0, 20.0)}
@@ -72,7 +73,7 @@ class Player:
 
     def __call__(self, body: dict[str, Any]) -> str | Reply:
         """Answer one request; with one model for both, a schema tells the validator's question."""
-        if "response_format" in body:
+        if fields_asked(body) == ["reason", "verdict"]:
             self.bodies["checker"].append(body)
             shown = body["messages"][-1]["content"]
             answer = self._answer(next(expected for text, expected in self._wrote.items() if text in shown))
@@ -85,7 +86,7 @@ class Player:
         text = reply.text if isinstance(reply, Reply) else reply
         if text:
             self._wrote[text.strip()] = job.target.expected or ""
-        return reply
+        return json.dumps({"text": reply}) if isinstance(reply, str) and fields_asked(body) == ["text"] else reply
 
 
 def run(dataset: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> GenerationRun:
