@@ -31,10 +31,9 @@ from jrh_mlflow.show.frames import differences_frame, frame_rows
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.suites.spreadsheets import report_frame
-from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedRun, ended, load_runs, run_notes
+from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, ended, load_runs, run_id_of, run_notes
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 from jrh_mlflow.tracking.runs.view import shown_uri
 
@@ -325,48 +324,6 @@ def load_together(
     return loaded, tracking_uri
 
 
-def run_id_of(run: object) -> str:
-    """Return how a run is named in its store.
-
-    Raises:
-        RecipeError: when it is neither text nor an evaluation.
-    """
-    if isinstance(run, str | Evaluation):
-        return run if isinstance(run, str) else run.run_id
-    raise RecipeError(f"A run is an `Evaluation`, a run id, runs:/<id>, or the beginning of an id, but got {run!r}.")
-
-
-def suite_differences(a: Suite, b: Suite) -> list[str]:
-    """Say how two suites differ: names, hashes, conditions and items of one only, changed items."""
-    ours, theirs = ({item.id: item for item in suite.items} for suite in (a, b))
-    conditions = [{item.condition for item in suite.items} for suite in (a, b)]
-    changed = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
-    found = [f"sha256 {a.sha256[:12]}… and {b.sha256[:12]}…"]
-    found += [f"names {a.name!r} and {b.name!r}"] if a.name != b.name else []
-    for what, (first, second) in {"conditions": conditions, "items": [set(ours), set(theirs)]}.items():
-        for which, names in {"first": first - second, "second": second - first}.items():
-            found += [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
-    found += [f"{len(changed)} item(s) changed ({_some(changed)})"] if changed else []
-    if len(found) == 1:
-        found.append("the order of the items")
-    return found
-
-
-def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
-    """Refuse two runs that were not measured on the same items.
-
-    Raises:
-        RecipeError: with what differs.
-    """
-    if first.suite.sha256 == other.suite.sha256:
-        return
-    differ = "; ".join(suite_differences(first.suite, other.suite))
-    raise RecipeError(
-        f"Runs {first.run_id[:8]} ({first.judge}) and {other.run_id[:8]} ({other.judge}) are on different suites: "
-        f"{differ}. Evaluate both on one suite: `jrh evaluate --suite runs:/{first.run_id}/suite`."
-    )
-
-
 def _without_common_calls(runs: Sequence[LoggedRun]) -> str:
     """Say that there is no call that all runs were asked, and why each was stopped."""
     ended = "; ".join(f"{run.judge}: {run.truncated}" for run in runs if run.truncated)
@@ -374,10 +331,6 @@ def _without_common_calls(runs: Sequence[LoggedRun]) -> str:
         f"The runs are on the same suite, but there is no call that all of them were asked{ended and f' ({ended})'}. "
         f"Evaluate them on the same calls: whole, or with the same rules in `until`."
     )
-
-
-def _some(names: set[str] | list[str]) -> str:
-    return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
 def comparison_content(done: Comparison, *, seed: int, metric: str | None = None) -> RunContent:

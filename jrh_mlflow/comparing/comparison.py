@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -29,9 +28,9 @@ from jrh_mlflow.comparing.contrasts import (
     paired_metric,
     paired_shares,
 )
-from jrh_mlflow.errors import CallsError, NoCommonCallsError, RecipeError, suggest
+from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import headline_axes, lower_is_better
-from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, halves_marked, has_levels, is_pointwise, normalise
+from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise, shared_calls
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
@@ -175,37 +174,6 @@ def _primary(asked: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> t
     wanted = asked or (cells if has_tests else headline_axes())
     # A suite may have none of the headline axes.
     return tuple(axis for axis in cells if axis in wanted) or tuple(cells)
-
-
-def common_calls(judges: Mapping[str, pd.DataFrame]) -> pd.MultiIndex:
-    """Return the keys of the calls that every judge was asked, in the order of the first."""
-    first, *others = (pd.MultiIndex.from_frame(frame[CALL_KEY]) for frame in judges.values())
-    common: pd.MultiIndex = reduce(pd.MultiIndex.intersection, others, first)
-    return common
-
-
-def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the normalised records of the calls that every judge was asked, checking that they mean the same.
-
-    Raises:
-        NoCommonCallsError: when there is no such call.
-        CallsError: when two judges were asked different things under one name.
-    """
-    common = common_calls(judges)
-    if common.empty:
-        raise NoCommonCallsError(
-            f"{', '.join(judges)} have no call in common: they are on different suites, or were stopped before one "
-            f"that all were asked. Compare runs on the same suite, asked to the end."
-        )
-    keyed = {name: frame.set_index(CALL_KEY) for name, frame in judges.items()}
-    first, *others = keyed
-    meaning = keyed[first].loc[common, CALL_MEANING]
-    for name in others:
-        if not meaning.equals(keyed[name].loc[common, CALL_MEANING]):
-            raise CallsError(
-                f"{first} and {name} disagree on the task, condition or expected answer of an item: not one suite."
-            )
-    return {name: halves_marked(frame.loc[common].reset_index()) for name, frame in keyed.items()}
 
 
 def _axes(table: ScoreTable, *, has_tests: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -12,9 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jrh_mlflow.comparing.comparison import common_calls, shared_calls
 from jrh_mlflow.decisions.judge_calls import JudgeCalls
-from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
 from jrh_mlflow.measures.rules import Rule, State, decide
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.bounds import difference_bounds

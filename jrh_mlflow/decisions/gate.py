@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from jrh_mlflow.comparing.compare import check_same_suite, run_id_of
 from jrh_mlflow.decisions.gate_result import Gate, Undecided
 from jrh_mlflow.decisions.gate_runs import log_gate
 from jrh_mlflow.decisions.judge_calls import JudgeCalls
@@ -17,7 +16,7 @@ from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, parse_rules
 from jrh_mlflow.measuring.evaluate import Evaluation
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 Rules = str | Rule | Iterable[str | Rule]

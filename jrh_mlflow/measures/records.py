@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jrh_mlflow.errors import CallsError, suggest
+from jrh_mlflow.errors import CallsError, NoCommonCallsError, suggest
 from jrh_mlflow.schema.items import (
     DELTA_0,
     FORMER_NAMES,
@@ -141,6 +142,37 @@ def halves_marked(frame: pd.DataFrame) -> pd.DataFrame:
     if alone.any():
         marked["partner"] = np.where(alone, UNASKED, "")
     return marked
+
+
+def common_calls(judges: Mapping[str, pd.DataFrame]) -> pd.MultiIndex:
+    """Return the keys of the calls that every judge was asked, in the order of the first."""
+    first, *others = (pd.MultiIndex.from_frame(frame[CALL_KEY]) for frame in judges.values())
+    common: pd.MultiIndex = reduce(pd.MultiIndex.intersection, others, first)
+    return common
+
+
+def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the normalised records of the calls that every judge was asked, checking that they mean the same.
+
+    Raises:
+        NoCommonCallsError: when there is no such call.
+        CallsError: when two judges were asked different things under one name.
+    """
+    common = common_calls(judges)
+    if common.empty:
+        raise NoCommonCallsError(
+            f"{', '.join(judges)} have no call in common: they are on different suites, or were stopped before one "
+            f"that all were asked. Compare runs on the same suite, asked to the end."
+        )
+    keyed = {name: frame.set_index(CALL_KEY) for name, frame in judges.items()}
+    first, *others = keyed
+    meaning = keyed[first].loc[common, CALL_MEANING]
+    for name in others:
+        if not meaning.equals(keyed[name].loc[common, CALL_MEANING]):
+            raise CallsError(
+                f"{first} and {name} disagree on the task, condition or expected answer of an item: not one suite."
+            )
+    return {name: halves_marked(frame.loc[common].reset_index()) for name, frame in keyed.items()}
 
 
 def n_alone(frame: pd.DataFrame) -> int:

@@ -16,10 +16,10 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.compare import compare as command
 from jrh_mlflow.comparing import compare as comparing
-from jrh_mlflow.comparing.compare import Comparison, suite_differences
+from jrh_mlflow.comparing.compare import Comparison
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.tracking.runs.read import load_runs
+from jrh_mlflow.tracking.runs.read import load_runs, suite_differences
 from tests.logged_runs import numbers_of
 
 EVIL = "<script>alert(1)</script> <img src=x onerror=alert(1)> [x](javascript:alert(1))"

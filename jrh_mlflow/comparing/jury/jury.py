@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.compare import load_together, run_id_of
+from jrh_mlflow.comparing.compare import load_together
 from jrh_mlflow.comparing.jury.jury_figures import jury_figures
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
 from jrh_mlflow.comparing.jury.jury_view import jury_cells, jury_markdown, jury_tables
@@ -19,7 +19,7 @@ from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedRun, run_notes
+from jrh_mlflow.tracking.runs.read import LoggedRun, run_id_of, run_notes
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.compare import run_id_of
 from jrh_mlflow.errors import JrhWarning, RecipeError, TrackingError, suggest
 from jrh_mlflow.measuring.evaluate import Evaluation
 from jrh_mlflow.people.agreement_view import LINK
@@ -23,7 +22,7 @@ from jrh_mlflow.suites.dataset import Table, present
 from jrh_mlflow.suites.people import people_of
 from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_id_of, run_notes
 from jrh_mlflow.tracking.runs.store import Store
 
 if TYPE_CHECKING:

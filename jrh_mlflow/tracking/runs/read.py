@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.show.cards import brief_run
@@ -92,6 +92,29 @@ class RunSuite:
     experiment_id: str
 
 
+@runtime_checkable
+class EvaluationInHand(Protocol):
+    """What `jrh.evaluate` returned: this floor knows it by what it holds."""
+
+    run_id: str
+    tracking_uri: str | None
+    suite: Suite
+    calls: pd.DataFrame
+
+
+def run_id_of(run: object) -> str:
+    """Return how a run is named in its store.
+
+    Raises:
+        RecipeError: when it is neither text nor an evaluation.
+    """
+    if isinstance(run, str):
+        return run
+    if isinstance(run, EvaluationInHand):
+        return run.run_id
+    raise RecipeError(f"A run is an `Evaluation`, a run id, runs:/<id>, or the beginning of an id, but got {run!r}.")
+
+
 def load_runs(
     runs: Sequence[str],
     *,
@@ -126,6 +149,41 @@ def load_runs(
         with reading_client(uri) as client:
             loaded.append(_load(client, run, uri, purpose, suites))
     return _distinguished(loaded)
+
+
+def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
+    """Refuse two runs that were not measured on the same items.
+
+    Raises:
+        RecipeError: with what differs.
+    """
+    if first.suite.sha256 == other.suite.sha256:
+        return
+    differ = "; ".join(suite_differences(first.suite, other.suite))
+    raise RecipeError(
+        f"Runs {first.run_id[:8]} ({first.judge}) and {other.run_id[:8]} ({other.judge}) are on different suites: "
+        f"{differ}. Evaluate both on one suite: `jrh evaluate --suite runs:/{first.run_id}/suite`."
+    )
+
+
+def suite_differences(a: Suite, b: Suite) -> list[str]:
+    """Say how two suites differ: names, hashes, conditions and items of one only, changed items."""
+    ours, theirs = ({item.id: item for item in suite.items} for suite in (a, b))
+    conditions = [{item.condition for item in suite.items} for suite in (a, b)]
+    changed = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
+    found = [f"sha256 {a.sha256[:12]}… and {b.sha256[:12]}…"]
+    found += [f"names {a.name!r} and {b.name!r}"] if a.name != b.name else []
+    for what, (first, second) in {"conditions": conditions, "items": [set(ours), set(theirs)]}.items():
+        for which, names in {"first": first - second, "second": second - first}.items():
+            found += [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
+    found += [f"{len(changed)} item(s) changed ({_some(changed)})"] if changed else []
+    if len(found) == 1:
+        found.append("the order of the items")
+    return found
+
+
+def _some(names: set[str] | list[str]) -> str:
+    return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
 def ended(runs: Sequence[str], tracking_uri: str) -> tuple[int, ...]:
