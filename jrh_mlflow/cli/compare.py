@@ -48,7 +48,7 @@ def compare(
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
     from jrh_mlflow.comparing.compare import compare as run
-    from jrh_mlflow.show.terminal import comparison_lines
+    from jrh_mlflow.comparing.comparison_view import comparison_lines
 
     if html is not None:
         check_free(html, force=force)

@@ -122,7 +122,7 @@ def _print_reading(one: Evaluation) -> None:
 
 
 def _print_graders(parts: Demo) -> None:
-    from jrh_mlflow.show.terminal import comparison_lines
+    from jrh_mlflow.comparing.comparison_view import comparison_lines
 
     comparison = parts.graders()
     _head("Graders, simulated; share of expected answers by test")

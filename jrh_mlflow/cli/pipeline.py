@@ -93,8 +93,8 @@ def _generation_cap(workflow: Workflow) -> float | None:
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
+    from jrh_mlflow.comparing.comparison_view import comparison_lines
     from jrh_mlflow.show.plain_text import plain
-    from jrh_mlflow.show.terminal import comparison_lines
 
     how = "generated" if done.made else "was there"
     click.echo(plain(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {done.path} ({how})"))

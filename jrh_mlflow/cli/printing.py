@@ -127,7 +127,7 @@ def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -
 
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
     """Print how far each axis moved between the arms."""
-    from jrh_mlflow.show.terminal import shift_lines
+    from jrh_mlflow.comparing.criterion_shift import shift_lines
 
     base, *_ = shift.arms
     notes = [f"{name}: {note}" for name, one in shift.arms.items() for note in _notes(one) if one.truncated]

@@ -73,7 +73,7 @@ def sweep(
 
 
 def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
-    from jrh_mlflow.show.terminal import sweep_lines
+    from jrh_mlflow.sweeps.sweep_view import sweep_lines
 
     if as_json or markdown:
         click.echo(result.to_json() if as_json else result.to_markdown())

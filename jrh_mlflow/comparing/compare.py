@@ -11,9 +11,12 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.comparison_view import (
     JudgeCard,
     JudgeLinks,
+    comparison_figures,
     comparison_markdown,
     comparison_page,
     comparison_tables,
+    contrast_tables,
+    differences_frame,
 )
 from jrh_mlflow.comparing.contrasts import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
@@ -22,12 +25,11 @@ from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.evaluate import Evaluation, checked_metric
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.cards import Card, brief_run, contrast_tables
+from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER, plotted, png
 from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
-from jrh_mlflow.show.figures.reliability import comparison_figures
 from jrh_mlflow.show.figures.svg import page_figures
-from jrh_mlflow.show.frames import differences_frame, frame_rows
+from jrh_mlflow.show.frames import frame_rows
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.suites.spreadsheets import report_frame

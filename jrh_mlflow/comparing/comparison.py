@@ -18,7 +18,6 @@ import pandas as pd
 from jrh_mlflow.comparing.contrasts import (
     ALPHA,
     MARGIN,
-    OVERALL,
     Contrasts,
     Difference,
     Paired,
@@ -31,7 +30,7 @@ from jrh_mlflow.comparing.contrasts import (
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import headline_axes, lower_is_better
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise, shared_calls
-from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
+from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals

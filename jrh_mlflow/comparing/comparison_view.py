@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.comparing.contrasts import OVERALL, Contrasts, Difference
+from jrh_mlflow.comparing.contrasts import Contrasts, Difference
 from jrh_mlflow.measures.axes import find, lower_is_better
 from jrh_mlflow.measures.behind import has_calls
-from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.measures.reliability import OVERALL, WorstItem
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.frames import differences_frame
+from jrh_mlflow.show.cards import MOST, CardTable
+from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls
+from jrh_mlflow.show.figures.reliability import cost_curve, heatmap
 from jrh_mlflow.show.glossary import terms_among
 from jrh_mlflow.show.html import render
 from jrh_mlflow.show.markdown import table
@@ -31,17 +34,22 @@ from jrh_mlflow.show.numbers import (
     money_text,
     number_text,
     p_text,
+    reading_text,
     short_interval,
     source_ends,
 )
-from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text
+from jrh_mlflow.show.terminal import wrapped
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+    from matplotlib.figure import Figure
 
 _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
 _SCORES_TEXT = "In brackets the clustered interval, 95 %, sources (tasks) as clusters; (−2): units left out."
+_MOST_TOLD = 10
+"""Differences on a terminal."""
 _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
 _DIFFERENCE_HEAD = (
@@ -497,3 +505,113 @@ def comparison_page(
         unfolded=len(comparison.deciding) <= _OPEN_ROWS,
         bounds_note=bounds,
     )
+
+
+_DECIDED = ("low", "high", "p", "p_adjusted", "told_apart", "n", "n_clusters", "family", "p_mcnemar", "detectable")
+"""Fields of a difference that a table calls the same."""
+
+
+def differences_frame(
+    differences: Sequence[Difference], names: Mapping[str, str] = MappingProxyType({})
+) -> pd.DataFrame:
+    """Return one row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart.
+
+    Args:
+        differences: Of a comparison.
+        names: What judges are called in the table, where not as in the comparison.
+    """
+    frame: pd.DataFrame = pd.DataFrame([_difference_row(one, names) for one in differences])
+    return frame
+
+
+def _difference_row(one: Difference, names: Mapping[str, str]) -> dict[str, Any]:
+    low, high = one.equivalence or (None, None)
+    return {
+        "axis": one.axis,
+        "a": names.get(one.a, one.a),
+        "b": names.get(one.b, one.b),
+        "difference": one.value,
+        **{name: getattr(one, name) for name in _DECIDED},
+        "equivalent": one.equivalent,
+        "equivalence_low": low,
+        "equivalence_high": high,
+        "method": one.method,
+    }
+
+
+def comparison_figures(
+    comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str, calls_of: CallsOf = no_calls
+) -> dict[str, Figure]:
+    """Draw a comparison, by file name: tests × judges, and score against dollars where costs are known."""
+    figures = {
+        "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title, calls_of=calls_of),
+        "cost_curve.png": cost_curve(calls),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def comparison_lines(comparison: Contrasts) -> list[str]:
+    """Show every judge on every axis with its letters, then which differences are told apart."""
+    rows = [
+        [axis_text(axis), *(_letter_cell(one, comparison.letters_of(axis, name)) for name, one in row.items())]
+        for axis, row in comparison.cells.items()
+    ]
+    return [
+        *aligned(["", *judge_heads(comparison)], rows),
+        "",
+        "Intervals are 95 % by source.",
+        *textwrap.wrap(letters_text(comparison), WIDTH),
+        "",
+        *aligned(finding_head(comparison), finding_rows(comparison)),
+        "Detectable: a true difference of this size would be told apart with a chance of 80 %.",
+        "",
+        f"{comparison.told}{':' if comparison.different else '.'}",
+        *_told_apart(comparison),
+        *_comparison_costs(comparison),
+    ]
+
+
+def _told_apart(comparison: Contrasts) -> list[str]:
+    told = comparison.different
+    rows = [
+        [
+            axis_text(one.axis),
+            f"{one.a} − {one.b}",
+            f"{one.value:+.3f} {short_interval(one.low, one.high)}  {one.n:,}",
+            p,
+        ]
+        for one in told[:_MOST_TOLD]
+        for p in [f"{p_text(one.p)} / {p_text(one.p_adjusted)}"]
+    ]
+    more = [f"… and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
+    header = ["axis", "judges", "difference [95 %]  n", "p / p adjusted"]
+    return [*aligned(header, rows, left=2), *more] if told else []
+
+
+def _letter_cell(reading: Reading, letter: str) -> str:
+    return cell_text(reading, letter) if isinstance(reading, Estimate) else reading_text(reading)
+
+
+def _comparison_costs(comparison: Contrasts) -> list[str]:
+    known = {name: row["usd"] for name, row in comparison.costs.items() if row["usd"] is not None}
+    return wrapped("Cost", ", ".join(f"{name} {money_text(usd)}" for name, usd in known.items())) if known else []
+
+
+def contrast_tables(contrasts: Contrasts) -> list[CardTable]:
+    """Show every judge on every axis with its letters, then the differences that are told apart."""
+    told = contrasts.different
+    rows = [[*difference_cells(one), p_text(one.p), p_text(one.p_adjusted)] for one in told[:MOST]]
+    more = f"… and {len(told) - MOST} more differences: `to_frame()` has all." if len(told) > MOST else ""
+    header = ["told apart", "judges", "difference", "95 % by source", "n", "p", "p adjusted"]
+    return [
+        CardTable(header=["", *judge_heads(contrasts), "n"], rows=cell_rows(contrasts), more=_letters_note(contrasts)),
+        CardTable(header=header, rows=rows, more=more),
+        CardTable(header=finding_head(contrasts), rows=finding_rows(contrasts), more=_DETECTABLE),
+    ]
+
+
+_DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
+
+
+def _letters_note(contrasts: Contrasts) -> str:
+    return f"{contrasts.told}. {letters_text(contrasts)} 95 % by source."

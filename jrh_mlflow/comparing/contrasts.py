@@ -21,8 +21,6 @@ from jrh_mlflow.stats.paired import discordant_interval, mcnemar_midp
 from jrh_mlflow.stats.power import detectable_difference, detectable_from_interval, sign_flip_critical, sign_flip_p
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
 
-OVERALL = "overall"
-"""The mean over tests, where an axis stands."""
 ALPHA, MARGIN = 0.05, 0.1
 """Chance of any false difference in the deciding family, and how far apart judges may be that are called equivalent."""
 _MOST_REASONS = 3

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from jrh_mlflow.comparing.criterion import criterion_axes
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
@@ -16,14 +18,24 @@ from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data
-from jrh_mlflow.show.cards import Card, brief_readings, brief_run, shift_table
+from jrh_mlflow.show.cards import Card, CardTable, brief_readings, brief_run
+from jrh_mlflow.show.datasheet_page import page_row
 from jrh_mlflow.show.figures.canvas import figure_files, plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
-from jrh_mlflow.show.frames import shifts_frame
+from jrh_mlflow.show.frames import reading_columns
 from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
-from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.show.numbers import (
+    bounds_note,
+    interval_text,
+    is_shown,
+    missing_text,
+    reading_text,
+    short_interval,
+    source_ends,
+    value_text,
+)
+from jrh_mlflow.show.plain_text import aligned, line_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -32,8 +44,6 @@ from jrh_mlflow.tracking.runs.outbox import JudgeFacts, outbox_key
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jrh_mlflow.show.figures.canvas import Figure
 
 
@@ -251,3 +261,72 @@ def _shift_cells(shift: Reading) -> list[str]:
     if not isinstance(shift, Estimate):
         return [missing_text(shift), "–", "–"]
     return [f"{shift.value:+.4f}", interval_text(shift.cluster_low, shift.cluster_high), str(shift.n)]
+
+
+def shifts_frame(shifts: Mapping[str, Mapping[str, Reading]]) -> pd.DataFrame:
+    """Return one row per criterion and axis."""
+    frame: pd.DataFrame = pd.DataFrame(
+        [
+            {"criterion": arm, "axis": axis, **reading_columns(reading)}
+            for arm, readings in shifts.items()
+            for axis, reading in readings.items()
+        ]
+    )
+    return frame
+
+
+def shift_lines(base: str, arms: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]) -> list[str]:
+    """Show each axis under the base criterion and under the others, and how far it moved.
+
+    Args:
+        base: Name of the first criterion.
+        arms: Criterion to the estimates of its datasheet.
+        shifts: `<criterion>/<axis>` to the difference against the base.
+    """
+    lines: list[str] = []
+    for arm in [name for name in arms if name != base]:
+        own = {key.removeprefix(f"{arm}/"): one for key, one in shifts.items() if key.startswith(f"{arm}/")}
+        rows = [
+            [
+                axis_name(axis),
+                _short_value(arms[base].get(axis)),
+                _short_value(arms[arm].get(axis)),
+                *_brief_shift(shift),
+            ]
+            for axis, shift in own.items()
+            if is_shown(shift)
+        ]
+        lines += [*([""] if lines else []), *aligned(["axis", base, arm, "shift [95 % by task]", "n"], rows)]
+    return lines
+
+
+def _brief_shift(shift: Reading) -> list[str]:
+    if not isinstance(shift, Estimate):
+        return [reading_text(shift), "–"]
+    return [f"{shift.value:+.3f} {short_interval(*source_ends(shift))}", _units_text(shift)]
+
+
+def _units_text(shift: Estimate) -> str:
+    return f"{shift.n:,} {shift.unit}{'' if shift.n == 1 else 's'}"
+
+
+def _short_value(reading: Reading | None) -> str:
+    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else reading_text(reading)
+
+
+def shift_table(
+    base: str, arm: str, sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]
+) -> CardTable:
+    """Show each axis under the base criterion and another, and how far it moved."""
+    rows = []
+    for axis, shift in shifts.items():
+        if is_shown(shift):
+            row = page_row(axis, shift)
+            moved = f"{shift.value:+.3f}" if isinstance(shift, Estimate) else row.value
+            before, after = (_plain(sheets[name].get(axis)) for name in (base, arm))
+            rows.append([axis_name(axis), before, after, moved, row.interval, row.n])
+    return CardTable(header=["axis", base, arm, "shift", "95 % by task", "n"], rows=rows)
+
+
+def _plain(reading: Reading | None) -> str:
+    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)

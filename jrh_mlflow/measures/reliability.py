@@ -49,6 +49,8 @@ from jrh_mlflow.stats import Mask, Texts
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
+OVERALL = "overall"
+"""The mean over tests, where an axis stands."""
 _MOST_RIVALS = 3
 """Tests that a profile names where the weakest is not decided."""
 _TEST_NAMES = {ALL: "all tests"}

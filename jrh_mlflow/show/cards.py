@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from jrh_mlflow.comparing.comparison_view import (
-    cell_rows,
-    difference_cells,
-    finding_head,
-    finding_rows,
-    judge_heads,
-    letters_text,
-)
-from jrh_mlflow.comparing.contrasts import Contrasts
 from jrh_mlflow.measures.axes import AXES, declared
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.datasheet_page import PageRow, axis_row, page_row
@@ -25,7 +17,8 @@ from jrh_mlflow.show.findings import finding_lines
 from jrh_mlflow.show.html import render
 from jrh_mlflow.show.markdown import axes_by_reason
 from jrh_mlflow.show.names import axis_name, stimuli_name
-from jrh_mlflow.show.numbers import bounds_ends, bounds_note, is_shown, missing_text, p_text, reading_text, source_ends
+from jrh_mlflow.show.numbers import bounds_ends, bounds_note, is_shown, reading_text, source_ends
+from jrh_mlflow.show.tables import FilledTable
 from jrh_mlflow.text import brief_name, clean_text
 
 MOST = 8
@@ -65,7 +58,7 @@ class Card:
     """Beside the title: simulated, recorded, truncated."""
     profile: str = ""
     """The judge in one line."""
-    tables: Sequence[CardTable] = ()
+    tables: Sequence[CardTable | FilledTable[Any]] = ()
     notes: Sequence[str] = ()
     links: Sequence[str] = ()
     """Where the run can be looked at: addresses, or words where no server shows it."""
@@ -135,43 +128,6 @@ def _whisker(reading: Reading) -> Whisker | None:
     low, high = (reading.value if end is None else end for end in source_ends(reading))
     inside = min(low, reading.value) >= 0 and max(high, reading.value) <= 1
     return Whisker(low=low, high=high, value=reading.value) if inside else None
-
-
-def contrast_tables(contrasts: Contrasts) -> list[CardTable]:
-    """Show every judge on every axis with its letters, then the differences that are told apart."""
-    told = contrasts.different
-    rows = [[*difference_cells(one), p_text(one.p), p_text(one.p_adjusted)] for one in told[:MOST]]
-    header = ["told apart", "judges", "difference", "95 % by source", "n", "p", "p adjusted"]
-    return [
-        CardTable(header=["", *judge_heads(contrasts), "n"], rows=cell_rows(contrasts), more=_letters_note(contrasts)),
-        CardTable(header=header, rows=rows, more=_more(len(told), "differences")),
-        CardTable(header=finding_head(contrasts), rows=finding_rows(contrasts), more=_DETECTABLE),
-    ]
-
-
-_DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
-
-
-def _letters_note(contrasts: Contrasts) -> str:
-    return f"{contrasts.told}. {letters_text(contrasts)} 95 % by source."
-
-
-def shift_table(
-    base: str, arm: str, sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]
-) -> CardTable:
-    """Show each axis under the base criterion and another, and how far it moved."""
-    rows = []
-    for axis, shift in shifts.items():
-        if is_shown(shift):
-            row = page_row(axis, shift)
-            moved = f"{shift.value:+.3f}" if isinstance(shift, Estimate) else row.value
-            before, after = (_plain(sheets[name].get(axis)) for name in (base, arm))
-            rows.append([axis_name(axis), before, after, moved, row.interval, row.n])
-    return CardTable(header=["axis", base, arm, "shift", "95 % by task", "n"], rows=rows)
-
-
-def _plain(reading: Reading | None) -> str:
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)
 
 
 def first_rows(table: CardTable, *, what: str) -> CardTable:

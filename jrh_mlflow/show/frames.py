@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.contrasts import Difference
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.rules import RuleCheck
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
-_DECIDED = ("low", "high", "p", "p_adjusted", "told_apart", "n", "n_clusters", "family", "p_mcnemar", "detectable")
-"""Fields of a difference that a table calls the same."""
 
 
 def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
@@ -39,44 +35,6 @@ def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
 def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
     """Return one row per axis, in the order of the readings."""
     return _frame([{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()])
-
-
-def shifts_frame(shifts: Mapping[str, Mapping[str, Reading]]) -> pd.DataFrame:
-    """Return one row per criterion and axis."""
-    return _frame(
-        [
-            {"criterion": arm, "axis": axis, **reading_columns(reading)}
-            for arm, readings in shifts.items()
-            for axis, reading in readings.items()
-        ]
-    )
-
-
-def differences_frame(
-    differences: Sequence[Difference], names: Mapping[str, str] = MappingProxyType({})
-) -> pd.DataFrame:
-    """Return one row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart.
-
-    Args:
-        differences: Of a comparison.
-        names: What judges are called in the table, where not as in the comparison.
-    """
-    return _frame([_difference_row(one, names) for one in differences])
-
-
-def _difference_row(one: Difference, names: Mapping[str, str]) -> dict[str, Any]:
-    low, high = one.equivalence or (None, None)
-    return {
-        "axis": one.axis,
-        "a": names.get(one.a, one.a),
-        "b": names.get(one.b, one.b),
-        "difference": one.value,
-        **{name: getattr(one, name) for name in _DECIDED},
-        "equivalent": one.equivalent,
-        "equivalence_low": low,
-        "equivalence_high": high,
-        "method": one.method,
-    }
 
 
 _CHECK = {"rule": "str", "state": "str", **dict.fromkeys(("estimate", "low", "high"), "float64")}

@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jrh_mlflow.comparing.contrasts import OVERALL
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
-from jrh_mlflow.measures.reliability import ALL, words_of_test
+from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
 from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys

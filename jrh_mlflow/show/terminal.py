@@ -6,10 +6,7 @@ import html
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from jrh_mlflow.comparing.comparison_view import axis_text, finding_head, finding_rows, judge_heads, letters_text
-from jrh_mlflow.comparing.contrasts import Contrasts
 from jrh_mlflow.measures.axes import AXES, Axis, by_step
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
@@ -20,17 +17,13 @@ from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.markdown import axes_by_reason
 from jrh_mlflow.show.names import STEPS, axis_name, stimuli_name
 from jrh_mlflow.show.numbers import (
-    cell_text,
     is_shown,
     left_out_text,
-    money_text,
     number_text,
-    p_text,
     reading_text,
     short_interval,
 )
 from jrh_mlflow.show.plain_text import WIDTH, aligned, plain
-from jrh_mlflow.sweeps.sweep_view import answer_lines, reading_facts
 
 _MOST = 10
 """Differences and configurations that are listed: `--markdown` and the run's artifacts have all."""
@@ -117,108 +110,6 @@ def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
     if not counts or max(counts) >= FEW_CLUSTERS:
         return None
     return f"{max(counts)} {cluster}s are few: intervals by {cluster} are wide (under {FEW_CLUSTERS})."
-
-
-def comparison_lines(comparison: Contrasts) -> list[str]:
-    """Show every judge on every axis with its letters, then which differences are told apart."""
-    rows = [
-        [axis_text(axis), *(_letter_cell(one, comparison.letters_of(axis, name)) for name, one in row.items())]
-        for axis, row in comparison.cells.items()
-    ]
-    return [
-        *aligned(["", *judge_heads(comparison)], rows),
-        "",
-        "Intervals are 95 % by source.",
-        *textwrap.wrap(letters_text(comparison), WIDTH),
-        "",
-        *aligned(finding_head(comparison), finding_rows(comparison)),
-        "Detectable: a true difference of this size would be told apart with a chance of 80 %.",
-        "",
-        f"{comparison.told}{':' if comparison.different else '.'}",
-        *_told_apart(comparison),
-        *_comparison_costs(comparison),
-    ]
-
-
-def _told_apart(comparison: Contrasts) -> list[str]:
-    told = comparison.different
-    rows = [
-        [
-            axis_text(one.axis),
-            f"{one.a} − {one.b}",
-            f"{one.value:+.3f} {short_interval(one.low, one.high)}  {one.n:,}",
-            p,
-        ]
-        for one in told[:_MOST]
-        for p in [f"{p_text(one.p)} / {p_text(one.p_adjusted)}"]
-    ]
-    more = [f"… and {len(told) - _MOST} more"] if len(told) > _MOST else []
-    header = ["axis", "judges", "difference [95 %]  n", "p / p adjusted"]
-    return [*aligned(header, rows, left=2), *more] if told else []
-
-
-def _letter_cell(reading: Reading, letter: str) -> str:
-    return cell_text(reading, letter) if isinstance(reading, Estimate) else reading_text(reading)
-
-
-def _comparison_costs(comparison: Contrasts) -> list[str]:
-    known = {name: row["usd"] for name, row in comparison.costs.items() if row["usd"] is not None}
-    return wrapped("Cost", ", ".join(f"{name} {money_text(usd)}" for name, usd in known.items())) if known else []
-
-
-def shift_lines(base: str, arms: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]) -> list[str]:
-    """Show each axis under the base criterion and under the others, and how far it moved.
-
-    Args:
-        base: Name of the first criterion.
-        arms: Criterion to the estimates of its datasheet.
-        shifts: `<criterion>/<axis>` to the difference against the base.
-    """
-    lines: list[str] = []
-    for arm in [name for name in arms if name != base]:
-        own = {key.removeprefix(f"{arm}/"): one for key, one in shifts.items() if key.startswith(f"{arm}/")}
-        rows = [
-            [
-                axis_name(axis),
-                _short_value(arms[base].get(axis)),
-                _short_value(arms[arm].get(axis)),
-                *_shift_cells(shift),
-            ]
-            for axis, shift in own.items()
-            if is_shown(shift)
-        ]
-        lines += [*([""] if lines else []), *aligned(["axis", base, arm, "shift [95 % by task]", "n"], rows)]
-    return lines
-
-
-def _shift_cells(shift: Reading) -> list[str]:
-    sign = "+" if isinstance(shift, Estimate) and shift.value >= 0 else ""
-    text, n, _ = _cells(shift)
-    return [f"{sign}{text}", n]
-
-
-def _short_value(reading: Reading | None) -> str:
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else reading_text(reading)
-
-
-def sweep_lines(sweep: Mapping[str, Any]) -> list[str]:
-    """Show what a sweep found, then its configurations, the front first; `sweep` is what `Sweep.to_dict` gives."""
-    members = sorted(sweep["measured"], key=lambda member: not member["on_front"])
-    rows = [
-        [
-            member["label"],
-            reading_facts(member["reliability"], interval=short_interval),
-            "search" if member["holdout_value"] is None else "held out",
-            "unknown" if (usd := member["usd_per_1k_judgments"]) is None else f"{usd:.4g}",
-            "yes" if member["on_front"] else "no",
-            "yes" if member["tied_with_best"] else "no",
-        ]
-        for member in members[:_MOST]
-    ]
-    header = ["configuration", "reliability", "half", "$ per 1,000", "on front", "tied with best"]
-    more = [f"… and {len(members) - _MOST} more in trials.csv"] if len(members) > _MOST else []
-    answer = [line for text in answer_lines(sweep, interval=short_interval) for line in _broken(text)]
-    return [*answer, *(["", *aligned(header, rows)] if rows else []), *more]
 
 
 def text_of(markdown: str, *, without: Sequence[str] = ()) -> list[str]:

@@ -5,7 +5,9 @@ The page draws reliability against cost as SVG: no script, no request, every tex
 
 from __future__ import annotations
 
+import html
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,8 +18,8 @@ from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.show.cards import CardTable
 from jrh_mlflow.show.html import render
 from jrh_mlflow.show.markdown import table
-from jrh_mlflow.show.numbers import interval_text
-from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.show.numbers import interval_text, short_interval
+from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text, plain
 
 Facts = Mapping[str, Any]
 Interval = Callable[[float | None, float | None], str]
@@ -25,6 +27,8 @@ Interval = Callable[[float | None, float | None], str]
 
 _MOST_OTHERS = 20
 """Configurations off the front that are listed; all are in trials.csv."""
+_MOST_LINES = 10
+"""Configurations on a terminal."""
 _WIDTH, _HEIGHT = 900, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 40, 54
 
@@ -317,3 +321,29 @@ def _ticks(scales: Scales) -> dict[str, list[tuple[float, str]]]:
 
 def _share(value: float, low: float, high: float) -> float:
     return 0.5 if high == low else (value - low) / (high - low)
+
+
+def sweep_lines(sweep: Mapping[str, Any]) -> list[str]:
+    """Show what a sweep found, then its configurations, the front first; `sweep` is what `Sweep.to_dict` gives."""
+    members = sorted(sweep["measured"], key=lambda member: not member["on_front"])
+    rows = [
+        [
+            member["label"],
+            reading_facts(member["reliability"], interval=short_interval),
+            "search" if member["holdout_value"] is None else "held out",
+            "unknown" if (usd := member["usd_per_1k_judgments"]) is None else f"{usd:.4g}",
+            "yes" if member["on_front"] else "no",
+            "yes" if member["tied_with_best"] else "no",
+        ]
+        for member in members[:_MOST_LINES]
+    ]
+    header = ["configuration", "reliability", "half", "$ per 1,000", "on front", "tied with best"]
+    more = [f"… and {len(members) - _MOST_LINES} more in trials.csv"] if len(members) > _MOST_LINES else []
+    answer = [
+        line for text in answer_lines(sweep, interval=short_interval) for line in textwrap.wrap(_unmarked(text), WIDTH)
+    ]
+    return [*answer, *(["", *aligned(header, rows)] if rows else []), *more]
+
+
+def _unmarked(text: str) -> str:
+    return plain(html.unescape(text.replace("**", "")))

@@ -12,12 +12,17 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
-from jrh_mlflow.comparing.comparison_view import comparison_markdown, comparison_page, comparison_tables
-from jrh_mlflow.comparing.contrasts import OVERALL, Difference, Paired, decided
+from jrh_mlflow.comparing.comparison_view import (
+    comparison_lines,
+    comparison_markdown,
+    comparison_page,
+    comparison_tables,
+)
+from jrh_mlflow.comparing.contrasts import Difference, Paired, decided
 from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.measures.reliability import OVERALL
 from jrh_mlflow.show.numbers import p_text
-from jrh_mlflow.show.terminal import comparison_lines
 from jrh_mlflow.stats.max_t import max_t
 from jrh_mlflow.stats.paired import mcnemar_midp
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls

@@ -7,11 +7,12 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.comparison_view import comparison_lines
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.show.plain_text import WIDTH, aligned
-from jrh_mlflow.show.terminal import comparison_lines, datasheet_lines, report_lines, text_of
+from jrh_mlflow.show.terminal import datasheet_lines, report_lines, text_of
 from tests.measures.pointwise import points, report
 from tests.readings import asked
 

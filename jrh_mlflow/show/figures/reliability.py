@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.contrasts import OVERALL, Contrasts
 from jrh_mlflow.measures.axes import lower_is_better
-from jrh_mlflow.measures.reliability import CostPoint, ReliabilityReadings
+from jrh_mlflow.measures.reliability import OVERALL, CostPoint, ReliabilityReadings
 from jrh_mlflow.measures.reliability import cost_curve as cost_points
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Bounds, Estimate, Reading
@@ -60,17 +59,6 @@ def report_figures(
     figures = {
         "reliability.png": score_chart(report, judge=judge, calls_of=calls_of),
         "cost_curve.png": cost_curve({judge: calls}),
-    }
-    return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def comparison_figures(
-    comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str, calls_of: CallsOf = no_calls
-) -> dict[str, Figure]:
-    """Draw a comparison, by file name: tests × judges, and score against dollars where costs are known."""
-    figures = {
-        "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title, calls_of=calls_of),
-        "cost_curve.png": cost_curve(calls),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
