@@ -26,6 +26,7 @@ from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, 
 from jrh_mlflow.generation.report import check_folder
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate, price_evaluation
+from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
@@ -37,7 +38,7 @@ from jrh_mlflow.review.finish import ReviewLogger
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, outbox_key
+from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.read import FinishedStep, finished_step
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 

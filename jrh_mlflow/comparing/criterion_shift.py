@@ -13,6 +13,7 @@ from jrh_mlflow.comparing.criterion import criterion_axes
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate
+from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import prepare
 from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes
 from jrh_mlflow.options import Metrics, checked_metrics
@@ -40,7 +41,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.logged_tables import axes_table, table_tags
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, outbox_key
+from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.exporting.earlier_judges import earlier_definition
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.naming import shown_name
 from jrh_mlflow.measures.answered_by import answerers
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS
@@ -18,7 +19,6 @@ from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name, clean_text
 from jrh_mlflow.tracking.judges.definitions import judge_from
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import shown_name
 from jrh_mlflow.tracking.runs.read import (
     check_evaluation,
     downloaded,

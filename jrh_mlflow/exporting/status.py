@@ -17,6 +17,7 @@ from jrh_mlflow.exporting.joint_judges import JOINT_KINDS
 from jrh_mlflow.exporting.measured import JudgeRecord, judge_record, judge_records, kept_run, link_of
 from jrh_mlflow.exporting.today import changes_since
 from jrh_mlflow.judges import Judge, rendering
+from jrh_mlflow.judges.naming import shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import BUILT_IN, resolve_judge
@@ -29,7 +30,6 @@ from jrh_mlflow.tracking.judges.judge_registry import SCORERS, RegisteredScorer,
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.judges.specifications import specification
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import shown_name
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client
 
 State = Literal["measured", "stale", "never measured"]

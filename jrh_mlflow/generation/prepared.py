@@ -33,6 +33,7 @@ from jrh_mlflow.generation.writers import (
 )
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
+from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
@@ -50,7 +51,7 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import about_labels
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, outbox_key
+from jrh_mlflow.tracking.runs.outbox import outbox_key
 
 logger = logging.getLogger("jrh_mlflow")
 

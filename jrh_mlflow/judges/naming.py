@@ -102,3 +102,8 @@ def _word(text: str) -> str:
 def _digest(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return f"own-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def shown_name(name: str, *, simulated: bool, recorded: bool) -> str:
+    """Return a judge's name as people see it: with what it is, where it is no model that is asked now."""
+    return f"{name} (simulated)" if simulated else f"{name} (recorded)" if recorded else name

@@ -27,6 +27,7 @@ from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, are_seve
 from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import complete_pairs, halves_marked, label_sources
 from jrh_mlflow.measures.reliability import worst_items
+from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import Prepared, prepare
 from jrh_mlflow.measuring.run_page import (
     NOT_ASKED,
@@ -59,10 +60,10 @@ from jrh_mlflow.tracking.judges.prompts import link_prompt
 from jrh_mlflow.tracking.runs import keys, outbox
 from jrh_mlflow.tracking.runs.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.runs.models_page import JudgeEntry
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, Kept, Measured
+from jrh_mlflow.tracking.runs.outbox import Kept
 from jrh_mlflow.tracking.runs.store import RunContent, Store, ending, keep_failed, open_run, publish, store_place
 from jrh_mlflow.tracking.runs.view import ViewLinks
-from jrh_mlflow.tracking.traces.call_traces import checked_traces, log_traces
+from jrh_mlflow.tracking.traces.call_traces import TracedCalls, checked_traces, log_traces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -434,7 +435,8 @@ def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation
 
 def _log_kept(kept: Kept, *, tracking_uri: str | None, metrics: Metrics | None = None) -> Evaluation:
     with kept:
-        measured, target = kept.read()
+        parcel, target = kept.read()
+        measured = Measured.unpacked(parcel)
         measured = replace(measured, metrics=metrics or measured.metrics)
         kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
         store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
@@ -453,7 +455,7 @@ def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, el
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     with (
         ending(store, run_id, keeps_finished=True),
-        outbox.keep(measured, key=key, target=store.address(run_id)) as kept,
+        outbox.keep(measured.parcel(), key=key, target=store.address(run_id)) as kept,
     ):
         try:
             return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
@@ -689,8 +691,22 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
             keys.DATASHEET_PAGE: page,
         },
         suite=suite,
-        traces=partial(log_traces, measured=measured),
+        traces=partial(log_traces, traced=traced_calls(measured)),
         entry=_entry(measured, sheet, points, answered),
+    )
+
+
+def traced_calls(measured: Measured) -> TracedCalls:
+    """Return what of an evaluation becomes traces."""
+    judge = measured.judge
+    return TracedCalls(
+        calls=measured.calls,
+        suite=measured.suite,
+        judge=judge.name,
+        criterion=judge.criterion,
+        simulated=judge.simulated,
+        seconds=measured.seconds,
+        traces=measured.traces,
     )
 
 

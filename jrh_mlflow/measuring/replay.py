@@ -29,6 +29,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, is_pointwise, normalise
 from jrh_mlflow.measuring.evaluate import Evaluation, checked_metric, log_measured
+from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.items import (
@@ -51,7 +52,6 @@ from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table
 from jrh_mlflow.suites.labels import GivenLabels, read_labels
 from jrh_mlflow.suites.spreadsheets import split_sheet, unguarded
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.runs.read import load_runs
 from jrh_mlflow.tracking.runs.store import Store
 

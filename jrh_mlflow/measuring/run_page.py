@@ -14,6 +14,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
 from jrh_mlflow.measures.records import label_sources, n_alone
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
+from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.until import UNTIL, UntilReport
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES
@@ -38,7 +39,6 @@ from jrh_mlflow.show.results import Datasheet, Report, read_report
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.logged_evaluation import LoggedEvaluation, LoggedGate, logged_evaluation
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.judges.naming import shown_name
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.html import EvaluationRow
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import shown_name
 from jrh_mlflow.tracking.runs.store import Store, active_uri, paged, reading_client, run_link
 from jrh_mlflow.tracking.runs.view import shown_uri
 

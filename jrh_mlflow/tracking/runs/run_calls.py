@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges.naming import shown_name
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
@@ -43,7 +44,6 @@ from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.stats import Codes, Mask
 from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, read_item
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import shown_name
 from jrh_mlflow.tracking.runs.read import downloaded, is_artifact
 from jrh_mlflow.tracking.runs.store import reading_client
 

@@ -26,13 +26,13 @@ from jrh_mlflow.errors import RecipeError, TrackingError, suggest
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
-from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
+from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
 from jrh_mlflow.schema.presentation import Message, part_text
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.runs.store import Store, paged
 
 if TYPE_CHECKING:
@@ -158,7 +158,23 @@ def checked_traces(text: str) -> str:
     return text
 
 
-def log_traces(store: Store, run_id: str, measured: Measured) -> int:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedCalls:
+    """Calls of one judge on one suite, some of which become traces."""
+
+    calls: pd.DataFrame
+    suite: Suite
+    judge: str
+    """Its name."""
+    criterion: Criterion
+    simulated: bool
+    seconds: float
+    """How long they took: a longer run gets more traces."""
+    traces: str
+    """Which calls: `failures`, `all` or `none`."""
+
+
+def log_traces(store: Store, run_id: str, traced: TracedCalls) -> int:
     """Write judge calls as traces of a run, and return how many.
 
     `failures` are calls that ended as error or unparsed and calls against what is expected of them (`expectation`): a
@@ -171,17 +187,16 @@ def log_traces(store: Store, run_id: str, measured: Measured) -> int:
     Raises:
         TrackingError: when MLflow does not hold every trace in the end.
     """
-    if checked_traces(measured.traces) == "none":
+    if checked_traces(traced.traces) == "none":
         return 0
-    everything = measured.traces == "all"
-    criterion = criterion_of(measured.judge)
-    judged = measured.calls.assign(failure=failures(measured.calls, criterion), position=range(len(measured.calls)))
+    everything, calls = traced.traces == "all", traced.calls
+    judged = calls.assign(failure=failures(calls, traced.criterion), position=range(len(calls)))
     wanted = judged if everything else judged[judged["failure"] != ""]
-    reason = _why_none(store, measured)
-    chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(measured.seconds))
+    reason = _why_none(store, traced)
+    chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(traced.seconds))
     if len(chosen):
-        items = {item.id: item for item in measured.suite.items}
-        drafts = (_call_draft(row, items, criterion, measured.judge.name) for row in chosen.to_dict("records"))
+        items = {item.id: item for item in traced.suite.items}
+        drafts = (_call_draft(row, items, traced.criterion, traced.judge) for row in chosen.to_dict("records"))
         write_traces(store, run_id, drafts, kept=_KEPT)
     what = "calls" if everything else "failures"
     _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what}", reason)
@@ -287,19 +302,11 @@ def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
     return in_order
 
 
-def criterion_of(judge: JudgeFacts) -> Criterion:
-    """Read the tie criterion off what is known of a judge; its text is empty for recorded judgments."""
-    name = str(judge.settings.get("tie_criterion", ""))
-    _, found, text = judge.prompt.rpartition(f"Tie criterion ({name}): ")
-    offers_tie = BUILT_IN[name].offers_tie if name in BUILT_IN else True
-    return Criterion(name=name, text=text.strip() if found else "", offers_tie=offers_tie)
-
-
-def _why_none(store: Store, measured: Measured) -> str:
+def _why_none(store: Store, traced: TracedCalls) -> str:
     """Say why no trace is written at all; an empty string when there is no reason."""
-    if measured.traces != "all" and measured.judge.simulated:
+    if traced.traces != "all" and traced.simulated:
         return "simulated judge"
-    if measured.traces != "all" and not measured.suite.has_texts and measured.suite.hash_of_texts is None:
+    if traced.traces != "all" and not traced.suite.has_texts and traced.suite.hash_of_texts is None:
         return "no texts"
     return why_no_spans(store)
 

@@ -14,13 +14,13 @@ from mlflow.exceptions import MlflowException
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.evaluate import evaluate, shift
 from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
+from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.recipe import load_recipe
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.judges.judge_registry import ScorerAddress, active_store, scorer_at
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts
 from jrh_mlflow.workflow import load_workflow
 from tests.mlflow_features import before
 from tests.tracking.judges.mlflow_chat import ChatServer, chatting, compare

@@ -21,6 +21,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls
 from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.measuring.evaluate import traced_calls
+from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.replay import recorded_suite
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.criteria import BUILT_IN
@@ -28,7 +30,6 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.mlflow_server import running_server
-from jrh_mlflow.tracking.runs.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.runs.store import Store
 from jrh_mlflow.tracking.traces.call_traces import (
     MAX_PER_CONDITION,
@@ -87,7 +88,7 @@ def asked(judge: object, suite: jrh.Suite, *, traces: str, replicates: int = 1) 
 
 def logged(store: Store, measured: Measured) -> tuple[str, int]:
     run_id = store.create_run("traced", tags={})
-    return run_id, log_traces(store, run_id, measured)
+    return run_id, log_traces(store, run_id, traced_calls(measured))
 
 
 def traces_of(store: Store, run_id: str, **search: Any) -> list[Trace]:
@@ -426,7 +427,7 @@ def test_writing_the_same_traces_again_changes_nothing(either):
     measured = asked(first_always, jrh.Suite(name="one", items=[PAIR]), traces="all")
     run_id, _ = logged(either, measured)
     before = {one.info.trace_id: (one.to_dict(), len(one.info.assessments)) for one in traces_of(either, run_id)}
-    assert log_traces(either, run_id, measured) == 2
+    assert log_traces(either, run_id, traced_calls(measured)) == 2
     after = {one.info.trace_id: (one.to_dict(), len(one.info.assessments)) for one in traces_of(either, run_id)}
     assert before.keys() == after.keys()
     assert [n for _, n in after.values()] == [2, 2]
