@@ -93,7 +93,7 @@ def pack(folder: Path) -> None:
         if file.suffix == ".png":
             file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 16))
         elif file.suffix == ".html":
-            # Served pages are made fresh, with their drawings; the PNG files are in the run as well.
+            # Served pages are made fresh, with their drawings; the files are in the run as well.
             page = file.read_text(encoding="utf-8")
             file.write_text(_DRAWING.sub(_ELSEWHERE, page), encoding="utf-8")
         elif file.suffix == ".json":

@@ -17,7 +17,7 @@ from markupsafe import Markup
 ONE_DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-EMPTY_SVG = Markup('<svg class="fig"></svg>')
+EMPTY_SVG = Markup('<svg class="fig" viewBox="0 0 1 1"></svg>')
 FOLDER = "JRH_TESTS_DRAWN"
 """In the environment of a test's processes."""
 

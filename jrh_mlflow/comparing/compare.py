@@ -26,11 +26,12 @@ from jrh_mlflow.measuring.evaluate import Evaluation, checked_metric
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.cards import Card, brief_run
-from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER, plotted, png
+from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
-from jrh_mlflow.show.figures.svg import page_figures
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.frames import frame_rows
 from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
@@ -97,13 +98,13 @@ class Comparison:
             for run in self.runs
         ]
         links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
-        figures = self._figures(calls_of=links.calls if links else no_calls)
+        drawings = draw(self._figures(calls_of=links.calls), _CAPTIONS) if links else self._drawings
         return comparison_page(
             self.contrasts,
             title=self.title,
             suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
             judges=judges,
-            figures=page_figures(figures, _CAPTIONS),
+            figures={drawing.caption: drawing.svg for drawing in drawings},
             worst=self._worst(),
             notes=run_notes(self.runs),
             addresses=addresses,
@@ -172,6 +173,11 @@ class Comparison:
     def _figures(self, *, calls_of: CallsOf = no_calls) -> dict[str, Figure]:
         calls = {run.judge: run.calls for run in self.runs}
         return comparison_figures(self.contrasts, calls, title=self.title, calls_of=calls_of)
+
+    @cached_property
+    def _drawings(self) -> list[Drawing]:
+        """Of the page and of the run's files, which lead nowhere."""
+        return draw(self._figures(), _CAPTIONS)
 
     @cached_property
     def figures(self) -> dict[str, bytes]:
@@ -360,6 +366,6 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
             keys.COMPARISON_MARKDOWN: markdown,
             keys.COMPARISON_PAGE: done.to_html(),
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
-            **{f"{FIGURES_FOLDER}/{name}": png for name, png in done.figures.items()},
+            **figure_files(done._drawings),
         },
     )

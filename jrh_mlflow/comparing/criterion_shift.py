@@ -21,8 +21,9 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data
 from jrh_mlflow.show.cards import Card, CardTable, brief_readings, brief_run
 from jrh_mlflow.show.datasheet_page import page_row
-from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.frames import reading_columns
 from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name

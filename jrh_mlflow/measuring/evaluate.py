@@ -50,7 +50,8 @@ from jrh_mlflow.scoring.metric import DEFAULT, find_metric
 from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.cards import brief_run
-from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.figures.canvas import plotted
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
 from jrh_mlflow.show.reliability import invalid_note
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
@@ -665,8 +666,8 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     )
     markdown = shown.markdown()
     described = {"name": judge.name, **settings}
-    figures = sheet_figures(sheet, measured.calls, judge.label)
-    page = shown.page(figures)
+    drawings = draw(sheet_figures(sheet, measured.calls, judge.label))
+    page = shown.page(drawings)
     return RunContent(
         points=points if measured.metrics == "all" else keys.headline_points(points, sheet),
         params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
@@ -687,7 +688,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
             keys.AXES_TABLE: axes_table(keys.sheet_readings(sheet)),
             keys.DATASHEET_MARKDOWN: markdown,
             **({keys.UNTIL_JSON: stopped.to_dict()} if stopped else {}),
-            **figure_files(figures),
+            **figure_files(drawings),
             keys.DATASHEET_PAGE: page,
         },
         suite=suite,

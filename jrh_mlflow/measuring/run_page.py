@@ -31,9 +31,10 @@ from jrh_mlflow.show.figures.calibration import calibration_figures
 from jrh_mlflow.show.figures.canvas import Figures
 from jrh_mlflow.show.figures.datasheet import datasheet_figures
 from jrh_mlflow.show.figures.reliability import report_figures
-from jrh_mlflow.show.figures.svg import page_figures
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import TERMS
 from jrh_mlflow.show.numbers import at_least_text, money_text
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.reliability import invalid_note
 from jrh_mlflow.show.results import Datasheet, Report, read_report
 from jrh_mlflow.suites.suite import Suite
@@ -105,7 +106,7 @@ class ShownRun:
             return self.sheet.to_markdown(title=self.title, note=note)
         return self.sheet.to_markdown(title=self.title, note=note, worst=self.worst)
 
-    def page(self, figures: Figures) -> str:
+    def page(self, drawings: Sequence[Drawing]) -> str:
         """Return the page, with these figures in it."""
         sheet, stopped = self.sheet, self.stopped
         if isinstance(sheet, Datasheet):
@@ -125,7 +126,7 @@ class ShownRun:
             judge={"name": self.judge.name, **self.judge.settings},
             tiles=tiles,
             marks=self._marks,
-            figures=page_figures(figures, {name: _caption(name) for name in sorted(figures)}),
+            figures={drawing.caption: drawing.svg for drawing in sorted(drawings, key=lambda drawing: drawing.name)},
             worst=self.worst,
             # What came of the rules is a section of its own there.
             notes=[note for note in self.notes if stopped is None or note not in stopped.lines],
@@ -152,7 +153,7 @@ def run_page(tracking_uri: str, run_id: str, *, addresses: Addresses | None) -> 
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
     shown = _shown(logged_evaluation(tracking_uri, run_id), addresses)
-    return shown.page(sheet_figures(shown.sheet, shown.calls, shown.judge.label))
+    return shown.page(draw(sheet_figures(shown.sheet, shown.calls, shown.judge.label)))
 
 
 def _shown(run: LoggedEvaluation, addresses: Addresses | None) -> ShownRun:
@@ -242,11 +243,6 @@ def sheet_figures(sheet: Report, calls: pd.DataFrame, label: str) -> Figures:
     if isinstance(sheet, Datasheet):
         return {**datasheet_figures({label: sheet.estimates}), **figures}
     return {**report_figures(sheet, calls, label), **figures}
-
-
-def _caption(name: str) -> str:
-    """Name a figure by its file: `criterion_curve.png` is `Criterion curve`."""
-    return name.removesuffix(".png").replace("_", " ").capitalize()
 
 
 def is_decided(truncated: str | None) -> bool:

@@ -24,10 +24,11 @@ from jrh_mlflow.people.labels.rated_sources import RatedSource, read_source
 from jrh_mlflow.people.ratings import GivenScale, read_ratings
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.cards import Card, brief_readings, brief_run
-from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER, plotted, png
-from jrh_mlflow.show.figures.svg import page_figures
+from jrh_mlflow.show.figures.canvas import plotted, png
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.frames import frame_rows, readings_frame
 from jrh_mlflow.show.numbers import reading_text
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
@@ -149,7 +150,7 @@ class Agreement:
             notes=self.notes,
             disagreements=self.disagreements,
             judge=self.judge,
-            figures=page_figures(agreement_figures(self.report, title=self.title), _CAPTIONS),
+            figures={drawing.caption: drawing.svg for drawing in self._drawings},
         )
 
     @property
@@ -186,6 +187,11 @@ class Agreement:
     def plot(self, kind: str | None = None) -> Figure:
         """Draw judge and people against the same references, or the `confusion` matrix."""
         return plotted(agreement_figures(self.report, title=self.title), kind)
+
+    @cached_property
+    def _drawings(self) -> list[Drawing]:
+        """Of the page and of the run's files."""
+        return draw(agreement_figures(self.report, title=self.title), _CAPTIONS)
 
     @cached_property
     def figures(self) -> dict[str, bytes]:
@@ -312,7 +318,7 @@ def agreement_content(done: Agreement) -> RunContent:
             keys.AGREEMENT_PAGE: done.to_html(),
             # Labels and names come from anywhere: none of them is to run as a formula.
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
-            **{f"{FIGURES_FOLDER}/{name}": picture for name, picture in done.figures.items()},
+            **figure_files(done._drawings),
         },
     )
 

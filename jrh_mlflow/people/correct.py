@@ -26,7 +26,8 @@ from jrh_mlflow.people.matching import Samples, check_same_judge, check_same_sca
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.cards import Card, brief_run
-from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.figures.canvas import plotted
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.frames import readings_frame
 from jrh_mlflow.show.numbers import interval_text, reading_text
 from jrh_mlflow.stats import Array

@@ -24,10 +24,13 @@ Medium = Literal["html", "markdown", "text"]
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure of a page: pages show it, Markdown and terminals do not."""
+    """A figure that was drawn: pages show it, Markdown and terminals do not; a run holds it as a file."""
 
     caption: str
     svg: Markup
+    """An element of a page."""
+    name: str = ""
+    """Of its file, without an ending."""
 
 
 @dataclass(frozen=True, slots=True)

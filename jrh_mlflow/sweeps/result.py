@@ -13,7 +13,8 @@ from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import Card, brief_run, first_rows
-from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.figures.canvas import plotted
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties

@@ -125,7 +125,7 @@ def test_a_comparison_is_a_run_of_its_own_with_everything_in_it(points, runs, st
         "compare/n_different": len(points.contrasts.different),
     }
     folder = artifact(points, store_uri, "", tmp_path)
-    assert {path.name for path in (folder / "figures").iterdir()} == {"heatmap.png", "cost_curve.png"}
+    assert {path.name for path in (folder / "figures").iterdir()} == {"heatmap.svg", "cost_curve.svg"}
     assert {path.stem for path in (folder / "tables").iterdir()} >= {"scores", "differences", "by_judge", "by_test"}
     facts = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
     assert facts["judges"] == ["Oracle (simulated)", "always_no"]

@@ -62,7 +62,7 @@ def test_there_is_a_parent_with_one_child_per_criterion_and_the_figures(
         assert child.data.tags["mlflow.parentRunId"] == shift.run_id
         assert child.data.params["judge.tie_criterion"] == name
     figures = {file.path for file in client.list_artifacts(shift.run_id, "figures")}
-    assert "figures/operating_points.png" in figures
+    assert "figures/operating_points.svg" in figures
 
 
 @pytest.mark.parametrize(

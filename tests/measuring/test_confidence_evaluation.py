@@ -69,7 +69,7 @@ def test_probabilities_travel_from_the_wire_to_the_run(suite: jrh.Suite, store_u
     assert logged["dark_current/rate"] == 1
     assert logged["expected/target_sensitivity/delta_1/rate"] == pytest.approx(0.45)
     figures = MlflowClient(tracking_uri=store_uri).list_artifacts(done.run_id, "figures")
-    assert "figures/calibration.png" in {one.path for one in figures}
+    assert "figures/calibration.svg" in {one.path for one in figures}
     own = [key for key in done.metrics if key.startswith(("confidence/", "expected/"))]
     assert {key: again.metrics[key] for key in own} == {key: done.metrics[key] for key in own}
 
@@ -87,4 +87,4 @@ def test_a_judge_that_asks_for_no_probabilities_has_no_such_axis(suite: jrh.Suit
         done = evaluate(server, suite, store_uri)
     assert not [key for key in done.metrics if key.startswith(("confidence/", "expected/"))]
     figures = MlflowClient(tracking_uri=store_uri).list_artifacts(done.run_id, "figures")
-    assert "figures/calibration.png" not in {one.path for one in figures}
+    assert "figures/calibration.svg" not in {one.path for one in figures}

@@ -76,7 +76,7 @@ def test_a_function_gets_one_response_and_its_datasheet_is_logged(small: jrh.Sui
     curve = client.get_metric_history(done.run_id, "pointwise/mean_answer/curve")
     assert sorted((point.step, point.value) for point in curve) == [(0, 1), (1, 1), (2, 1)]
     files = {file.path for file in client.list_artifacts(done.run_id, "figures")}
-    assert {"figures/answer_by_level.png", "figures/separation.png"} <= files
+    assert {"figures/answer_by_level.svg", "figures/separation.svg"} <= files
 
 
 def test_the_page_shows_every_number_of_a_judge_of_one_response(small: jrh.Suite, store_uri: str) -> None:

@@ -201,8 +201,8 @@ def test_artifacts_lie_under_their_public_names(played: Made, store_uri: str, tm
     facts = played.judged["judge"]
     folder = Path(MlflowClient(tracking_uri=store_uri).download_artifacts(facts["run_id"], "", str(tmp_path)))
     assert (folder / "datasheet.md").read_text(encoding="utf-8").startswith("# Judge reliability: ")
-    assert (folder / "figures" / "reliability.png").read_bytes().startswith(b"\x89PNG")
-    assert (folder / "figures" / "cost_curve.png").is_file()
+    assert (folder / "figures" / "reliability.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
+    assert (folder / "figures" / "cost_curve.svg").is_file()
     assert jrh.load_suite(folder / "suite").sha256 == played.suite.sha256
     assert jrh.load_suite(folder / "suite").origin["generate_run_id"] == played.generation["run_id"]
     calls = pd.read_parquet(folder / "calls" / "calls.parquet")

@@ -106,7 +106,7 @@ def test_the_run_holds_everything(done, store_uri, tmp_path):
     assert not any(key.startswith("category/") for key in run.data.metrics)
     assert done.metrics["category/a/agreement/accuracy/n"] > 0
     folder = Path(MlflowClient(tracking_uri=store_uri).download_artifacts(run.info.run_id, "", str(tmp_path)))
-    assert {path.name for path in (folder / "figures").iterdir()} == {"ceiling.png", "confusion.png"}
+    assert {path.name for path in (folder / "figures").iterdir()} == {"ceiling.svg", "confusion.svg"}
     assert {path.stem for path in (folder / "tables").iterdir()} == {
         *("calibration", "confusion", "disagreements", "estimates", "groups", "people")
     }

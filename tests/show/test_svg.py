@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from importlib.resources import files
+from xml.etree import ElementTree
 
 import pytest
 from markupsafe import Markup
@@ -14,10 +15,11 @@ import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import by_step
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.figures import svg
 from jrh_mlflow.show.figures.canvas import canvas, hover
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, psychometric
 from jrh_mlflow.show.figures.reliability import heatmap
-from jrh_mlflow.show.figures.svg import inline_svg, page_figures
+from jrh_mlflow.show.figures.svg import draw, figure_files, inline_svg
 from jrh_mlflow.show.numbers import hover_text
 from tests.comparing.test_comparison_page import HOSTILE, comparison, read
 from tests.readings import asked
@@ -35,11 +37,11 @@ def sheet() -> Sheet:
 
 def drawings(sheets: Mapping[str, Sheet], **options: object) -> dict[str, Markup]:
     figures = datasheet_figures(sheets, **options)  # type: ignore[arg-type]
-    return page_figures(figures, {name: name for name in figures})
+    return {drawing.caption: drawing.svg for drawing in draw(figures, {name: name for name in figures})}
 
 
-def titles(svg: str) -> list[str]:
-    return [str(Markup(text).unescape()) for text in re.findall(r"<title>(.*?)</title>", svg)]
+def titles(drawing: str) -> list[str]:
+    return [str(Markup(text).unescape()) for text in re.findall(r"<title>(.*?)</title>", drawing)]
 
 
 def test_every_point_of_the_curve_says_its_step_value_interval_and_n(sheet: Sheet) -> None:
@@ -87,15 +89,15 @@ def test_an_address_that_is_no_page_is_no_link(address: str) -> None:
 
 def test_hostile_names_stay_text_and_nothing_runs_loads_or_leaks(sheet: Sheet) -> None:
     names = [*HOSTILE, "\x00\x1b[31m\ud83d", "]]>", "&#x41;", "\u202eright to left", "$x$"]
-    for caption, svg in drawings(dict.fromkeys(names, sheet)).items():
-        svg.encode()
-        found = read(svg)
+    for caption, drawn in drawings(dict.fromkeys(names, sheet)).items():
+        drawn.encode()
+        found = read(drawn)
         assert {tag for tag, _ in found.tags} <= TAGS, caption
         for tag, attributes in found.tags:
             assert not [key for key in attributes if key.startswith("on") or key in ("src", "xlink:href")]
             assert attributes.get("href", "#").startswith("#"), tag
             assert not re.search(r"url\((?!#f)|@import|expression", attributes.get("style") or "")
-        assert not re.search(r"<!|<\?|xmlns|<style|<script", svg)
+        assert not re.search(r"<!|<\?|xmlns|<style|<script", drawn)
         assert HOSTILE[0] in "".join(found.text)
 
 
@@ -130,6 +132,35 @@ def test_colours_are_those_of_the_page_but_for_cells_on_a_scale(sheet: Sheet) ->
     assert used >= {"--fig-ink", "--fig-line", "--fig-paper", "--fig-1", "--fig-8"}
     for theme in themes().values():
         assert used <= set(theme)
+
+
+def test_a_file_stands_alone_with_the_colours_of_the_light_page(sheet: Sheet) -> None:
+    found = comparison()
+    figures = datasheet_figures({HOSTILE[0]: sheet}) | {"heatmap.png": heatmap(found.cells)}
+    names = [f"figures/{name.removesuffix('.png')}.svg" for name in figures]
+    files_of_run = figure_files(figures)  # type: ignore[arg-type]
+    assert list(files_of_run) == names
+    for content in files_of_run.values():
+        root = ElementTree.fromstring(content)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        title, background = root[0], root[1]
+        assert (title.tag, title.text) == ("{http://www.w3.org/2000/svg}title", root.attrib["aria-label"])
+        assert background.attrib == {"width": "100%", "height": "100%", "style": "fill:#ffffff"}
+        assert 300 < int(root.attrib["width"]) < 1400
+        assert "font-family" in root.attrib["style"]
+        assert "var(" not in content, "no page around it has variables"
+        assert not re.search(r'class="fig"|<style|<script|<!|<\?| on[a-z]+=', content)
+        spots = [circle for circle in root.iter() if circle.get("class") == "spot"]
+        assert all(spot.get("fill") == "none" for spot in spots), "a place to point at is not seen"
+
+
+def test_figures_are_drawn_once_for_page_and_file(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(svg, "_drawn", lambda figure, once=svg._drawn: drawn.append("") or once(figure))
+    drawings = draw(datasheet_figures({"judge": sheet}))
+    page, run = [drawing.svg for drawing in drawings], figure_files(drawings)
+    assert len(drawn) == len(page) == len(run) == 3
+    assert [drawing.caption for drawing in drawings] == ["Psychometric curve", "Delta 0 decomposition", "Axes map"]
 
 
 def themes() -> dict[str, dict[str, str]]:

@@ -108,7 +108,7 @@ def test_the_parent_ranks_the_front_and_has_its_artifacts(done: jrh.Sweep, store
     # Markdown reads an interval before round brackets as a link.
     assert "] (" not in note
     files = {file.path for folder in (None, "figures") for file in client.list_artifacts(done.run_id, folder)}
-    assert {"sweep.json", "sweep.md", "trials.csv", "pareto.html", "figures/pareto.png"} <= files
+    assert {"sweep.json", "sweep.md", "trials.csv", "pareto.html", "figures/pareto.svg"} <= files
     data = json.loads(Path(client.download_artifacts(done.run_id, "sweep.json", str(tmp_path))).read_text())
     assert [one["label"] for one in data["front"]] == [one.label for one in done.front]
 
@@ -292,6 +292,6 @@ def test_replicates_go_where_the_front_is_undecided_and_criteria_trace_a_curve(
     assert {point.criterion for point in done.operating} == {"loose", "strict"}
     assert "## Criterion curve" in done.to_markdown()
     files = MlflowClient(tracking_uri=store_uri).list_artifacts(done.run_id, "figures")
-    assert "figures/criterion_curve.png" in {file.path for file in files}
+    assert "figures/criterion_curve.svg" in {file.path for file in files}
     assert jrh.sweep(own, suite, max_replicates=2, **where).members[0].search.run_id == done.members[0].search.run_id
     assert len(nested(store_uri, done.run_id, "refine")) == len(refined)

@@ -14,7 +14,8 @@ from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluate import Evaluation
 from jrh_mlflow.show.cards import Card, brief_run
-from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.figures.canvas import plotted
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name

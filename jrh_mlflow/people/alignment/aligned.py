@@ -16,7 +16,8 @@ from jrh_mlflow.people.alignment.alignment_view import (
 from jrh_mlflow.people.alignment.held_out import SENT_BACK, AlignDecision, AlignmentReport, JudgeCost, PairedReadings
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.cards import Card, CardTable, brief_run
-from jrh_mlflow.show.figures.canvas import figure_files, plotted
+from jrh_mlflow.show.figures.canvas import plotted
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import blank_secrets, brief_name
 from jrh_mlflow.tracking.runs import keys

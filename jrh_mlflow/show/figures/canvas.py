@@ -36,11 +36,6 @@ HOVER, AS_DRAWN = "hover:", "as drawn:"
 """How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
 
 
-def figure_files(figures: Figures) -> dict[str, bytes]:
-    """Draw figures as the PNG files of a run: `figures/<name>` to bytes."""
-    return {f"{FIGURES_FOLDER}/{name}": png(figure) for name, figure in figures.items()}
-
-
 def plotted(figures: Figures, kind: str | None = None) -> Figure:
     """Return the figure of a name, or the first one, in a form that a notebook shows: pyplot never hears of it.
 

@@ -1,7 +1,9 @@
-"""Figures as inline SVG: text as text, colours of the page around it (light, dark, paper), what a point is on hover.
+"""Figures as SVG, drawn once: an element of a page, and the same drawing as a file that stands alone.
 
 matplotlib draws; one pass over its XML takes out what a page must not have (document type, style sheet, metadata, ids
-that clash) and puts in what it needs. `templates/style.css` holds the variables and what happens on hover.
+that clash) and puts in what it needs: text as text, colours of the page around it (light, dark, paper), what a point is
+on hover. `templates/style.css` holds the variables and what happens on hover. A file has no page around it, so it gets
+the colours of the light page, a background and a font.
 """
 
 from __future__ import annotations
@@ -9,13 +11,18 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
 
-from jrh_mlflow.show.figures.canvas import AS_DRAWN, HOVER, PALETTE, Figures, plain_texts
+from jrh_mlflow.show.figures.canvas import AS_DRAWN, FIGURES_FOLDER, HOVER, PALETTE, Figures, plain_texts
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.text import REPLACEMENT
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ _GREYS = ((0x2B, "ink"), (0x7F, "soft"), (0xAB, "mid"), (0xDD, "fill"), (0xF9, "
 """The brightest grey that becomes each variable."""
 _WIDE = 640.0
 """Points; wider figures are tables."""
+_PAGE_FONT = "system-ui,-apple-system,'Segoe UI',Roboto,sans-serif"
 _REACH = "9"
 """Points around the middle of a point that are the point, for a pointer."""
 
@@ -51,12 +59,11 @@ def inline_svg(figure: Figure, *, title: str) -> Markup:
     """
     from markupsafe import Markup
 
-    with _marked(figure) as marked:
+    with plain_texts(figure), _marked(figure) as marked:
         drawn = _drawn(figure)
-    root = ET.fromstring(drawn)  # noqa: S314 - written by matplotlib just now, every text in it escaped
-    _plain_names(root)
-    groups = {group.get("id"): group for group in root.iter("g")}
-    with plain_texts(figure):
+        root = ET.fromstring(drawn)  # noqa: S314 - written by matplotlib just now, every text in it escaped
+        _plain_names(root)
+        groups = {group.get("id"): group for group in root.iter("g")}
         for key, (artist, mark) in marked.items():
             # What has no place in the axes is not drawn.
             if key in groups:
@@ -67,9 +74,58 @@ def inline_svg(figure: Figure, *, title: str) -> Markup:
     return Markup(ET.tostring(_framed(root, title), encoding="unicode"))  # noqa: S704 - escaped by the serialiser
 
 
+def draw(figures: Figures, captions: Mapping[str, str] = MappingProxyType({})) -> list[Drawing]:
+    """Draw figures once each, for pages (`Drawing.svg`) and for the files of a run (`figure_files`).
+
+    Args:
+        figures: File name to figure.
+        captions: File name to caption, in the order of the page. Empty: all figures, each called as its file is.
+    """
+    captions = captions or {name: _stem(name).replace("_", " ").capitalize() for name in figures}
+    return [
+        Drawing(caption, inline_svg(figures[name], title=caption), name=_stem(name))
+        for name, caption in captions.items()
+        if name in figures
+    ]
+
+
 def page_figures(figures: Figures, captions: Mapping[str, str]) -> dict[str, Markup]:
     """Draw the figures that have a caption as elements of a page, by caption and in the captions' order."""
-    return {caption: inline_svg(figures[name], title=caption) for name, caption in captions.items() if name in figures}
+    return {drawing.caption: drawing.svg for drawing in draw(figures, captions)}
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0] or name
+
+
+def figure_files(drawings: Figures | Iterable[Drawing]) -> dict[str, str]:
+    """Return the files of a run that show figures: `figures/<name>.svg` to its content."""
+    drawings = draw(drawings) if isinstance(drawings, Mapping) else drawings
+    return {f"{FIGURES_FOLDER}/{drawing.name}.svg": standalone_svg(drawing) for drawing in drawings}
+
+
+def standalone_svg(drawing: Drawing) -> str:
+    """Return a drawing as a file: with namespace, size, title, background, font, and its colours written out.
+
+    It is white on dark pages, too: MLflow shows it as an image, which does not know the colours around it.
+    """
+    colours = _light_colours()
+    svg = re.sub(r"var\((--fig-[a-z0-9]+)\)", lambda variable: colours[variable[1]], drawing.svg)
+    svg = svg.replace('<circle class="spot"', '<circle class="spot" fill="none" pointer-events="all"')
+    head, _, body = svg.partition(">")
+    width, height = re.findall(r"[\d.]+", head.partition("viewBox=")[2])[2:4]
+    size = f'width="{4 / 3 * float(width):.0f}" height="{4 / 3 * float(height):.0f}"'
+    head = re.sub(r' style="[^"]*"', "", head).replace('class="fig"', f'xmlns="http://www.w3.org/2000/svg" {size}')
+    style = f"fill:{colours['--fig-ink']};stroke-linejoin:round;white-space:pre;font-family:{_PAGE_FONT}"
+    paper = f'<rect width="100%" height="100%" style="fill:{colours["--fig-paper"]}"/>'
+    return f'{head} style="{style}"><title>{escape(_NO_XML.sub(REPLACEMENT, drawing.caption))}</title>{paper}{body}'
+
+
+@cache
+def _light_colours() -> dict[str, str]:
+    """Read the variables of the light page where they are written: in the style sheet of pages."""
+    style = files("jrh_mlflow.show").joinpath("templates/style.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"(--fig-[a-z0-9]+): (#[0-9a-f]+)", style.partition("}")[0]))
 
 
 @contextmanager
@@ -77,9 +133,9 @@ def _marked(figure: Figure) -> Iterator[dict[str, tuple[Artist, str | None]]]:
     """Give each artist that must be found again an id of its own for the time of a drawing."""
     from matplotlib.text import Text
 
-    with plain_texts(figure):
-        # Makes the labels of the ticks.
-        figure.draw_without_rendering()
+    for axes in figure.axes:
+        # Makes the labels of the ticks, without the cost of a whole drawing.
+        axes.xaxis.get_ticklabels(), axes.yaxis.get_ticklabels()
     found = figure.findobj(lambda one: bool(one.get_gid()) or (isinstance(one, Text) and "\n" in one.get_text()))
     marked = {f"jrh{index}": (artist, artist.get_gid()) for index, artist in enumerate(dict.fromkeys(found))}
     for key, (artist, _) in marked.items():
@@ -96,7 +152,7 @@ def _drawn(figure: Figure) -> str:
 
     sink = io.StringIO()
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "jrh"}
-    with mpl.rc_context(settings), plain_texts(figure):
+    with mpl.rc_context(settings):
         figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
     return _NO_XML.sub(REPLACEMENT, sink.getvalue())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,7 +101,7 @@ def test_a_jury_is_a_run_of_its_own_with_everything_in_it(done, runs, store_uri,
     assert run.data.params["suite.sha256"] == suite().sha256
     assert run.data.metrics == pytest.approx(done.metrics)
     folder = Path(client.download_artifacts(done.run_id, "", str(tmp_path)))
-    assert {path.name for path in (folder / "figures").iterdir()} == {"agreement.png", "cost.png"}
+    assert {path.name for path in (folder / "figures").iterdir()} == {"agreement.svg", "cost.svg"}
     assert {path.stem for path in (folder / "tables").iterdir()} == {
         "agreement",
         "answers",
@@ -193,10 +193,10 @@ def test_a_jury_of_simulated_judges_on_pairs_says_so_and_has_no_correlation_with
 
 def test_figures_are_drawn_at_a_readable_size(done, store_uri, tmp_path):
     client = MlflowClient(tracking_uri=store_uri)
-    for name in ("agreement.png", "cost.png"):
-        data = Path(client.download_artifacts(done.run_id, f"figures/{name}", str(tmp_path))).read_bytes()
-        width, height = struct.unpack(">II", data[16:24])
-        assert data.startswith(b"\x89PNG")
+    for name in ("agreement.svg", "cost.svg"):
+        data = Path(client.download_artifacts(done.run_id, f"figures/{name}", str(tmp_path))).read_text("utf-8")
+        width, height = map(int, re.findall(r'(?:width|height)="(\d+)"', data)[:2])
+        assert data.startswith("<svg xmlns=")
         assert 700 < width < 1400
         assert 400 < height < 1200
 

@@ -91,7 +91,7 @@ def test_mlflows_align_with_a_checked_optimiser_logs_a_run_with_all_there_is_to_
     assert GUIDELINE in read(rated, done.run_id, "judge/after.txt")
     assert GUIDELINE not in read(rated, done.run_id, "judge/before.txt")
     figures = MlflowClient(rated.uri).list_artifacts(done.run_id, "figures")
-    assert [one.path for one in figures] == ["figures/difference.png"]
+    assert [one.path for one in figures] == ["figures/difference.svg"]
     table = pd.read_csv(StringIO(read(rated, done.run_id, "tables/held_out.csv")))
     assert set(table["trace"]) == {one.trace for one in done.report.traces}
     assert table["link"].str.contains(f"/experiments/{rated.experiment_id}/traces\\?selectedEvaluationId=tr-").all()
