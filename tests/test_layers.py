@@ -139,7 +139,6 @@ DOUBLE_FUNCTIONS = (
     "decode",
     "difference",
     "digest",
-    "failures",
     "fence",
     "fill",
     "finished",
@@ -171,7 +170,6 @@ DOUBLE_FUNCTIONS = (
     "shortened",
     "shown_name",
     "status",
-    "truths",
     "wrapped",
 )
 """Public names of functions that two modules still define; each goes when one of the two is renamed."""

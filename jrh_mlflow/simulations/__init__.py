@@ -1,1 +1,46 @@
-"""`jrh validate`: simulated judges of known truth put to every estimate and decision."""
+"""Simulations behind `jrh validate`: do intervals and decisions hold, on judges, tasks and labels of known truth?
+
+`loop.py` draws, counts and checks; every other file is a question, with its worlds and what was promised.
+"""
+
+from __future__ import annotations
+
+from jrh_mlflow.simulations import (
+    asked_until,
+    at_the_limit,
+    coverage,
+    optimisers,
+    promised_sizes,
+    simulated_judges,
+    simulated_labels,
+    simulated_raters,
+    told_apart,
+)
+from jrh_mlflow.simulations.loop import Part, decisions_text
+
+DECISIONS = Part(
+    word="decisions",
+    key="decisions",
+    simulations=(
+        *told_apart.SIMULATIONS,
+        *at_the_limit.GATES,
+        *at_the_limit.PASSES,
+        asked_until.ON_THE_LIMIT,
+        asked_until.RECORDED,
+        *promised_sizes.PLANS,
+        promised_sizes.BIASES,
+        promised_sizes.GAPS,
+    ),
+    text=decisions_text,
+    runs_per_seed=(20, 10),
+)
+PARTS = (
+    simulated_judges.JUDGES,
+    coverage.PART,
+    simulated_judges.REPLICATES,
+    simulated_raters.PART,
+    simulated_labels.PART,
+    optimisers.PART,
+    DECISIONS,
+)
+"""All of them, in the order shown."""

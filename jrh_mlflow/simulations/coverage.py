@@ -1,4 +1,4 @@
-"""How often a clustered interval of a share holds the true rate, and how wide it is: exact sums, or shared draws.
+"""How often the clustered interval of a share holds the true rate, and how wide it is: exact sums, or shared draws.
 
 A design is k tasks of m calls. Both intervals depend on the histogram of the counts only (how many tasks have 0, 1, … m
 successes), whatever the order of the tasks: where the histograms are few every one is weighed with its multinomial
@@ -15,10 +15,11 @@ tasks do not differ. An interval that held there would be as wide wherever tasks
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement, product
+from statistics import mean
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -26,6 +27,8 @@ import numpy.typing as npt
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
+from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.simulations.loop import LOW, N_ERRORS, Map, Part, Rng, SimulationSize
 from jrh_mlflow.stats import Array, proportions
 
 Shape = Literal["beta", "all or none", "0 or q", "q or 1"]
@@ -36,10 +39,6 @@ JUDGED: tuple[Shape, ...] = ("beta", "all or none", "0 or q")
 ICCS = (0.0, 0.1, 0.3, 0.6)
 RATES = (0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 N_TASKS, N_CALLS = (10, 14, 28, 30), (2, 4, 12)
-FLOOR = 0.93
-"""Coverage of a nominal 95 % interval under which it fails."""
-N_ERRORS = 3
-"""Standard errors of the simulation by which it must lie under."""
 MOST_HISTOGRAMS = 50_000
 """Up to here every histogram is weighed: 30 tasks of 4 calls have 46,376, 10 tasks of 12 calls 646,646."""
 
@@ -74,6 +73,11 @@ class Truth:
             return np.asarray(np.log((1 - icc) * stats.binom.pmf(j, n_calls, p) + icc * _ends(n_calls, 1 - p, p)))
         q = p + icc * (1 - p)
         return np.asarray(np.log(p / q * stats.binom.pmf(j, n_calls, q) + _ends(n_calls, 1 - p / q, 0.0)))
+
+    def draw(self, n_calls: int, shape: tuple[int, ...], rng: Rng) -> Array:
+        """Draw the successes of tasks."""
+        chances = np.exp(self.log_chances(n_calls))
+        return rng.choice(n_calls + 1, size=shape, p=chances / chances.sum()).astype(np.float64)
 
 
 def _ends(n_calls: int, none: float, every: float) -> Array:
@@ -127,9 +131,9 @@ def count_table(n_tasks: int, n_calls: int, *, draws: int, seed: int, iccs: Sequ
         return CountTable(n_tasks=n_tasks, n_calls=n_calls, truths=scored, histograms=every)
     rng = np.random.default_rng([seed, n_tasks, n_calls])
     chances = [np.exp(truth.log_chances(n_calls)) for truth in scored]
-    drawn = np.concatenate([rng.multinomial(n_tasks, each / each.sum(), size=draws) for each in chances])
-    found, times = np.unique(drawn, axis=0, return_counts=True)
-    return CountTable(n_tasks=n_tasks, n_calls=n_calls, truths=scored, histograms=found, times=times.astype(np.float64))
+    drawn = np.concatenate([rng.multinomial(n_tasks, chance / chance.sum(), size=draws) for chance in chances])
+    rows, times = np.unique(drawn, axis=0, return_counts=True)
+    return CountTable(n_tasks=n_tasks, n_calls=n_calls, truths=scored, histograms=rows, times=times.astype(np.float64))
 
 
 def is_exact(n_tasks: int, n_calls: int) -> bool:
@@ -144,11 +148,7 @@ def trough(n_tasks: int, n_calls: int) -> float:
     return interval[1] * 1.0005
 
 
-Apply = Callable[[Callable[[Histograms], Array], list[Histograms]], Iterable[Array]]
-"""A `map`: here or over processes."""
-
-
-def interval_ends(table: CountTable, *, replicates: int = 1, apply: Apply = map, chunk: int = 200) -> Array:
+def interval_ends(table: CountTable, *, replicates: int = 1, apply: Map = map, chunk: int = 200) -> Array:
     """Ends of the former and of the present interval of each histogram: four columns.
 
     With `replicates` so many calls of a task are one unit, their mean. Of a histogram and its mirror only one is
@@ -167,7 +167,7 @@ def interval_ends(table: CountTable, *, replicates: int = 1, apply: Apply = map,
 def both_intervals(histograms: Histograms, *, replicates: int = 1) -> Array:
     """Ends of `cluster_wilson` and of `cluster_interval` of each histogram."""
     values = np.arange(histograms.shape[1]) / replicates
-    rows = [np.repeat(values, each) for each in histograms]
+    rows = [np.repeat(values, histogram) for histogram in histograms]
     sizes = np.full(len(rows[0]), values[-1])
     return np.array(
         [(*proportions.cluster_wilson(row, sizes), *proportions.cluster_interval(row, sizes)) for row in rows]  # type: ignore[misc]  # there are several tasks
@@ -188,7 +188,7 @@ class IntervalScore:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class IntervalCell:
     """Both intervals in one design under one truth."""
 
     n_tasks: int
@@ -204,27 +204,32 @@ class Cell:
     @property
     def fails(self) -> bool:
         """Whether the present interval covers less than the floor, beyond the error of the simulation."""
-        return self.judged and self.new.coverage < FLOOR - N_ERRORS * self.new.error
+        return self.judged and self.new.coverage < LOW - N_ERRORS * self.new.error
 
     @property
     def judged(self) -> bool:
         """Whether the interval promises to hold there."""
         return self.truth.shape in JUDGED
 
-    def __str__(self) -> str:
-        """Name design and truth."""
+    @property
+    def name(self) -> str:
+        """Design and truth."""
         truth = self.truth
         return f"{self.n_tasks} tasks × {self.n_calls} calls, ICC {truth.icc:g}, rate {truth.rate:.4g}, {truth.shape}"
 
+    def __str__(self) -> str:
+        """Name it with the coverage of the present interval."""
+        return f"{self.name}: {self.new.coverage:.3f} ± {self.new.error:.3f}"
 
-def cells(table: CountTable, ends: Array, *, under: Sequence[Truth] = ()) -> Iterator[Cell]:
+
+def cells(table: CountTable, ends: Array, *, under: Sequence[Truth] = ()) -> Iterator[IntervalCell]:
     """Score both intervals under these truths, or under those of the table."""
     ways = table.log_ways()
     for truth in under or table.truths:
         weights = np.exp(table.log_chances(truth) + ways)
         old, new = (_score(table, weights, ends[:, at : at + 2], truth.rate) for at in (0, 2))
         facts: dict[str, Any] = {"n_tasks": table.n_tasks, "n_calls": table.n_calls, "n_draws": table.n_draws}
-        yield Cell(**facts, truth=truth, old=old, new=new)
+        yield IntervalCell(**facts, truth=truth, old=old, new=new)
 
 
 def _score(table: CountTable, weights: Array, ends: Array, rate: float) -> IntervalScore:
@@ -245,7 +250,7 @@ def _score(table: CountTable, weights: Array, ends: Array, rate: float) -> Inter
     )
 
 
-def between_rates(table: CountTable, ends: Array) -> list[Cell]:
+def between_rates(table: CountTable, ends: Array) -> list[IntervalCell]:
     """Score both intervals at rates in small steps; in exact designs only.
 
     Draws at the listed rates know little of a rate far from all of them.
@@ -255,3 +260,117 @@ def between_rates(table: CountTable, ends: Array) -> list[Cell]:
     steps = np.round([*np.geomspace(0.005, 0.1, 31), *np.linspace(0.1, 0.5, 21)], 5).tolist()
     iccs = dict.fromkeys(truth.icc for truth in table.truths)
     return list(cells(table, ends, under=truths(sorted({*steps} - {*RATES}), iccs=iccs)))
+
+
+def weighed_cells(
+    n_tasks: Sequence[int] = N_TASKS,
+    n_calls: Sequence[int] = N_CALLS,
+    *,
+    iccs: Sequence[float] = ICCS,
+    draws: int = 1000,
+    seed: int = 0,
+    apply: Map = map,
+) -> list[IntervalCell]:
+    """Score both intervals in every design of `n_tasks` tasks with `n_calls` calls each.
+
+    Args:
+        n_tasks: Numbers of tasks.
+        n_calls: Numbers of calls per task.
+        iccs: Intraclass correlations of the tasks.
+        draws: Simulations per truth in designs too large to sum; 0 leaves those out.
+        seed: Of the draws, which are made here and not where intervals are computed.
+        apply: `map`, or that of `worker_map`; the result is the same.
+    """
+    scored: list[IntervalCell] = []
+    for m, k in product(n_calls, n_tasks):
+        if draws or is_exact(k, m):
+            table = count_table(k, m, draws=draws, seed=seed, iccs=iccs)
+            ends = interval_ends(table, apply=apply)
+            scored += [*cells(table, ends), *between_rates(table, ends)]
+    return scored
+
+
+def check_intervals(size: SimulationSize, apply: Map) -> list[IntervalCell]:
+    """Weigh the designs of the size."""
+    n_tasks = N_TASKS[:1] if size.quick else N_TASKS
+    return weighed_cells(n_tasks, iccs=size.iccs or ICCS, draws=size.draws, seed=size.seed, apply=apply)
+
+
+class DesignCells:
+    """All rates and shapes of one design at one ICC: a row of the printed table."""
+
+    def __init__(self, cells: Sequence[IntervalCell]) -> None:
+        self.judged = [cell for cell in cells if cell.judged]
+        self.not_judged = [cell for cell in cells if not cell.judged]
+        self.listed = [cell for cell in self.judged if cell.truth.rate in RATES]
+        self.beta = [cell for cell in self.listed if cell.truth.shape == "beta"]
+        self.shapes = [cell for cell in self.listed if cell.truth.shape != "beta"]
+        self.first = min(self.beta, key=lambda cell: cell.new.coverage)
+
+
+def _least(cells: Sequence[IntervalCell], interval: str) -> str:
+    """Least coverage of the old or of the new interval."""
+    return f"{min(getattr(cell, interval).coverage for cell in cells):.3f}" if cells else ""
+
+
+def _most(cells: Sequence[IntervalCell], field: str) -> str:
+    return f"{max(getattr(cell.new, field) for cell in cells):.3f}"
+
+
+def _mean_width(cells: Sequence[IntervalCell], interval: str) -> str:
+    return f"{mean(getattr(cell, interval).width for cell in cells):.3f}"
+
+
+INTERVALS: Table[DesignCells] = Table.of(
+    Column("tasks × calls", lambda row: f"{row.first.n_tasks} × {row.first.n_calls}"),
+    Column("ICC", lambda row: f"{row.first.truth.icc:g}"),
+    Column("coverage: old", lambda row: _least(row.beta, "old")),
+    Column("new", lambda row: _least(row.beta, "new")),
+    Column("at rate", lambda row: f"{row.first.truth.rate:g}"),
+    Column("shapes: old", lambda row: _least(row.shapes, "old")),
+    Column("new", lambda row: _least(row.shapes, "new")),
+    Column("any rate: old", lambda row: _least(row.judged, "old")),
+    Column("new", lambda row: _least(row.judged, "new")),
+    Column("q or 1", lambda row: _least(row.not_judged, "new")),
+    Column("under", lambda row: _most(row.listed, "too_low")),
+    Column("over", lambda row: _most(row.listed, "too_high")),
+    Column("± s.e.", lambda row: _most(row.listed, "error")),
+    Column("width: old", lambda row: _mean_width(row.beta, "old")),
+    Column("new", lambda row: _mean_width(row.beta, "new")),
+)
+_LEGEND = """
+Intervals of nominal 95 %; old: Wilson on the effective n, new: its hull with a beta-binomial posterior interval.
+coverage, width: the least, and the mean, over seven rates from .005 to .5 (rates over .5 are their mirror), tasks
+beta-distributed. shapes: the least where tasks are all-or-none, or have a rate of 0 or q. any rate: the least of these
+and of the rate just over the upper end of no success, in exact designs also of rates in small steps. New only: q or 1
+is not judged (docs/statistics.md); under, over: the largest share of intervals wholly under or over the truth.
+"""
+
+
+def intervals_text(cells: Sequence[IntervalCell]) -> str:
+    """Return a row per design and ICC, the legend, and the cell that is covered least."""
+    rows: dict[tuple[int, int, float], list[IntervalCell]] = {}
+    for cell in cells:
+        rows.setdefault((cell.n_tasks, cell.n_calls, cell.truth.icc), []).append(cell)
+    drawn = dict.fromkeys(f"{cell.n_tasks} × {cell.n_calls}: {cell.n_draws:,} draws" for cell in cells if cell.n_draws)
+    judged = [cell for cell in cells if cell.judged]
+    least = min(judged, key=lambda cell: cell.new.coverage)
+    failing = sum(cell.fails for cell in judged)
+    return "\n".join(
+        [
+            INTERVALS(map(DesignCells, rows.values())).to_text(),
+            _LEGEND,
+            f"{len(judged):,} cells, {failing} under 93 %; exact but for {', '.join(drawn) or 'none'}.",
+            f"Least coverage {least.new.coverage:.3f} ± {least.new.error:.3f}: {least.name}.",
+        ]
+    )
+
+
+PART = Part(
+    word="intervals",
+    key="intervals",
+    simulations=(check_intervals,),
+    text=intervals_text,
+    by_seeds=False,
+    severity=lambda cell: -float(cell.new.coverage),
+)

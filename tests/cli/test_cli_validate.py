@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -41,14 +42,15 @@ def test_a_part_is_run_alone(monkeypatch, capsys) -> None:
 
 
 def test_decisions_that_err_too_often_end_with_1_and_are_named(monkeypatch, capsys) -> None:
-    from jrh_mlflow.simulations import validate_decisions, validate_max_t
+    from jrh_mlflow import simulations
+    from jrh_mlflow.simulations import told_apart
 
-    monkeypatch.setattr(validate_decisions, "SIMULATIONS", (validate_max_t.check_max_t,))
+    monkeypatch.setattr(simulations, "PARTS", (replace(simulations.DECISIONS, simulations=(told_apart.MAX_T,)),))
     assert run("--quick", "--only", "decisions", monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
     assert "told apart rightly" in shown
     assert "sign flips alone" in shown
-    monkeypatch.setattr(validate_max_t, "share_limit", lambda *_: float("inf"))
+    monkeypatch.setattr(told_apart, "share_limit", lambda *_: float("inf"))
     assert run("--quick", "--only", "decisions", "--json", monkeypatch=monkeypatch) == 1
     shown = capsys.readouterr()
     assert "miss their promise, first told apart falsely, 4 judges, 10 tasks × 8 axes, rate 0.1" in shown.err

@@ -119,6 +119,7 @@ def test_a_shape_that_no_interval_can_see_is_shown_and_not_judged():
     score = coverage.IntervalScore(coverage=0.9, error=0.0, too_low=0.1, too_high=0.0, width=0.2)
     facts = {"n_tasks": 10, "n_calls": 4, "n_draws": None, "old": score, "new": score}
     fails = {
-        shape: coverage.Cell(truth=Truth(rate=0.1, icc=0.3, shape=shape), **facts).fails for shape in coverage.SHAPES
+        shape: coverage.IntervalCell(truth=Truth(rate=0.1, icc=0.3, shape=shape), **facts).fails
+        for shape in coverage.SHAPES
     }
     assert fails == {"beta": True, "all or none": True, "0 or q": True, "q or 1": False}

@@ -1,4 +1,4 @@
-"""We test the tester: coverage of the intervals of agreement with people, and size of the alternative annotator test.
+"""People and judges of known errors: coverage of agreement with people, size of the alternative annotator test.
 
 People and a judge with known errors rate items that are drawn independently, so every way to rate an item has a known
 chance. What each axis would read on infinitely many items is computed from these chances by the definitions, pattern
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import permutations, product
@@ -21,11 +21,18 @@ import numpy as np
 from jrh_mlflow.people.agreement import measure_agreement
 from jrh_mlflow.people.ratings import LabelKind, Ratings
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.simulations.validate import EDGE, HIGH, LOW, Check, Map
+from jrh_mlflow.simulations.loop import (
+    Batch,
+    CoverageCheck,
+    Part,
+    Simulation,
+    coverage_text,
+    coverage_verdict,
+    listed,
+)
+from jrh_mlflow.simulations.simulated_judges import EDGE
 from jrh_mlflow.stats import Array
 
-_CHUNK = 20
-"""Simulated samples that one process measures one after the other."""
 _SHARES = ("agreement/accuracy", "agreement/sensitivity", "agreement/specificity")
 
 
@@ -35,9 +42,9 @@ class RatingDesign:
 
     n_items: int
     rates: tuple[float, ...] = (0.5, 0.5)
-    """Share of items of each true level."""
+    """Share of items of each true label."""
     people: float = 0.9
-    """Chance of a person to give the true level; otherwise any other one, on a scale a neighbour of it."""
+    """Chance of a person to give the true label; otherwise any other one, on a scale a neighbour of it."""
     judge: float = 0.85
     missing: float = 0.0
     """Chance that a person, or the judge, gives no label."""
@@ -50,7 +57,7 @@ class RatingDesign:
         return f"{self.n_items} items {self.kind} {rates}, people {self.people:g}, judge {self.judge:g}{missing}"
 
 
-_MIXED, _RARE, _LEVELS = (0.5, 0.5), (0.9, 0.1), (0.2, 0.3, 0.3, 0.2)
+_RARE, _SCALE = (0.9, 0.1), (0.2, 0.3, 0.3, 0.2)
 DESIGNS = (
     RatingDesign(n_items=30),
     RatingDesign(n_items=100),
@@ -61,51 +68,24 @@ DESIGNS = (
     RatingDesign(n_items=200, rates=(0.97, 0.03), judge=0.95, people=0.95),
     RatingDesign(n_items=200, rates=(0.03, 0.97), judge=0.95, people=0.95, missing=0.2),
     RatingDesign(n_items=60, rates=(0.6, 0.3, 0.1), missing=0.2),
-    RatingDesign(n_items=40, rates=_LEVELS, kind="ordinal", people=0.8, judge=0.7),
-    RatingDesign(n_items=150, rates=_LEVELS, kind="ordinal", missing=0.3),
-    RatingDesign(n_items=100, rates=_LEVELS, kind="ordinal", people=0.97, judge=0.97),
-    RatingDesign(n_items=80, rates=_LEVELS, kind="numeric", people=0.8, judge=0.7, missing=0.2),
+    RatingDesign(n_items=40, rates=_SCALE, kind="ordinal", people=0.8, judge=0.7),
+    RatingDesign(n_items=150, rates=_SCALE, kind="ordinal", missing=0.3),
+    RatingDesign(n_items=100, rates=_SCALE, kind="ordinal", people=0.97, judge=0.97),
+    RatingDesign(n_items=80, rates=_SCALE, kind="numeric", people=0.8, judge=0.7, missing=0.2),
 )
 
 Pattern = tuple[float, ...]
 """Labels of the people and, last, of the judge; NaN: none."""
 
 
-def validate_agreement(
-    *, n_seeds: int = 500, designs: Sequence[RatingDesign] = DESIGNS, seed: int = 0, apply: Map = map
-) -> list[Check]:
-    """Measure simulated ratings over many seeds, and compare every interval with the truth.
-
-    Args:
-        n_seeds: Samples per design.
-        designs: People and judges.
-        seed: Another one draws other samples.
-        apply: `map`, or that of `worker_map`; the result is the same.
-    """
-    checks: list[Check] = []
-    for design in designs:
-        seeds = range(seed * 1_000_000, seed * 1_000_000 + n_seeds)
-        chunks = [seeds[start : start + _CHUNK] for start in range(0, n_seeds, _CHUNK)]
-        samples = [sample for found in apply(partial(_measured, design=design), chunks) for sample in found]
-        truths = true_readings(design)
-        for axis, truth in truths.items():
-            readings = [found[axis] for found in samples if axis in found]
-            checks += _coverage_checks(axis, design, truth, readings)
-        tested = [found[_SIZE] for found in samples if _SIZE in found]
-        if tested and _null_epsilon(design) is not None:
-            checks.append(_size_check(design, tested))
-    return checks
-
-
 _SIZE = "alt_test/winning_rate"
 
 
-def _measured(seeds: Sequence[int], *, design: RatingDesign) -> list[dict[str, Estimate]]:
-    """Return the readings of simulated samples; the test is given the epsilon at which its null hypothesis holds."""
+def _readings(design: RatingDesign, batch: Batch) -> Iterator[dict[str, Estimate]]:
+    """Yield the readings of simulated samples; the test is given the epsilon at which its null hypothesis holds."""
     patterns, chances = rating_patterns(design)
     epsilon = _null_epsilon(design) or 0.0
-    found = []
-    for seed in seeds:
+    for seed in batch.seeds:
         drawn = np.random.default_rng([seed, design.n_items]).multinomial(design.n_items, chances)
         report = measure_agreement(
             _ratings(design, np.repeat(patterns, drawn, axis=0)),
@@ -113,8 +93,7 @@ def _measured(seeds: Sequence[int], *, design: RatingDesign) -> list[dict[str, E
             epsilon=epsilon,
             seed=seed,
         )
-        found.append({axis: each for axis, each in report.estimates.items() if isinstance(each, Estimate)})
-    return found
+        yield {axis: reading for axis, reading in report.estimates.items() if isinstance(reading, Estimate)}
 
 
 def _positive(design: RatingDesign) -> str:
@@ -136,26 +115,25 @@ def _ratings(design: RatingDesign, rows: Array) -> Ratings:
 @cache
 def rating_patterns(design: RatingDesign) -> tuple[Array, Array]:
     """Return every way to rate an item, and its chance."""
-    levels = range(len(design.rates))
     chances: dict[Pattern, float] = {}
-    for level, rate in zip(levels, design.rates, strict=True):
+    for truth, rate in enumerate(design.rates):
         raters = [*[design.people] * design.n_people, design.judge]
-        options = [list(_labels(design, level, right)) for right in raters]
+        options = [list(_labels(design, truth, right)) for right in raters]
         for labels in product(*options):
-            chance = rate * math.prod(each for _, each in labels)
+            chance = rate * math.prod(share for _, share in labels)
             pattern = tuple(label for label, _ in labels)
             chances[pattern] = chances.get(pattern, 0.0) + chance
     shares = np.array(list(chances.values()))
     return np.array(list(chances), float), shares / shares.sum()
 
 
-def _labels(design: RatingDesign, level: int, right: float) -> Iterator[tuple[float, float]]:
-    """Yield what a rater says of an item of a level, and the chance of that."""
-    others = [other for other in range(len(design.rates)) if other != level]
+def _labels(design: RatingDesign, truth: int, right: float) -> Iterator[tuple[float, float]]:
+    """Yield what a rater says of an item of this true label, and the chance of that."""
+    others = [other for other in range(len(design.rates)) if other != truth]
     if design.kind != "nominal":
-        others = [other for other in others if abs(other - level) == 1]
+        others = [other for other in others if abs(other - truth) == 1]
     yield _NOTHING, design.missing
-    yield level, (1 - design.missing) * right
+    yield truth, (1 - design.missing) * right
     for other in others:
         yield other, (1 - design.missing) * (1 - right) / len(others)
 
@@ -172,14 +150,14 @@ def true_readings(design: RatingDesign) -> dict[str, float]:
     patterns, chances = rating_patterns(design)
     items = [(list(row[:-1]), row[-1], chance) for row, chance in zip(patterns.tolist(), chances.tolist(), strict=True)]
     pairs = [(_reference(people, design.kind), judge, chance) for people, judge, chance in items]
-    level_pairs = [pair for pair in pairs if not math.isnan(pair[0] + pair[1]) and float(pair[0]).is_integer()]
+    label_pairs = [pair for pair in pairs if not math.isnan(pair[0] + pair[1]) and float(pair[0]).is_integer()]
     positive = float(_positive(design))
     readings = {
-        "agreement/accuracy": _share(((x == y), chance) for x, y, chance in level_pairs),
-        "agreement/kappa": _chance_corrected(level_pairs, "kappa", len(design.rates)),
-        "agreement/ac1": _chance_corrected(level_pairs, "ac1", len(design.rates)),
-        "agreement/sensitivity": _share((y == positive, chance) for x, y, chance in level_pairs if x == positive),
-        "agreement/specificity": _share((y != positive, chance) for x, y, chance in level_pairs if x != positive),
+        "agreement/accuracy": _share(((x == y), chance) for x, y, chance in label_pairs),
+        "agreement/kappa": _chance_corrected(label_pairs, "kappa", len(design.rates)),
+        "agreement/ac1": _chance_corrected(label_pairs, "ac1", len(design.rates)),
+        "agreement/sensitivity": _share((y == positive, chance) for x, y, chance in label_pairs if x == positive),
+        "agreement/specificity": _share((y != positive, chance) for x, y, chance in label_pairs if x != positive),
         "agreement/human_alpha": _alpha(items, design.kind),
         "alt_test/advantage_probability": _wins(design)[0],
     }
@@ -225,17 +203,17 @@ def _against_others(
     return _share((x == y, chance) for x, y, chance in pairs) if kind == "nominal" else _concordance(pairs)
 
 
-def _chance_corrected(pairs: Sequence[Weighted], which: Literal["kappa", "ac1"], n_levels: int) -> float:
+def _chance_corrected(pairs: Sequence[Weighted], which: Literal["kappa", "ac1"], n_labels: int) -> float:
     same = _share((x == y, chance) for x, y, chance in pairs)
     total = sum(chance for _, _, chance in pairs)
     first, second = (
-        [sum(pair[2] for pair in pairs if pair[side] == level) / total for level in range(n_levels)] for side in (0, 1)
+        [sum(pair[2] for pair in pairs if pair[side] == label) / total for label in range(n_labels)] for side in (0, 1)
     )
     if which == "kappa":
         expected = sum(p * q for p, q in zip(first, second, strict=True))
     else:
         pooled = [(p + q) / 2 for p, q in zip(first, second, strict=True)]
-        expected = sum(p * (1 - p) for p in pooled) / (n_levels - 1)
+        expected = sum(p * (1 - p) for p in pooled) / (n_labels - 1)
     return (same - expected) / (1 - expected)
 
 
@@ -297,10 +275,24 @@ def _null_epsilon(design: RatingDesign) -> float | None:
     return rho_person - rho_judge if rho_person > rho_judge + 1e-9 else None
 
 
-# --- the verdicts
+# --- the promise
 
 
-def _coverage_checks(axis: str, design: RatingDesign, truth: float, readings: Sequence[Estimate]) -> Iterator[Check]:
+def _checks(design: RatingDesign, samples: Sequence[Mapping[str, Estimate]]) -> Iterator[CoverageCheck]:
+    for axis, truth in true_readings(design).items():
+        readings = [sample[axis] for sample in samples if axis in sample]
+        yield from _coverage_checks(axis, design, truth, readings)
+    tested = [sample[_SIZE].value for sample in samples if _SIZE in sample]
+    if tested and _null_epsilon(design) is not None:
+        # At the edge of the null hypothesis: the share of samples in which nobody is rejected.
+        silent = float(np.mean([value == 0 for value in tested]))
+        bias = float(np.mean(tested))
+        yield _check(_SIZE, design, truth=0.0, bias=bias, interval="size", coverage=silent, n=len(tested))
+
+
+def _coverage_checks(
+    axis: str, design: RatingDesign, truth: float, readings: Sequence[Estimate]
+) -> Iterator[CoverageCheck]:
     if len(readings) < 2:
         return
     bias = float(np.mean([reading.value for reading in readings])) - truth
@@ -315,26 +307,14 @@ def _coverage_checks(axis: str, design: RatingDesign, truth: float, readings: Se
         yield _check(axis, design, truth=truth, bias=bias, interval=name, coverage=float(np.mean(held)), n=len(held))
 
 
-def _size_check(design: RatingDesign, readings: Sequence[Estimate]) -> Check:
-    """Share of samples in which nobody is rejected, at the edge of the null hypothesis."""
-    silent = float(np.mean([reading.value == 0 for reading in readings]))
-    bias = float(np.mean([reading.value for reading in readings]))
-    return _check(_SIZE, design, truth=0.0, bias=bias, interval="size", coverage=silent, n=len(readings))
-
-
 def _check(
     axis: str, design: RatingDesign, *, truth: float, bias: float, interval: str, coverage: float, n: int
-) -> Check:
-    # Coverage from finitely many seeds is itself a share: it must miss the floor by more than three standard errors.
-    slack = 3 * math.sqrt(0.95 * 0.05 / n)
-    verdict = "ok" if coverage >= LOW else "ok within the error of the seeds"
-    if coverage < LOW - slack:
-        verdict = f"FAILS: under {LOW:.0%}"
-        if interval == "plain" and axis in _SHARES and min(truth, 1 - truth) * design.n_items < EDGE:
-            verdict = "not judged: near 0 and 1 Wilson falls short in places; the interval by item holds"
-    elif coverage > HIGH:
-        verdict = "conservative: made to hold on few items and at high agreement"
-    return Check(
+) -> CoverageCheck:
+    verdict = coverage_verdict(coverage, n, too_wide="conservative: made to hold on few items and at high agreement")
+    near_an_end = axis in _SHARES and min(truth, 1 - truth) * design.n_items < EDGE
+    if verdict.startswith("FAILS") and interval == "plain" and near_an_end:
+        verdict = "not judged: near 0 and 1 Wilson falls short in places; the interval by item holds"
+    return CoverageCheck(
         axis=axis,
         design=str(design),
         truth=truth,
@@ -344,3 +324,7 @@ def _check(
         n_seeds=n,
         verdict=verdict,
     )
+
+
+RATERS = Simulation(worlds=listed(DESIGNS, quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20)
+PART = Part(word="agreement", key="agreement", simulations=(RATERS,), text=partial(coverage_text, of="samples"))

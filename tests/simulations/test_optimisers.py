@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from jrh_mlflow.people.alignment.held_out import BETTER, NOT_WORSE, SENT_BACK
-from jrh_mlflow.simulations import validate_alignment
-from jrh_mlflow.simulations.validate_alignment import MEMORISING, SplitCheck, check_alignment
+from jrh_mlflow.simulations import optimisers
+from jrh_mlflow.simulations.loop import SimulationSize, listed
+from jrh_mlflow.simulations.optimisers import ALIGNMENTS, MEMORISING, SplitCheck, Splits
+
+
+def checked(**splits: object) -> list[SplitCheck]:
+    return replace(ALIGNMENTS, worlds=listed([Splits(**splits)], quick=()))(SimulationSize())
 
 
 @pytest.fixture(scope="module")
 def checks() -> list[SplitCheck]:
-    return check_alignment(traces=(100, 200), accuracies=(0.7, 0.9))
+    return checked(traces=(100, 200), accuracies=(0.7, 0.9))
 
 
 def of(checks: list[SplitCheck], name: str) -> list[SplitCheck]:
@@ -46,7 +53,12 @@ def test_a_decision_by_the_sign_of_the_difference_would_be_caught(monkeypatch):
     def by_sign(gains, losses, n, *, margin):
         return np.where(gains > losses, BETTER, np.where(gains == losses, NOT_WORSE, SENT_BACK))
 
-    monkeypatch.setattr(validate_alignment, "decide", by_sign)
-    noisy = of(check_alignment(traces=(200,), accuracies=(0.7,)), "does nothing, the judge is noisy")
+    monkeypatch.setattr(optimisers, "decide", by_sign)
+    noisy = of(checked(traces=(200,), accuracies=(0.7,)), "does nothing, the judge is noisy")
     assert noisy[0].fails
     assert "does nothing, the judge is noisy, judge 0.7, 100 held out: better 0.4" in str(noisy[0])
+
+
+def test_a_few_splits_suffice_to_run() -> None:
+    checks = checked(splits=100, traces=(200,), accuracies=(0.8,))
+    assert [check.fails for check in checks] == [False, False, False, False]

@@ -1,4 +1,4 @@
-"""How often the intervals of corrected rates hold the truth, how wide they are, and how often the judge's mean does.
+"""Corrected rates: how often their intervals hold the truth, how wide they are, and how often the judge's mean does.
 
 A scenario is a true rate, a judge with a sensitivity and a specificity, and a way in which people's labels came about.
 Its items and labels are drawn many times over. Estimates that are refused are counted, not scored; of a judge that
@@ -8,26 +8,40 @@ knows nothing nearly all must be.
 from __future__ import annotations
 
 import math
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
 
-from jrh_mlflow.people.corrected import Graded, LabelledSample, Sampling, correct_difference, correct_rate
+from jrh_mlflow.people.corrected import (
+    CorrectedDifference,
+    CorrectedRate,
+    Graded,
+    LabelledSample,
+    Sampling,
+    correct_difference,
+    correct_rate,
+)
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.simulations.validate import HIGH, LOW, Map
+from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.simulations.loop import (
+    ALPHA,
+    N_ERRORS,
+    Batch,
+    Checked,
+    Part,
+    Rng,
+    Simulation,
+    coverage_verdict,
+    filled,
+    listed,
+)
 from jrh_mlflow.stats import Array, Codes
 
-Rng = np.random.Generator
 Design = Literal["random", "stratified", "by_verdict", "weighted"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
-MOST_USED = 0.05
-"""Share of draws in which a judge that knows nothing may be used."""
-_CHUNK = 100
-"""Draws that one process makes one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,26 +127,15 @@ SCENARIOS = (
     _DIFFERENT,
     replace(_DIFFERENT, design="by_verdict"),
     replace(_DIFFERENT, second=0.7, n=200),
-    *(replace(_DIFFERENT, shared=True, apart=True, design=each) for each in DESIGNS[:3]),
+    *(replace(_DIFFERENT, shared=True, apart=True, design=design) for design in DESIGNS[:3]),
     replace(_DIFFERENT, theta=0.97, second=0.99, shared=True, apart=True, design="stratified"),
     *_EDGES,
 )
 """Also weights, ties, differences, rates near 0 and 1, few labels and a judge without fault."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DrawnSample:
-    """What one draw gave."""
-
-    estimate: Reading
-    naive: Reading
-    people_only: Reading
-    refused: bool
-    """People alone, or nothing, stand in for the corrected rate."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CorrectionCheck:
+@dataclass(frozen=True, kw_only=True)
+class CorrectionCheck(Checked):
     """One scenario."""
 
     scenario: str
@@ -149,56 +152,35 @@ class CorrectionCheck:
     """Share of draws in which the judge was not used."""
     n_draws: int
     verdict: str
-    """`ok`, `conservative`, or `FAILS: …`."""
 
-    @property
-    def fails(self) -> bool:
-        """Whether the interval, or the refusal, misses its promise by more than chance."""
-        return self.verdict.startswith("FAILS")
+    def __str__(self) -> str:
+        """Name it with its verdict."""
+        return f"{self.scenario}: {self.verdict}"
 
 
-def validate_corrected(
-    *, n_draws: int = 10_000, scenarios: Sequence[Scenario] = SCENARIOS, seed: int = 0, apply: Map = map
-) -> list[CorrectionCheck]:
-    """Draw every scenario so many times, and compare what is estimated with the truth.
-
-    Args:
-        n_draws: Per scenario.
-        scenarios: Truths and designs.
-        seed: Another one draws other samples.
-        apply: `map`, or that of `worker_map`; the result is the same.
-    """
-    sizes = [min(_CHUNK, n_draws - start) for start in range(0, n_draws, _CHUNK)]
-    jobs = [(scenario, [seed, at], size) for scenario in scenarios for at, size in enumerate(sizes)]
-    found = list(apply(_samples, jobs))
-    return [
-        _checked(scenario, [each for samples in found[start : start + len(sizes)] for each in samples])
-        for scenario, start in zip(scenarios, range(0, len(found), len(sizes)), strict=True)
-    ]
+Corrected = CorrectedRate | CorrectedDifference
 
 
-def _samples(job: tuple[Scenario, Sequence[int], int]) -> list[DrawnSample]:
-    scenario, seed, size = job
-    rng = np.random.default_rng([*seed, zlib.crc32(str(scenario).encode())])
-    draw = _drawn_difference if scenario.second is not None else _drawn_rate
-    return [draw(scenario, rng) for _ in range(size)]
+def _corrected(scenario: Scenario, batch: Batch) -> Iterator[Corrected]:
+    rng = batch.rng(scenario)
+    draw = _drawn_rate if scenario.second is None else _drawn_difference
+    return (draw(scenario, rng) for _ in batch.runs)
 
 
-def _drawn_rate(scenario: Scenario, rng: Rng) -> DrawnSample:
+def _is_refused(report: Corrected) -> bool:
+    """Whether people alone, or nothing, stand in for the corrected rate."""
+    return not isinstance(report.estimate, Estimate) or "people only" in report.method
+
+
+def _drawn_rate(scenario: Scenario, rng: Rng) -> CorrectedRate:
     verdicts, labelled = _drawn(scenario, rng)
-    report = correct_rate(
+    return correct_rate(
         verdicts,
         labelled.judge,
         labelled.human,
         sampling=scenario.sampling,
         weights=labelled.weights,
         labelled_apart=False if scenario.ids else None,
-    )
-    return DrawnSample(
-        estimate=report.estimate,
-        naive=report.naive,
-        people_only=report.people_only,
-        refused=report.method in ("people only", "none"),
     )
 
 
@@ -243,7 +225,7 @@ def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple
     )
 
 
-def _drawn_difference(scenario: Scenario, rng: Rng) -> DrawnSample:
+def _drawn_difference(scenario: Scenario, rng: Rng) -> CorrectedDifference:
     """Two versions on the same items: on seven of ten what is easy for the one is easy for the other."""
     total = scenario.total + 40 * scenario.n if scenario.shared else scenario.total
     chances = rng.random(total)
@@ -261,13 +243,7 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> DrawnSample:
         own = [_labelled(scenario, human, judge, rng) for human, judge in both]
         calibration = (own[0][1], own[1][1])
         graded = [_graded(judge, chosen) for (_, judge), (chosen, _) in zip(both, own, strict=True)]
-    report = correct_difference(graded[0], graded[1], calibration, sampling=scenario.sampling)
-    return DrawnSample(
-        estimate=report.estimate,
-        naive=report.naive,
-        people_only=report.people_only,
-        refused=not isinstance(report.estimate, Estimate) or "people only" in report.method,
-    )
+    return correct_difference(graded[0], graded[1], calibration, sampling=scenario.sampling)
 
 
 def _graded(judge: Array, without: Codes | list[int]) -> Graded:
@@ -275,18 +251,17 @@ def _graded(judge: Array, without: Codes | list[int]) -> Graded:
     return Graded(verdicts=judge[kept], items=[str(at) for at in kept.tolist()])
 
 
-def _checked(scenario: Scenario, samples: Sequence[DrawnSample]) -> CorrectionCheck:
-    truth, total = scenario.truth, len(samples)
-    given = [sample.estimate for sample in samples if isinstance(sample.estimate, Estimate)]
-    alone = [sample.people_only for sample in samples if isinstance(sample.people_only, Estimate)]
-    refused = sum(sample.refused for sample in samples) / total
+def _checks(scenario: Scenario, reports: Sequence[Corrected]) -> Iterator[CorrectionCheck]:
+    truth, total = scenario.truth, len(reports)
+    given = _estimates(report.estimate for report in reports)
+    refused = sum(map(_is_refused, reports)) / total
     coverage, width = _score(given, truth)
-    people_coverage, people_width = _score(alone, truth)
-    naive_coverage, _ = _score([sample.naive for sample in samples if isinstance(sample.naive, Estimate)], truth)
-    return CorrectionCheck(
+    people_coverage, people_width = _score(_estimates(report.people_only for report in reports), truth)
+    naive_coverage, _ = _score([report.naive for report in reports], truth)
+    yield CorrectionCheck(
         scenario=str(scenario),
         truth=truth,
-        bias=float(np.mean([each.value for each in given])) - truth if given else None,
+        bias=float(np.mean([estimate.value for estimate in given])) - truth if given else None,
         coverage=coverage,
         width=width,
         naive_coverage=naive_coverage or 0.0,
@@ -296,6 +271,10 @@ def _checked(scenario: Scenario, samples: Sequence[DrawnSample]) -> CorrectionCh
         n_draws=total,
         verdict=_verdict(coverage, len(given), refused if scenario.useless else None, total),
     )
+
+
+def _estimates(readings: Iterable[Reading]) -> list[Estimate]:
+    return [reading for reading in readings if isinstance(reading, Estimate)]
 
 
 def _score(readings: Sequence[Estimate], truth: float) -> tuple[float | None, float | None]:
@@ -310,17 +289,38 @@ def _score(readings: Sequence[Estimate], truth: float) -> tuple[float | None, fl
 
 
 def _verdict(coverage: float | None, n: int, refused: float | None, total: int) -> str:
-    # Shares from finitely many draws: they must miss the promise by more than three standard errors.
-    slack = 3 * math.sqrt(0.95 * 0.05 / max(1, n))
-    if refused is not None and refused < 1 - MOST_USED - 3 * math.sqrt(MOST_USED * (1 - MOST_USED) / total):
+    if refused is not None and refused < 1 - ALPHA - N_ERRORS * math.sqrt(ALPHA * (1 - ALPHA) / total):
         return f"FAILS: a judge that knows nothing is used in {1 - refused:.1%}"
     if coverage is None:
         return "ok: refused"
     if n < total / 2:
         # The few that are given were lucky to pass as useful: what counts is how often anything false is said at all.
         coverage = 1 - (1 - coverage) * n / total
-    if coverage < LOW - slack:
-        return f"FAILS: under {LOW:.0%}"
-    if coverage > HIGH:
-        return "conservative"
-    return "ok" if coverage >= LOW else "ok within the error of the draws"
+    return coverage_verdict(coverage, n, too_wide="conservative", of="draws")
+
+
+CORRECTIONS = Simulation(worlds=listed(SCENARIOS, quick=STATED), ask=_corrected, checks=_checks, batch=100)
+
+TABLE: Table[CorrectionCheck] = Table.of(
+    Column("scenario", filled("scenario")),
+    Column("bias", filled("bias", "+.4f")),
+    Column("coverage", filled("coverage", ".3f")),
+    Column("width", filled("width", ".3f")),
+    Column("naive", filled("naive_coverage", ".3f")),
+    Column("people", filled("people_coverage", ".3f")),
+    Column("their width", filled("people_width", ".3f")),
+    Column("refused", filled("refused", ".3f")),
+    Column("verdict", filled("verdict")),
+)
+_LEGEND = """
+Corrected rates, {n:,} draws per scenario. naive: coverage of the judge's own mean; people: of the labels alone,
+where they are a random sample. Labels are taken out of the items unless they are from elsewhere, which the estimate is
+not told. refused: share of draws in which the judge may know nothing, so that people alone are read, or nothing.
+"""
+
+
+def _text(checks: Sequence[CorrectionCheck]) -> str:
+    return f"{TABLE(checks).to_text()}\n{_LEGEND.format(n=checks[0].n_draws)}"
+
+
+PART = Part(word="corrected", key="corrected", simulations=(CORRECTIONS,), text=_text, runs_per_seed=(20, 4))

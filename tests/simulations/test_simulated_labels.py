@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from jrh_mlflow.simulations.validate_corrected import SCENARIOS, STATED, Scenario, validate_corrected
+from jrh_mlflow.simulations.loop import SimulationSize, listed
+from jrh_mlflow.simulations.simulated_labels import CORRECTIONS, SCENARIOS, STATED, Scenario
 from jrh_mlflow.stats import corrected_rates
+
+
+def checked(scenarios, *, n_draws, seed=0):
+    return replace(CORRECTIONS, worlds=listed(scenarios, quick=()))(SimulationSize(n=n_draws, seed=seed))
 
 
 @pytest.fixture(scope="module")
 def checks():
-    return validate_corrected(n_draws=100, scenarios=STATED)
+    return checked(STATED, n_draws=100)
 
 
 def test_no_stated_scenario_misses_its_promise(checks) -> None:
@@ -43,7 +48,7 @@ def test_every_kind_of_estimate_is_in_the_full_run() -> None:
 
 def test_differences_ties_and_weights_hold_in_short() -> None:
     chosen = [each for each in SCENARIOS if each.second is not None or each.ties or each.design == "weighted"]
-    found = validate_corrected(n_draws=30, scenarios=[each for each in chosen if each.total == 1000])
+    found = checked([each for each in chosen if each.total == 1000], n_draws=30)
     assert [check for check in found if check.fails] == []
     assert len(found) >= 9
 
@@ -57,24 +62,24 @@ def test_a_normal_interval_would_be_seen_to_fail(monkeypatch) -> None:
 
     monkeypatch.setattr(corrected_rates, "beta_share", normal)
     scenario = Scenario(theta=0.97, se=1, sp=1, n=30, total=200)
-    assert validate_corrected(n_draws=150, scenarios=[scenario])[0].fails
+    assert checked([scenario], n_draws=150)[0].fails
 
 
 def test_the_wrong_estimate_for_the_sampling_would_be_seen_to_fail(monkeypatch) -> None:
     """Labels drawn within the person's labels, read as a random sample."""
     monkeypatch.setattr(Scenario, "sampling", "random")
     scenario = replace(STATED[3], apart=True)
-    assert validate_corrected(n_draws=100, scenarios=[scenario])[0].fails
+    assert checked([scenario], n_draws=100)[0].fails
 
 
 def test_the_result_depends_on_the_seed_and_not_on_how_it_is_cut() -> None:
-    once, again, other = (validate_corrected(n_draws=20, scenarios=STATED[:1], seed=seed) for seed in (0, 0, 1))
+    once, again, other = (checked(STATED[:1], n_draws=20, seed=seed) for seed in (0, 0, 1))
     assert once == again != other
 
 
 def test_where_most_is_refused_what_counts_is_how_often_anything_false_is_said() -> None:
     """Of the few estimates that are given of such a judge many are off, as those with luck alone are given."""
     rare = Scenario(theta=0.07, se=0.9, sp=0.7, n=30, total=1000, design="by_verdict", apart=True)
-    check = validate_corrected(n_draws=150, scenarios=[rare])[0]
+    check = checked([rare], n_draws=150)[0]
     assert check.refused > 0.7
     assert not check.fails

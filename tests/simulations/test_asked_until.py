@@ -8,12 +8,22 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, llmbar_records, recorded_records
-from jrh_mlflow.simulations.decision_checks import SimulationSize
-from jrh_mlflow.simulations.validate_until import DESIGNS, GRID, LLMBAR_AXES, check_until, llmbar, made_up, play
+from jrh_mlflow.simulations.asked_until import (
+    DESIGNS,
+    GRID,
+    LLMBAR_AXES,
+    ON_THE_LIMIT,
+    RECORDED,
+    llmbar,
+    made_up,
+    play,
+)
+from jrh_mlflow.simulations.loop import SimulationSize
 
 
 def test_the_quick_simulation_keeps_its_promises():
-    checks = check_until(SimulationSize(n=500, quick=True), map)
+    size = SimulationSize(n=500, quick=True)
+    checks = ON_THE_LIMIT(size) + RECORDED(size)
     assert [check for check in checks if check.fails] == []
     shares = [check.measured for check in checks if check.name == "mean share of calls asked"]
     assert shares

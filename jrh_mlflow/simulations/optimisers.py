@@ -1,4 +1,4 @@
-"""We test the tester of alignments: optimisers of known worth on simulated splits, and what is said of each.
+"""Optimisers of known worth on simulated splits of labelled traces, and what an alignment says of each.
 
 Every split draws traces anew. A trace has a chance of its own that the judge agrees with people on it (beta-distributed
 around the judge's accuracy), so judges tend to fail on the same traces. What an optimiser makes of the judge is then
@@ -7,21 +7,21 @@ drawn for the training traces and for the held-out ones, which alone decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from jrh_mlflow.people.alignment.held_out import BETTER, DECISIONS, SENT_BACK, AlignDecision, decide
+from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.simulations.loop import ALPHA, Batch, Part, Rng, Simulation, filled, listed
 from jrh_mlflow.stats import Array, Mask
 
-MOST_FALSE = 0.05
-"""Share of splits in which an optimiser that does nothing may be called better."""
 _SPREAD = 4.0
 """Of the traces' chances: the sum of the parameters of their beta distribution."""
 _GUESSING = 0.5
 
-Draw = Callable[[np.random.Generator, Array, Mask], Mask]
+Draw = Callable[[Rng, Array, Mask], Mask]
 """Chances of the traces and where the judge is right, to where the aligned judge is."""
 
 
@@ -57,27 +57,27 @@ class SplitCheck:
 
     def __str__(self) -> str:
         """Say it in one line."""
-        said = ", ".join(f"{name} {share:.3f}" for name, share in self.shares.items())
-        return f"{self.optimiser}, judge {self.accuracy:g}, {self.held_out} held out: {said}"
+        shares = ", ".join(f"{name} {share:.3f}" for name, share in self.shares.items())
+        return f"{self.optimiser}, judge {self.accuracy:g}, {self.held_out} held out: {shares}"
 
 
-def _same(_: np.random.Generator, __: Array, right: Mask) -> Mask:
+def _same(_: Rng, __: Array, right: Mask) -> Mask:
     return right
 
 
-def _asked_again(rng: np.random.Generator, chances: Array, _: Mask) -> Mask:
+def _asked_again(rng: Rng, chances: Array, _: Mask) -> Mask:
     drawn: Mask = rng.random(chances.shape) < chances
     return drawn
 
 
-def _mended(rng: np.random.Generator, chances: Array, right: Mask) -> Mask:
+def _mended(rng: Rng, chances: Array, right: Mask) -> Mask:
     """Half of the mistakes are mended and one in fifty of the right verdicts is lost."""
     drawn = rng.random(chances.shape)
     mended: Mask = np.where(right, drawn < 0.98, drawn < 0.5)
     return mended
 
 
-def _guessed(rng: np.random.Generator, chances: Array, _: Mask) -> Mask:
+def _guessed(rng: Rng, chances: Array, _: Mask) -> Mask:
     drawn: Mask = rng.random(chances.shape) < _GUESSING
     return drawn
 
@@ -92,55 +92,73 @@ OPTIMISERS = (
 MEMORISING = OPTIMISERS[2].name
 
 
-def check_alignment(
-    *,
-    splits: int = 400,
-    traces: Sequence[int] = (100, 200, 400),
-    accuracies: Sequence[float] = (0.7, 0.85, 0.95),
-    holdout: float = 0.5,
-    margin: float = 0.05,
-    seed: int = 0,
-) -> list[SplitCheck]:
-    """Simulate every optimiser with every judge and number of labelled traces; all splits of one at once.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Splits:
+    """Judges and numbers of labelled traces that every optimiser is tried on."""
 
-    Example:
-        >>> checks = check_alignment(splits=100, traces=(200,), accuracies=(0.8,))
-        >>> [check.fails for check in checks]
-        [False, False, False, False]
-    """
-    rng = np.random.default_rng(seed)
-    designs = [(optimiser, accuracy, n) for optimiser in OPTIMISERS for accuracy in accuracies for n in traces]
-    return [_checked(*design, splits=splits, holdout=holdout, margin=margin, rng=rng) for design in designs]
+    traces: Sequence[int] = (100, 200, 400)
+    accuracies: Sequence[float] = (0.7, 0.85, 0.95)
+    splits: int = 400
+    holdout: float = 0.5
+    margin: float = 0.05
 
 
-def _checked(
-    optimiser: Optimiser,
-    accuracy: float,
-    n: int,
-    *,
-    splits: int,
-    holdout: float,
-    margin: float,
-    rng: np.random.Generator,
-) -> SplitCheck:
-    chances = rng.beta(_SPREAD * accuracy, _SPREAD * (1 - accuracy), size=(splits, n))
+def _decided(world: Splits, batch: Batch) -> Iterator[SplitCheck]:
+    """Try every optimiser with every judge and number of traces; all splits of one at once."""
+    # One generator for all, in this order: a design by itself would be drawn otherwise.
+    rng = np.random.default_rng(batch.seed)
+    for optimiser in OPTIMISERS:
+        for accuracy in world.accuracies:
+            for n in world.traces:
+                yield _split_check(world, optimiser, accuracy, n, rng)
+
+
+def _split_check(world: Splits, optimiser: Optimiser, accuracy: float, n: int, rng: Rng) -> SplitCheck:
+    chances = rng.beta(_SPREAD * accuracy, _SPREAD * (1 - accuracy), size=(world.splits, n))
     before = rng.random(chances.shape) < chances
     after = optimiser.draw(rng, chances, before)
-    n_held = round(holdout * n)
+    n_held = round(world.holdout * n)
     held, training = (slice(None), slice(n_held)), (slice(None), slice(n_held, None))
     if optimiser.name == MEMORISING:
         after[training] = True
-    gains, losses = ((one[held] & ~other[held]).sum(axis=1) for one, other in ((after, before), (before, after)))
-    words = decide(gains, losses, n_held, margin=margin)
+    gains, losses = (after[held] & ~before[held]).sum(axis=1), (before[held] & ~after[held]).sum(axis=1)
+    words = decide(gains, losses, n_held, margin=world.margin)
     shares = {word: float((words == word).mean()) for word in DECISIONS}
     return SplitCheck(
         optimiser=optimiser.name,
         accuracy=accuracy,
         held_out=n_held,
-        splits=splits,
+        splits=world.splits,
         shares=shares,
         in_training=float(after[training].mean() - before[training].mean()),
         truth=float((gains - losses).mean() / n_held),
-        fails=(optimiser.is_nothing and shares[BETTER] > MOST_FALSE)
-        or (optimiser.is_harmful and shares[SENT_BACK] < 1 - MOST_FALSE),
+        fails=(optimiser.is_nothing and shares[BETTER] > ALPHA)
+        or (optimiser.is_harmful and shares[SENT_BACK] < 1 - ALPHA),
     )
+
+
+ALIGNMENTS = Simulation(
+    worlds=listed([Splits()], quick=[Splits(traces=(200,))]), ask=_decided, checks=lambda world, checks: checks
+)
+
+
+def _share_of(word: AlignDecision) -> Callable[[SplitCheck], str]:
+    return lambda check: f"{check.shares[word]:.3f}"
+
+
+TABLE: Table[SplitCheck] = Table.of(
+    Column("optimiser", filled("optimiser")),
+    Column("judge", filled("accuracy", "g")),
+    Column("held out", filled("held_out")),
+    Column("in training", filled("in_training", "+.3f")),
+    Column("held-out truth", filled("truth", "+.3f")),
+    *(Column(word, _share_of(word)) for word in DECISIONS),
+    Column("verdict", lambda check: "FAILS" if check.fails else "ok"),
+)
+
+
+def _text(checks: Sequence[SplitCheck]) -> str:
+    return f"{TABLE(checks).to_text()}\n\n{checks[0].splits} simulated splits per row: how often each was said.\n"
+
+
+PART = Part(word="alignment", key="alignment", simulations=(ALIGNMENTS,), text=_text)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from jrh_mlflow.simulations.validate import check_intervals, failures, moved_by_replicates, truths, validate, worker_map
+from jrh_mlflow.simulations import coverage
+from jrh_mlflow.simulations.coverage import weighed_cells
+from jrh_mlflow.simulations.loop import SimulationSize, worker_map
+from jrh_mlflow.simulations.simulated_judges import (
+    ESTIMATORS,
+    REPLICATES,
+    judged_suites,
+    known_readings,
+    moved_by_replicates,
+)
 from jrh_mlflow.stats import proportions
 from jrh_mlflow.suites import datasheet_suite
+
+
+def measured(suite, *, n_seeds, n_resamples, seed=0, apply=map):
+    simulation = replace(ESTIMATORS, worlds=lambda size, apply: judged_suites(suite, n_resamples=n_resamples))
+    return simulation(SimulationSize(n=n_seeds, seed=seed), apply)
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +33,7 @@ def suite():
 
 @pytest.fixture(scope="module")
 def checks(suite):
-    return validate(n_seeds=24, suite=suite, n_resamples=40)
+    return measured(suite, n_seeds=24, n_resamples=40)
 
 
 def test_no_interval_misses_its_promise(checks) -> None:
@@ -27,7 +43,7 @@ def test_no_interval_misses_its_promise(checks) -> None:
 def test_every_estimator_is_checked_in_both_designs(checks) -> None:
     for design in ("independent", "clustered"):
         beyond = ("delta_4", "delta_5")
-        known = {axis for axis in truths() if not axis.endswith(beyond)}
+        known = {axis for axis in known_readings() if not axis.endswith(beyond)}
         assert {check.axis for check in checks if check.design == design} == known
 
 
@@ -49,7 +65,7 @@ def test_truths_are_those_worked_out_by_hand() -> None:
         "wrong_choice/delta_1": 0.27,
         "threshold_75": 2.75,
     }
-    assert {axis: truths()[axis] for axis in known} == pytest.approx(known)
+    assert {axis: known_readings()[axis] for axis in known} == pytest.approx(known)
 
 
 def test_shares_are_unbiased_within_three_standard_errors(checks) -> None:
@@ -66,53 +82,54 @@ def plain(successes, sizes, *, level=0.95):
 def test_plain_intervals_fail_on_clustered_tasks_and_the_check_would_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the test: with the clustered interval replaced by the plain one, validation must fail."""
     from jrh_mlflow.scoring import ledger
-    from jrh_mlflow.simulations import validate as validation
+    from jrh_mlflow.simulations import simulated_judges
 
     monkeypatch.setattr(ledger, "cluster_interval", plain)
-    monkeypatch.setattr(validation, "ICC", 0.5)
-    checks = validate(n_seeds=20, suite=datasheet_suite(design="paper", depth=1), n_resamples=2)
+    monkeypatch.setattr(simulated_judges, "ICC", 0.5)
+    checks = measured(datasheet_suite(design="paper", depth=1), n_seeds=20, n_resamples=2)
     assert "tie_rate/vacuum" in {check.axis for check in checks if check.fails}
 
 
 @pytest.mark.parametrize("n_calls", [2, 12])
 def test_the_interval_of_a_share_holds_and_wilson_on_the_calls_would_not(n_calls, monkeypatch) -> None:
     """Exact sums over 2 calls, draws over 12."""
-    cells = check_intervals(n_tasks=[10], n_calls=[n_calls], draws=5)
-    assert failures([], cells, {}) == []
+    cells = weighed_cells(n_tasks=[10], n_calls=[n_calls], draws=5)
+    assert coverage.PART.failures(cells) == []
     monkeypatch.setattr(proportions, "cluster_interval", plain)
-    cells = check_intervals(n_tasks=[10], n_calls=[n_calls], draws=5)
-    assert failures([], cells, {})[0].startswith(f"10 tasks × {n_calls} calls, ICC 0.6")
+    cells = weighed_cells(n_tasks=[10], n_calls=[n_calls], draws=5)
+    assert coverage.PART.failures(cells)[0].startswith(f"10 tasks × {n_calls} calls, ICC 0.6")
 
 
 def test_the_number_of_processes_changes_nothing(suite) -> None:
     def found(apply):
-        checks = validate(n_seeds=3, suite=suite, n_resamples=5, seed=7, apply=apply)
-        return checks, check_intervals(n_tasks=[10], n_calls=[2, 12], draws=1, seed=7, apply=apply)
+        checks = measured(suite, n_seeds=3, n_resamples=5, seed=7, apply=apply)
+        return checks, weighed_cells(n_tasks=[10], n_calls=[2, 12], draws=1, seed=7, apply=apply)
 
     with worker_map(2) as apply:
         assert found(apply) == found(map)
 
 
 def test_another_seed_takes_other_judges_and_other_draws(suite) -> None:
-    first, second = (validate(n_seeds=2, suite=suite, n_resamples=2, seed=seed) for seed in (0, 1))
+    first, second = (measured(suite, n_seeds=2, n_resamples=2, seed=seed) for seed in (0, 1))
     assert [check.bias for check in first] != [check.bias for check in second]
-    cells = [check_intervals(n_tasks=[10], n_calls=[12], draws=1, seed=seed) for seed in (0, 1)]
+    cells = [weighed_cells(n_tasks=[10], n_calls=[12], draws=1, seed=seed) for seed in (0, 1)]
     assert cells[0] != cells[1]
 
 
 def test_replicates_of_the_same_answers_move_no_clustered_interval(suite) -> None:
-    moved = moved_by_replicates(suite)
-    assert {"dark_current", "raw_false_preference", "target_sensitivity/delta_1", "reading_gap/delta_1"} <= set(moved)
-    assert [axis for axis in moved if moved[axis]] == []
+    checks = moved_by_replicates(suite)
+    axes = {"dark_current", "raw_false_preference", "target_sensitivity/delta_1", "reading_gap/delta_1"}
+    assert axes <= {check.axis for check in checks}
+    assert [check.axis for check in checks if check.fails] == []
 
 
 def test_replicates_that_count_as_new_units_are_a_failure(suite, monkeypatch) -> None:
     from jrh_mlflow.scoring import ledger
 
     monkeypatch.setattr(ledger, "collapse_replicates", _counted_as_units)
-    moved = moved_by_replicates(suite)
-    assert moved["stable_cross_sensitivity"]
-    assert any("stable_cross_sensitivity" in text for text in failures([], [], moved))
+    checks = moved_by_replicates(suite)
+    assert REPLICATES.facts(checks)["stable_cross_sensitivity"]
+    assert any("stable_cross_sensitivity" in text for text in REPLICATES.failures(checks))
 
 
 def _counted_as_units(hits, presentation, cluster):

@@ -10,13 +10,8 @@ import pytest
 from jrh_mlflow.people.agreement import measure_agreement
 from jrh_mlflow.people.ratings import Ratings
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.simulations.validate_agreement import (
-    DESIGNS,
-    RatingDesign,
-    rating_patterns,
-    true_readings,
-    validate_agreement,
-)
+from jrh_mlflow.simulations.loop import SimulationSize, listed
+from jrh_mlflow.simulations.simulated_raters import DESIGNS, RATERS, RatingDesign, rating_patterns, true_readings
 from jrh_mlflow.stats import agreement_intervals
 
 SHORT = (
@@ -25,9 +20,13 @@ SHORT = (
 )
 
 
+def checked(designs, *, n_seeds):
+    return replace(RATERS, worlds=listed(designs, quick=()))(SimulationSize(n=n_seeds))
+
+
 @pytest.fixture(scope="module")
 def checks():
-    return validate_agreement(n_seeds=20, designs=SHORT)
+    return checked(SHORT, n_seeds=20)
 
 
 def test_no_interval_and_no_test_misses_its_promise(checks):
@@ -49,7 +48,7 @@ def test_the_designs_hold_rates_near_0_and_1_missing_labels_and_every_kind_of_la
 
 
 def test_people_with_too_few_items_for_the_test_have_no_size():
-    checks = validate_agreement(n_seeds=2, designs=[RatingDesign(n_items=20, judge=0.7)])
+    checks = checked([RatingDesign(n_items=20, judge=0.7)], n_seeds=2)
     assert checks
     assert "alt_test/winning_rate" not in {check.axis for check in checks}
 
@@ -82,5 +81,5 @@ def test_the_readings_of_very_many_items_are_the_truths(kind):
 def test_without_imagined_items_high_agreement_would_fail(monkeypatch):
     monkeypatch.setattr(agreement_intervals, "_HEAVY", 1e-12)
     monkeypatch.setattr(agreement_intervals, "_LIGHT", 1e-12)
-    checks = validate_agreement(n_seeds=20, designs=[replace(SHORT[1], n_items=30)])
+    checks = checked([replace(SHORT[1], n_items=30)], n_seeds=20)
     assert "agreement/kappa" in {check.axis for check in checks if check.fails}

@@ -8,9 +8,9 @@ nothing of it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -21,10 +21,17 @@ from jrh_mlflow.measuring.recorded.answers import CRITERIA, RecordedJudge, llmba
 from jrh_mlflow.measuring.until import CallKey, Countable, Goal, Until, UntilStop, bound_axes, until
 from jrh_mlflow.schema.items import DELTA_0_SAME, VACUUM, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Presentation
-from jrh_mlflow.simulations.decision_checks import DecisionCheck, SimulationSize, number_check, share_check
-from jrh_mlflow.simulations.validate import Map
+from jrh_mlflow.simulations.loop import (
+    ALPHA,
+    Batch,
+    DecisionCheck,
+    Map,
+    Simulation,
+    SimulationSize,
+    decision_check,
+    listed,
+)
 
-ALPHA = 0.05
 GOAL = 0.5
 """Largest mean share of calls, of those that a rule is about, on the recorded judges."""
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -37,7 +44,6 @@ DATASHEET_AXES = (
     "target_sensitivity/delta_1",
     "filler_preference",
 )
-_CHUNK = 25
 _SHOWN = Presentation(kind="pair", instruction="", first="", second="", answers=("1", "2", "tie"))
 
 
@@ -168,7 +174,6 @@ DESIGNS = (
     made_up("three rules, two on the limit and one beside", _DARK, _RAW, "tie_rate/vacuum >= 0.9", vacuum=13, both=6),
     made_up("every 30th call lost, right over the limit", "dark_current <= 0.19", vacuum=24, lost=4),
 )
-QUICK = (DESIGNS[0], DESIGNS[6])
 
 
 @cache
@@ -190,75 +195,75 @@ def _datasheet_records(criterion: str, slots: str) -> list[CallRecord]:
 
 def _recorded(name: str, records: Sequence[CallRecord], rule: str) -> Population:
     items = {
-        one.suite_item: Item(
-            id=one.suite_item, task=one.task, condition=one.condition, delta=one.delta, better=one.better or None
+        call.suite_item: Item(
+            id=call.suite_item, task=call.task, condition=call.condition, delta=call.delta, better=call.better or None
         )
-        for one in records
+        for call in records
     }
-    answers = {(one.suite_item, one.order, one.replicate): one for one in records}
+    answers = {(call.suite_item, call.order, call.replicate): call for call in records}
     return Population(name=name, items=tuple(items.values()), answers=answers, rules=(rule,))
 
 
-def check_until(size: SimulationSize, apply: Map) -> Sequence[DecisionCheck]:
-    """Draw every design and every recorded judge: wrong decisions at most 5 %, calls asked at most half."""
-    n = max(_CHUNK, size.n // 20)
-    designs = QUICK if size.quick else DESIGNS
-    chunks = [(design, size.seed, start) for design in designs for start in range(0, n, _CHUNK)]
-    found = list(apply(_chunk, chunks))
-    per_design = len(found) // len(designs)
-    checks = []
-    for at, design in enumerate(designs):
-        runs = [run for chunk in found[at * per_design : (at + 1) * per_design] for run in chunk]
-        checks.append(_error_check(design, runs))
-    return [*checks, *_recorded_checks(size, apply)]
-
-
-def _chunk(job: tuple[Population, int, int]) -> list[Played]:
-    population, seed, start = job
+def _played_orders(population: Population, batch: Batch) -> Iterator[Played]:
     name = zlib.crc32(population.name.encode())
-    return [play(population, f"{seed}:{name}:{at}") for at in range(start, start + _CHUNK)]
+    return (play(population, f"{batch.seed}:{name}:{run}") for run in batch.runs)
 
 
-def _error_check(design: Population, runs: Sequence[Played]) -> DecisionCheck:
+def _error_check(design: Population, runs: Sequence[Played]) -> Iterator[DecisionCheck]:
     beside = {
         "share of calls": float(np.mean([run.share for run in runs])),
         "undecided": float(np.mean([run.undecided > 0 for run in runs])),
         "wrong in the suite's order": float(play(design, None).wrong > 0),
     }
-    wrong = sum(run.wrong > 0 for run in runs)
-    return share_check("decided wrongly while asking", design.name, wrong, len(runs), at_most=ALPHA, beside=beside)
+    wrong, n = sum(run.wrong > 0 for run in runs), len(runs)
+    yield decision_check("decided wrongly while asking", design.name, wrong / n, n, at_most=ALPHA, beside=beside)
 
 
-Job = tuple[str, tuple[str, ...], int, int]
-"""Which judge, on which axes; how many orders, and their seed."""
+ON_THE_LIMIT = Simulation(
+    worlds=listed(DESIGNS, quick=(DESIGNS[0], DESIGNS[6])),
+    ask=_played_orders,
+    checks=_error_check,
+    part=20,
+    least=25,
+    batch=25,
+)
 
 
-def _recorded_checks(size: SimulationSize, apply: Map) -> list[DecisionCheck]:
-    """Ask the recorded judges under every rule of the grid, each rule by itself, in several orders."""
-    orders = 1 if size.quick else max(2, size.n // 500)
-    criteria = ("forced",) if size.quick else ("allowed", "forced")
-    axes = LLMBAR_AXES[:1] if size.quick else LLMBAR_AXES
-    jobs: list[Job] = [(f"llmbar {criterion}", axes, orders, size.seed) for criterion in criteria]
-    if not size.quick:
-        jobs += [(f"datasheet {one}", DATASHEET_AXES, orders, size.seed) for one in CRITERIA]
-    return [check for checks in apply(_grid, jobs) for check in checks]
+# --- recorded judges under every rule of the grid, each rule by itself, in several orders
 
 
-def _grid(job: Job) -> list[DecisionCheck]:
-    (suite, criterion), axes, orders, seed = job[0].split(), *job[1:]
-    rules = [f"{axis} <= {limit}" for axis, limit in product(axes, GRID)]
-    populations = [
-        llmbar(criterion, rule) if suite == "llmbar" else datasheet(criterion, "letters", rule) for rule in rules
+RecordedGrid = tuple[Callable[[str], Population], tuple[str, ...], int]
+"""A recorded judge under a rule, the axes of its rules, and the number of orders."""
+
+
+def _grids(size: SimulationSize, _: Map) -> list[RecordedGrid]:
+    if size.quick:
+        return [(partial(llmbar, "forced"), LLMBAR_AXES[:1], 1)]
+    orders = max(2, size.n // 500)
+    return [
+        *((partial(llmbar, criterion), LLMBAR_AXES, orders) for criterion in ("allowed", "forced")),
+        *((partial(datasheet, criterion, "letters"), DATASHEET_AXES, orders) for criterion in CRITERIA),
     ]
-    runs = [[play(each, f"{seed}:{at}") for at in range(orders)] for each in populations]
-    shares = [float(np.mean([run.share for run in own])) for own in runs]
-    every = [run for own in runs for run in own]
+
+
+def _played_rules(grid: RecordedGrid, batch: Batch) -> Iterator[tuple[str, list[Played]]]:
+    """Per rule: the judge, and what came of every order."""
+    recorded, axes, orders = grid
+    for axis, limit in product(axes, GRID):
+        population = recorded(f"{axis} <= {limit}")
+        yield population.name, [play(population, f"{batch.seed}:{order}") for order in range(orders)]
+
+
+def _grid_checks(_: RecordedGrid, rules: Sequence[tuple[str, list[Played]]]) -> Iterator[DecisionCheck]:
+    shares = [float(np.mean([run.share for run in orders])) for _, orders in rules]
+    every = [run for _, orders in rules for run in orders]
     wrong, n = sum(run.wrong for run in every), len(every)
     undecided = {"undecided": float(np.mean([run.undecided for run in every]))}
-    design = f"recorded judge: {populations[0].name}, {len(rules)} rules"
+    design = f"recorded judge: {rules[0][0]}, {len(rules)} rules"
     # The orders are the sample; the rules are the grid itself.
     error = float(np.std([run.share for run in every]) / np.sqrt(n))
-    return [
-        share_check("decided wrongly while asking", design, wrong, n, at_most=ALPHA, beside=undecided),
-        number_check("mean share of calls asked", design, float(np.mean(shares)), error, n, at_most=GOAL),
-    ]
+    yield decision_check("decided wrongly while asking", design, wrong / n, n, at_most=ALPHA, beside=undecided)
+    yield decision_check("mean share of calls asked", design, float(np.mean(shares)), n, error=error, at_most=GOAL)
+
+
+RECORDED = Simulation(worlds=_grids, ask=_played_rules, checks=_grid_checks)
