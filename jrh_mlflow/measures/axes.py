@@ -37,14 +37,14 @@ from jrh_mlflow.schema.items import (
 from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
 from jrh_mlflow.scoring.ledger import (
     Resampling,
-    bounded,
     estimate_difference,
     estimate_share,
     interval_method,
     refuse,
     share,
+    with_bounds,
 )
-from jrh_mlflow.scoring.metric import is_error
+from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.stats import Array, Mask, Texts
 from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
@@ -327,7 +327,7 @@ def other_conflict(basis: Basis) -> Reading:
         if isinstance(part, NotEstimable):
             # Its reason may be that of the calls; what it would count is pairs.
             whole, lost = int(units.usable.sum()), int((~units.usable).sum())
-            return bounded(replace(part, n=whole, excluded=lost, bounds=None), units, _abstentions(basis.calls))
+            return with_bounds(replace(part, n=whole, excluded=lost, bounds=None), units, _abstentions(basis.calls))
     raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
     residual = raw - stable - positional - one_sided / 2
     first, second, _ = pairs.seen
@@ -950,7 +950,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/separation",
         label="separation",
         stimuli=_SINGLE_LADDER,
-        counting=partial(levels.separation, condition=LEVEL_LADDERS[0]),
+        counting=partial(levels.separation_scores, condition=LEVEL_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
         guide=Guide(
             good=f"{SEPARATES:.2f} or more at the largest distance: separates the levels",
@@ -985,7 +985,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/matched_separation",
         label="separation (same words)",
         stimuli=_SINGLE_MATCHED,
-        counting=partial(levels.separation, condition=LEVEL_LADDERS[1]),
+        counting=partial(levels.separation_scores, condition=LEVEL_LADDERS[1]),
         meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
         guide=Guide(
             good=f"{SEPARATES:.2f} or more at the largest distance: separates matched levels",
@@ -1163,7 +1163,7 @@ def step_of(key: str) -> float:
 def lower_is_better(axis: str) -> bool:
     """Whether a good judge scores low: not on a reliability test, unless a chosen metric of it is an error."""
     found = find(axis)
-    return is_error(axis) if found is None else found.direction == "lower"
+    return is_error_axis(axis) if found is None else found.direction == "lower"
 
 
 def by_step(estimates: Mapping[str, Reading], name: str) -> dict[float, Reading]:

@@ -47,7 +47,7 @@ from jrh_mlflow.scoring.readings import (
     confused,
     errors,
     near,
-    passed,
+    passed_items,
     rated_items,
     unanimity,
 )
@@ -63,7 +63,7 @@ _NO_CALLS = ("cost", "tokens", "time", "calls")
 """What stands before the slash of numbers that no answer decides."""
 _SHARES: Mapping[str, Callable[[PointTable, str], Counted | None]] = {
     "accuracy": accuracy,
-    "pass": passed,
+    "pass": passed_items,
     "error_rate": errors,
     "within_one": near,
     "unanimity": unanimity,

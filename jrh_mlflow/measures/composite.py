@@ -85,7 +85,7 @@ class Vote(NamedTuple):
     """`u`, `v`, `tie`, `abstain` or a label; empty when the call is unusable."""
 
 
-def decide(
+def item_decisions(
     calls: pd.DataFrame | Iterable[object],
     *,
     vote: str = "majority",

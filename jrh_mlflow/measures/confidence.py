@@ -33,8 +33,8 @@ from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
 from jrh_mlflow.measures.records import CallTable, call_table, choice
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, bounded, ratio, refuse
-from jrh_mlflow.scoring.pointwise import in_order, left_out, plain, right_answers
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, defined_ratio, refuse, with_bounds
+from jrh_mlflow.scoring.pointwise import in_order, left_out_counts, plain_label, right_answers
 from jrh_mlflow.stats import Array, Interval, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 
@@ -76,7 +76,7 @@ class ConfidenceTable(CallTable):
         bad = int((answered & self.refused).sum())
         without = int((answered & ~self.usable).sum()) - bad
         extra = {"no_confidence": without, "bad_confidence": bad}
-        lost = left_out(self.outcome[~answered]) | {name: count for name, count in extra.items() if count}
+        lost = left_out_counts(self.outcome[~answered]) | {name: count for name, count in extra.items() if count}
         return replace(CallTable.units(self, what), left_out=lost)
 
 
@@ -142,7 +142,7 @@ def _distribution(cell: str, *, item: str) -> Mapping[str, float]:
     values: list[Any] = list(found.values()) if isinstance(found, dict) else [None]
     if not all(isinstance(value, int | float) and value >= 0 for value in values) or sum(values) > 1 + _TOLERANCE:
         raise CallsError(problem)
-    return {plain(answer): float(value) for answer, value in found.items()}
+    return {plain_label(answer): float(value) for answer, value in found.items()}
 
 
 def confidence_axes(
@@ -167,7 +167,7 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
     reason = refuse(units, statistic="value")
     judged = judged.where(units.usable)
     if reason is not None:
-        return {name: bounded(reason, units, _mean_bounds(judged, units, name)) for name in names}
+        return {name: with_bounds(reason, units, _mean_bounds(judged, units, name)) for name in names}
     confidence, right = judged.confidence, judged.right.astype(float)
     n = len(confidence)
     gaps = np.zeros((n, N_BINS))
@@ -203,10 +203,10 @@ def _mean_bounds(judged: ConfidenceTable, units: Units, name: str) -> Interval |
 def _calibration(sums: Array) -> Mapping[str, Array]:
     n = sums[:, 3]
     return {
-        "brier": ratio(sums[:, 0], n),
-        "ece": ratio(np.abs(sums[:, 4:]).sum(axis=1), n),
-        "mean": ratio(sums[:, 1], n),
-        "accuracy_gap": ratio(sums[:, 2], n),
+        "brier": defined_ratio(sums[:, 0], n),
+        "ece": defined_ratio(np.abs(sums[:, 4:]).sum(axis=1), n),
+        "mean": defined_ratio(sums[:, 1], n),
+        "accuracy_gap": defined_ratio(sums[:, 2], n),
     }
 
 
@@ -255,11 +255,11 @@ def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: 
     # A call without a confidence can have any probability of what the axis counts.
     bounds = float(rows[:, 0].sum() / total), float((rows[:, 1].sum() + len(ends) - len(rows)) / total)
     if reason is not None:
-        return bounded(reason, units, bounds)
+        return with_bounds(reason, units, bounds)
     features = np.column_stack([rows, np.ones(len(rows))])
 
     def means(sums: Array) -> Mapping[str, Array]:
-        return {"low": ratio(sums[:, 0], sums[:, 2]), "high": ratio(sums[:, 1], sums[:, 2])}
+        return {"low": defined_ratio(sums[:, 0], sums[:, 2]), "high": defined_ratio(sums[:, 1], sums[:, 2])}
 
     sample = Sample(units=units, features=features, items=calls.item[units.usable])
     values = {name: float(mean[0]) for name, mean in means(features.sum(axis=0)[None]).items()}

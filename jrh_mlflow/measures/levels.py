@@ -31,8 +31,8 @@ import pandas as pd
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM
 from jrh_mlflow.schema.presentation import LABEL_WORDS
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, bounded, estimate_share, refuse
-from jrh_mlflow.scoring.pointwise import in_order, is_number, left_out, told_labels
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, estimate_share, refuse, with_bounds
+from jrh_mlflow.scoring.pointwise import in_order, is_number, left_out_counts, told_labels
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 PASSED = 0.1
@@ -216,14 +216,14 @@ def score_reading(table: LevelTable, found: UnitScores, *, what: str, none: str)
         usable=found.answered[found.calls],
         clusters=table.task[found.calls],
         n_codes=table.n_tasks,
-        left_out=left_out(table.outcome[lost]),
+        left_out=left_out_counts(table.outcome[lost]),
         max_excluded=table.max_excluded,
     )
     known = np.isfinite(found.least)
     ends = (float(found.least[known].mean()), float(found.most[known].mean())) if known.any() else None
     reason = refuse(calls)
     if reason is not None:
-        return bounded(reason, calls, ends)
+        return with_bounds(reason, calls, ends)
     counted = np.isfinite(found.score)
     if not counted.any() or ends is None:
         return NotEstimable(reason=none, n=0)
@@ -345,7 +345,7 @@ def _scores(
 _EVERY = ("won", "tied", "fell")
 
 
-def separation(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+def separation_scores(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
     """Return for each distance of levels the chance that the higher one has the better answer, ties half (AUC)."""
     own = table.condition == condition
     pairs = list(_level_pairs(table.where(own)))

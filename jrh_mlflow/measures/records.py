@@ -32,7 +32,7 @@ from jrh_mlflow.schema.items import (
     read_labels_cell,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units
-from jrh_mlflow.scoring.pointwise import left_out, plain
+from jrh_mlflow.scoring.pointwise import left_out_counts, plain_label
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
@@ -416,7 +416,7 @@ def choices(frame: pd.DataFrame) -> Texts:
     """Return what each of normalised records chose."""
     rows = list(zip(frame["order"], frame["outcome"], frame["answer"], strict=True))
     # Few of them differ: a table is read as fast as arrays are compared.
-    known = {row: plain(choice(order=row[0], outcome=row[1], answer=row[2])) for row in set(rows)}
+    known = {row: plain_label(choice(order=row[0], outcome=row[1], answer=row[2])) for row in set(rows)}
     return np.array([known[row] for row in rows], dtype=object)
 
 
@@ -473,7 +473,7 @@ class CallTable(ParallelArrays):
             usable=self.usable,
             clusters=self.task,
             n_codes=self.n_tasks,
-            left_out=left_out(self.outcome[~self.usable]),
+            left_out=left_out_counts(self.outcome[~self.usable]),
             max_excluded=self.max_excluded,
             presentations=self.presentation,
             members=(np.arange(len(self.row)), self.row),

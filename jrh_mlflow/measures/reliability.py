@@ -32,7 +32,7 @@ from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, is_share, mean_interval, metric_reading, within_reason
-from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain, point_table, right_answers
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain_label, point_table, right_answers
 from jrh_mlflow.scoring.readings import (
     AGREEMENT,
     accuracy,
@@ -146,7 +146,7 @@ def reliability_readings(
     return ReliabilityReadings(
         estimates=estimates,
         outcomes=outcome_counts(frame),
-        profile=profile_line(estimates, {test.name: scores[test.name] for test in alike}, lower_is_better=lower),
+        profile=reliability_line(estimates, {test.name: scores[test.name] for test in alike}, lower_is_better=lower),
         tests=conditions,
         scores=scores,
         summary=across_tests(alike, estimates, resampling if metric is None else within_reason(metric, resampling)),
@@ -286,7 +286,7 @@ def _mean_interval(counted: Sequence[Counted], resampling: Resampling) -> tuple[
     return resampling.intervals(mean_of_shares, np.hstack([hits, sizes])[sources], sources).get("mean") or (None, None)
 
 
-def profile_line(
+def reliability_line(
     estimates: Mapping[str, Reading], scores: Mapping[str, Reading], *, lower_is_better: bool = False
 ) -> str:
     """Describe a judge in one line by the rules above; what was not measured leaves no word."""
@@ -339,7 +339,7 @@ class CostPoint(NamedTuple):
     """Share of them that were right."""
 
 
-def cost_curve(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
+def cost_points(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
     """Return cumulative dollars and running accuracy in the order of the records, one point per usable call.
 
     Unusable calls cost money and give no answer: they move the dollars of the next point and not the score.
@@ -357,7 +357,7 @@ def cost_curve(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
     if not np.isfinite(costs).all():
         return []
     spent = np.cumsum(costs)
-    answer, expected = np.array([plain(text) for text in frame["answer"]], dtype=object), right_answers(frame)
+    answer, expected = np.array([plain_label(text) for text in frame["answer"]], dtype=object), right_answers(frame)
     counted = np.isin(frame["outcome"].to_numpy(object), USABLE) & (expected != "")
     n = np.cumsum(counted)
     score = np.cumsum(counted & (answer == expected)) / np.maximum(n, 1)

@@ -26,7 +26,7 @@ from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, LEVEL_CONDITIONS, USABLE, Call, CallRecord, Item
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
-from jrh_mlflow.scoring.pointwise import plain
+from jrh_mlflow.scoring.pointwise import plain_label
 from jrh_mlflow.stats.proportions import suite_ends
 
 UNTIL = "until"
@@ -173,7 +173,7 @@ def _right(item: Item, records: Sequence[CallRecord]) -> bool | None:
     (record,) = records
     if record.outcome not in USABLE:
         return None
-    return record.outcome == "verdict" and plain(record.answer) == plain(item.expected or "")
+    return record.outcome == "verdict" and plain_label(record.answer) == plain_label(item.expected or "")
 
 
 def _is_lost(_item: Item, records: Sequence[CallRecord]) -> bool | None:

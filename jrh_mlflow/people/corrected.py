@@ -553,7 +553,7 @@ def _by_shared_labels(one: _Version, other: _Version) -> CorrectedDifference:
     missing = NotEstimable(reason="the labels are shared by both versions", statistic="value")
     reason = _missing(replace(whole, sampling="stratified", weights=None)) or _missing(whole) or _useless(whole)
     if reason is None:
-        judge = rates.difference(*_error_rates(whole))
+        judge = rates.rate_difference(*_error_rates(whole))
         if judge.low <= 0:
             reason = "the judge may be no better than chance"
     if reason:
@@ -562,7 +562,7 @@ def _by_shared_labels(one: _Version, other: _Version) -> CorrectedDifference:
         return CorrectedDifference(
             estimate=nothing, naive=naive, people_only=missing, method="none", note=note, rates=(nothing, nothing)
         )
-    found = rates.ratio(Mean(naive.value, *(naive.interval or (-1.0, 1.0))), judge)
+    found = rates.rate_ratio(Mean(naive.value, *(naive.interval or (-1.0, 1.0))), judge)
     told = f"Rogan-Gladen, {len(whole.human)} labels and {len(whole.verdicts)} verdicts"
     first, second = (
         rates.rogan_gladen(bounded_mean(version.data.verdicts, level=whole.level), *_error_rates(whole))

@@ -101,7 +101,7 @@ def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possib
     can_be = can_be or possible(units.usable, hits, among)
     reason = refuse(units)
     if reason is not None:
-        return bounded(reason, units, can_be.bounds)
+        return with_bounds(reason, units, can_be.bounds)
     counted = units.usable if among is None else units.usable & among
     if not counted.any():
         return NotEstimable(reason=f"none of the {units.what} chose a side")
@@ -111,7 +111,7 @@ def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possib
     return replace(found, bound_low=min(low, found.value), bound_high=max(high, found.value))
 
 
-def bounded(reading: NotEstimable, units: Units, ends: Interval | None) -> NotEstimable:
+def with_bounds(reading: NotEstimable, units: Units, ends: Interval | None) -> NotEstimable:
     """Give a withheld reading its bounds, and any other none: where nothing was asked there is nothing to bound."""
     if not reading.withheld or ends is None:
         return reading
@@ -263,7 +263,7 @@ def mean_of_shares(sums: Array) -> dict[str, Array]:
     return {"mean": np.where(whole, (hits / np.maximum(sizes, 1)).mean(axis=1), np.nan)}
 
 
-def ratio(numerator: Array, denominator: Array) -> Array:
+def defined_ratio(numerator: Array, denominator: Array) -> Array:
     """Divide; NaN where the denominator is 0."""
     quotient: Array = np.full(np.broadcast(numerator, denominator).shape, np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator != 0)

@@ -19,7 +19,7 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.scoring.ledger import Resampling, Sample, ratio, refuse
+from jrh_mlflow.scoring.ledger import Resampling, Sample, defined_ratio, refuse
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable, Scale
 from jrh_mlflow.scoring.readings import ORDINAL_VALUES, cell_statistics
 from jrh_mlflow.stats import Array, Codes, Texts
@@ -193,7 +193,7 @@ def _resampled(metric: Metric, expected: Array, given: Array, *, binary: bool) -
         def mean(counts: Array) -> Array:
             # A cell that is not defined counts only where it was drawn.
             total = np.where(counts > 0, counts * losses, 0.0).sum(axis=1)
-            value: Array = ratio(total, counts.sum(axis=1))
+            value: Array = defined_ratio(total, counts.sum(axis=1))
             return np.sqrt(value) if name.startswith("root_") else value
 
         return mean
@@ -215,7 +215,7 @@ def _explained(counts: Array, expected: Array, given: Array, *, centred: bool) -
     total = counts @ expected**2 - (counts @ expected) ** 2 / n
     left = counts @ errors**2 - ((counts @ errors) ** 2 / n if centred else 0.0)
     # What rounding leaves of a constant is no spread.
-    return 1 - ratio(left, np.where(total < 1e-9, 0.0, total))
+    return 1 - defined_ratio(left, np.where(total < 1e-9, 0.0, total))
 
 
 _MOMENTS: Mapping[str, Callable[[Array, Array, Array], Array]] = {
@@ -268,33 +268,33 @@ class Confusion:
 
     def averaged(self, denominator: Array, *, factor: float = 1.0) -> Array:
         """Return right / denominator: of the positive label, or averaged over the labels that were drawn."""
-        shares = ratio(factor * self.right, denominator)
+        shares = defined_ratio(factor * self.right, denominator)
         if self.binary:
             return shares[:, self.positive][:, 0] if self.positive.any() else np.full(len(shares), np.nan)
         drawn = self.expected + self.given > 0
-        return ratio(np.where(drawn, np.nan_to_num(shares), 0.0).sum(axis=1), drawn.sum(axis=1).astype(float))
+        return defined_ratio(np.where(drawn, np.nan_to_num(shares), 0.0).sum(axis=1), drawn.sum(axis=1).astype(float))
 
 
 def _balanced(counts: Confusion) -> Array:
-    recalls = ratio(counts.right, counts.expected)
+    recalls = defined_ratio(counts.right, counts.expected)
     known = ~np.isnan(recalls)
-    return ratio(np.nan_to_num(recalls).sum(axis=1), known.sum(axis=1).astype(float))
+    return defined_ratio(np.nan_to_num(recalls).sum(axis=1), known.sum(axis=1).astype(float))
 
 
 def _correlation(counts: Confusion) -> Array:
     n, chance = counts.n, (counts.expected * counts.given).sum(axis=1)
     spread = (n**2 - (counts.given**2).sum(axis=1)) * (n**2 - (counts.expected**2).sum(axis=1))
-    return ratio(counts.right.sum(axis=1) * n - chance, np.sqrt(spread))
+    return defined_ratio(counts.right.sum(axis=1) * n - chance, np.sqrt(spread))
 
 
 def _kappa(counts: Confusion) -> Array:
     n, chance = counts.n, (counts.expected * counts.given).sum(axis=1)
     varied = (np.minimum((counts.expected > 0).sum(axis=1), (counts.given > 0).sum(axis=1)) > 1).astype(float)
-    return ratio(counts.right.sum(axis=1) * n - chance, (n**2 - chance) * varied)
+    return defined_ratio(counts.right.sum(axis=1) * n - chance, (n**2 - chance) * varied)
 
 
 def _wrong(counts: Confusion) -> Array:
-    return 1 - ratio(counts.right.sum(axis=1), counts.n)
+    return 1 - defined_ratio(counts.right.sum(axis=1), counts.n)
 
 
 _CONFUSIONS: Mapping[str, Callable[[Confusion], Array]] = {
@@ -337,7 +337,9 @@ class Sampled:
         used = counted.units.usable
         features = np.column_stack([counted.hits[used], np.ones(int(used.sum()))]).astype(float)
         return cls(
-            features=features, sources=counted.units.clusters[used], score=lambda sums: ratio(sums[:, 0], sums[:, 1])
+            features=features,
+            sources=counted.units.clusters[used],
+            score=lambda sums: defined_ratio(sums[:, 0], sums[:, 1]),
         )
 
 
@@ -351,7 +353,7 @@ def is_share(name: str) -> bool:
     return name in _SHARES
 
 
-def is_error(axis: str) -> bool:
+def is_error_axis(axis: str) -> bool:
     """Whether an axis is an error that a chosen metric measures, `<test>/<metric>`, of which less is better."""
     test, _, name = axis.rpartition("/")
     return bool(test) and (name in _LOWER or name.endswith(_LOWER_ENDS))

@@ -90,7 +90,7 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def plain(text: str) -> str:
+def plain_label(text: str) -> str:
     """Spell a whole number in one way: `3.0` is `3`. Other text stays as it is."""
     return str(int(float(text))) if is_number(text) and float(text).is_integer() else text
 
@@ -105,11 +105,11 @@ def scale_of(values: Iterable[str], labels: Sequence[str] | None) -> Scale:
         CallsError: when an answer is none of the given labels.
         ValueError: when the given labels are fewer than two, or repeat one; when inferred words shall be a scale.
     """
-    found = {plain(value) for value in values if value}
+    found = {plain_label(value) for value in values if value}
     ordinal = labels.ordinal if isinstance(labels, Answers) else None
     if labels is None or (isinstance(labels, Answers) and not labels):
         return _inferred(found, ordinal)
-    given = tuple(plain(str(label)) for label in labels)
+    given = tuple(plain_label(str(label)) for label in labels)
     if len(given) < 2 or len(set(given)) < len(given):
         raise ValueError(f"`labels` must be two or more different ones, but got {tuple(labels)}.")
     strange = sorted(found - set(given))
@@ -243,7 +243,7 @@ class PointTable(ParallelArrays):
             usable=usable,
             clusters=self.source if clusters is None else clusters,
             n_codes=self.n_sources,
-            left_out=left_out(lost),
+            left_out=left_out_counts(lost),
             max_excluded=self.max_excluded,
             n_calls=n_calls,
             presentations=self.item if clusters is None else None,
@@ -302,7 +302,7 @@ class Counted:
         )
 
 
-def left_out(outcomes: Texts) -> dict[str, int]:
+def left_out_counts(outcomes: Texts) -> dict[str, int]:
     """Count outcomes that kept a call out of a denominator; an abstention is named only where it did."""
     abstained = {"abstain": int((outcomes == "abstain").sum())}
     counts = {name: int((outcomes == name).sum()) for name in _UNUSABLE}
@@ -312,7 +312,7 @@ def left_out(outcomes: Texts) -> dict[str, int]:
 def right_answers(frame: pd.DataFrame) -> Texts:
     """Return the expected answers of normalised records, empty where the label is no ground truth."""
     known = frame["expected"].where(frame["label_source"] == "", "")
-    return np.array([plain(text) for text in known], dtype=object)
+    return np.array([plain_label(text) for text in known], dtype=object)
 
 
 def in_order(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, Codes]:
@@ -327,8 +327,8 @@ def point_table(
     """Read normalised pointwise records into arrays, in an order that does not depend on the order of the rows."""
     frame, row = in_order(frame, ["suite_item", "replicate"])
     scale = scale_of([*frame["answer"], *frame["expected"]], told_labels(frame, labels))
-    answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
-    label, expected = np.array([plain(text) for text in frame["expected"]], dtype=object), right_answers(frame)
+    answer = np.array([plain_label(text) for text in frame["answer"]], dtype=object)
+    label, expected = np.array([plain_label(text) for text in frame["expected"]], dtype=object), right_answers(frame)
     sources = pd.factorize(frame["task"], sort=True)
     items = pd.factorize(frame["suite_item"], sort=True)
     test, outcome = frame["condition"].to_numpy(object), frame["outcome"].to_numpy(object)

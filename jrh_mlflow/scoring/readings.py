@@ -8,7 +8,7 @@ import numpy as np
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import LABEL_SOURCES
-from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, ratio, refuse
+from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, defined_ratio, refuse
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.agreement import (
@@ -55,10 +55,10 @@ def agreement(calls: PointTable, name: str, source: str) -> Counted:
 
 def accuracy_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     """Accuracy over calls, and pass rate over items: right in every replicate."""
-    return {f"{name}/accuracy": accuracy(calls, name).reading, f"{name}/pass": passed(calls, name).reading}
+    return {f"{name}/accuracy": accuracy(calls, name).reading, f"{name}/pass": passed_items(calls, name).reading}
 
 
-def passed(calls: PointTable, name: str) -> Counted:
+def passed_items(calls: PointTable, name: str) -> Counted:
     """Items that are right in every replicate."""
     judged = calls.where(calls.expected != "")
     items = judged.items(f"{name} items with an expected answer")
@@ -177,7 +177,7 @@ def _matthews(calls: PointTable, name: str, resampling: Resampling) -> Reading:
 def _phi(sums: Array) -> dict[str, Array]:
     tn, fp, fn, tp = sums.T
     margins = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    return {"matthews": ratio(tp * tn - fp * fn, np.sqrt(margins))}
+    return {"matthews": defined_ratio(tp * tn - fp * fn, np.sqrt(margins))}
 
 
 ORDINAL_VALUES = ("mae", "ccc", "pearson", "spearman", "qwk")
@@ -227,13 +227,13 @@ def cell_statistics(x: Array, y: Array) -> Statistics:
     def statistics(counts: Array) -> dict[str, Array]:
         n = counts.sum(axis=1)
         var_x, var_y, cov, shift = _moments(counts, np.broadcast_to(x, counts.shape), np.broadcast_to(y, counts.shape))
-        ccc = ratio(2 * cov, var_x + var_y + shift * shift)
+        ccc = defined_ratio(2 * cov, var_x + var_y + shift * shift)
         rank_x, rank_y, cov_rank, _ = _moments(counts, _mid_ranks(counts, x), _mid_ranks(counts, y))
         return {
-            "mae": ratio(counts @ np.abs(x - y), n),
+            "mae": defined_ratio(counts @ np.abs(x - y), n),
             "ccc": ccc,
-            "pearson": ratio(cov, np.sqrt(var_x * var_y)),
-            "spearman": ratio(cov_rank, np.sqrt(rank_x * rank_y)),
+            "pearson": defined_ratio(cov, np.sqrt(var_x * var_y)),
+            "spearman": defined_ratio(cov_rank, np.sqrt(rank_x * rank_y)),
             # On levels one apart the quadratic kappa is the concordance of the indices.
             "qwk": ccc,
         }
@@ -366,13 +366,13 @@ def agreement_statistics(ratings: Array, *, level: Level, n_labels: int, n_categ
 
     def statistics(sums: Array) -> dict[str, Array]:
         n, flips, chance, totals, together = np.split(sums, [1, 2, 2 + width, 2 + 2 * width], axis=1)
-        flip_rate = ratio(flips, n)[:, 0]
+        flip_rate = defined_ratio(flips, n)[:, 0]
         pi = chance / n
         expected = (pi * (1 - pi)).sum(axis=1) / (n_categories - 1)
         return {
             "flip_rate": flip_rate,
             "krippendorff_alpha": _alpha(totals, together.reshape(-1, width, width), level),
-            "gwet_ac1": ratio(1 - flip_rate - expected, 1 - expected),
+            "gwet_ac1": defined_ratio(1 - flip_rate - expected, 1 - expected),
         }
 
     return features, statistics
@@ -386,4 +386,4 @@ def _alpha(totals: Array, together: Array, level: Level) -> Array:
         distances = np.broadcast_to(1 - np.eye(totals.shape[1]), together.shape)
     observed = (together * distances).sum(axis=(1, 2))
     expected = np.einsum("bi,bij,bj->b", totals, distances, totals)
-    return 1 - ratio((totals.sum(axis=1) - 1) * observed, expected)
+    return 1 - defined_ratio((totals.sum(axis=1) - 1) * observed, expected)

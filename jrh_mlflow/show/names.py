@@ -28,7 +28,7 @@ from jrh_mlflow.schema.items import (
     LEVEL_PADDED,
     NATURAL,
 )
-from jrh_mlflow.scoring.metric import is_error
+from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.scoring.readings import AGREEMENT
 
 STEPS = {"delta": "δ = ", "level": "level "}
@@ -400,7 +400,7 @@ def _statistic_meaning(statistic: str) -> str:
     known = _STATISTICS.get(statistic)
     if known is not None:
         return known.meaning
-    better = "lower" if is_error(f"test/{statistic}") else "higher"
+    better = "lower" if is_error_axis(f"test/{statistic}") else "higher"
     return f"{words_of_test(statistic).capitalize()} of the answers and the expected ones; {better} is better."
 
 

@@ -226,7 +226,7 @@ def rogan_gladen(passed: Mean, sensitivity: Mean, false_passes: Mean) -> Mean:
     return Mean(value, _end(excess, value, 0.0), _end(excess, value, 1.0))
 
 
-def ratio(over: Mean, under: Mean) -> Mean:
+def rate_ratio(over: Mean, under: Mean) -> Mean:
     """`over / under` in -1 … 1, `under` surely positive: every δ for which `over - δ under` may be 0."""
     if under.low <= 0:
         raise ValueError(f"The lower end of what is divided by must be over 0, but got {under.low}.")
@@ -256,10 +256,10 @@ def youden(judge: Array, human: Array, weights: Array | None = None, *, level: f
     parts = [(judge[chosen], None if weights is None else weights[chosen]) for chosen in (human > 0.5, human < 0.5)]
     if not all(len(values) for values, _ in parts):
         return None
-    return difference(*(bounded_mean(*part, level=level) for part in parts))
+    return rate_difference(*(bounded_mean(*part, level=level) for part in parts))
 
 
-def difference(a: Mean, b: Mean) -> Mean:
+def rate_difference(a: Mean, b: Mean) -> Mean:
     """`a - b` of independent means."""
     down, up = square_and_add([(1.0, a), (-1.0, b)])
     value = a.value - b.value

@@ -15,7 +15,7 @@ from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.scripted import AlwaysFirst
-from jrh_mlflow.measures.composite import decide, part_of, tally
+from jrh_mlflow.measures.composite import item_decisions, part_of, tally
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
 from jrh_mlflow.schema.items import CallRecord
@@ -142,7 +142,7 @@ def metric_names(suite: Suite, *, replicates: int, metric: str | None = None) ->
 
 
 def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, metric: str | None) -> list[keys.Point]:
-    counted = tally(decide(calls), labels=labels)
+    counted = tally(item_decisions(calls), labels=labels)
     readings = dict.fromkeys((RELIABILITY, *map(part_of, counted.cells)), _WHOLE)
     return [
         *keys.sheet_points(_filled(measure(calls, labels=labels, metric=metric, **_ONCE), suite, calls)),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from jrh_mlflow.measures.composite import Vote, cast_vote, cell_weights, decision_of, pair_cell, pair_hit
 from jrh_mlflow.perturb import counted_once, expectation_of, score_name
 from jrh_mlflow.schema.items import BASELINE, CallRecord, Item
-from jrh_mlflow.scoring.pointwise import plain
+from jrh_mlflow.scoring.pointwise import plain_label
 from jrh_mlflow.stats.proportions import suite_bounds
 from jrh_mlflow.sweeps.fronts import dominated_with_confidence
 from jrh_mlflow.sweeps.space import Policy
@@ -105,7 +105,7 @@ class DominatedStop:
         elif pair:
             hit = pair_hit(cell, made.value, item.better or "")
         else:
-            hit = plain(made.value) == plain(item.expected or "")
+            hit = plain_label(made.value) == plain_label(item.expected or "")
         self._hits[cell] += hit
         self._seen[cell] += 1
 

@@ -15,7 +15,7 @@ from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.engine.runner import StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.measures.composite import Tally, decide, parts, reliability, tally
+from jrh_mlflow.measures.composite import Tally, item_decisions, parts, reliability, tally
 from jrh_mlflow.measuring.evaluate import Evaluation, evaluate
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
@@ -183,7 +183,7 @@ class SweepContext:
 
     def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> TrialResult:
         policy = configuration.policy
-        decisions = decide(done.calls, vote=policy.vote, orders=policy.orders, replicates=policy.replicates)
+        decisions = item_decisions(done.calls, vote=policy.vote, orders=policy.orders, replicates=policy.replicates)
         counted = tally(decisions, labels=done.suite.labels)
         each = usd_per_call(done.calls)
         n_calls = policy.calls_per_judgment(pair=self.trials.pair)

@@ -12,7 +12,7 @@ from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.measures.composite import (
     Tally,
     composite_difference,
-    decide,
+    item_decisions,
     parts,
     reliability,
     tally,
@@ -27,7 +27,7 @@ def suite() -> jrh.Suite:
 
 
 def counted(judge: Judge, suite: jrh.Suite, *, orders: str = "both") -> Tally:
-    return tally(decide(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records, orders=orders))
+    return tally(item_decisions(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records, orders=orders))
 
 
 def values(found: Tally) -> dict[str, float]:
@@ -137,7 +137,7 @@ def test_reliability_tests_are_parts_of_their_own_and_the_baseline_is_none() -> 
         }
         for item in items
     ]
-    found = tally(decide(calls), labels=("no", "yes"))
+    found = tally(item_decisions(calls), labels=("no", "yes"))
     assert values(found) == {"label_flip": 1.0, "typos": 0.0}
     assert found.value == 0.5
 
@@ -146,7 +146,7 @@ def test_a_task_with_nothing_but_its_baseline_changes_no_interval_and_no_p_value
     def counts(answers: str, *, alone: int) -> Tally:
         rows = [point("typos", said, "1", source=f"a{index}") for index, said in enumerate(answers)]
         rows += [point("baseline", "1", "1", source=f"b{index}") for index in range(alone)]
-        return tally(decide(rows), labels=("0", "1"))
+        return tally(item_decisions(rows), labels=("0", "1"))
 
     one, other = (
         (reliability(counts("11101", alone=alone)), composite_difference(counts("11101", alone=alone), weak))
@@ -157,7 +157,7 @@ def test_a_task_with_nothing_but_its_baseline_changes_no_interval_and_no_p_value
 
 def test_a_suite_without_any_part_is_refused(suite: jrh.Suite) -> None:
     judge = scripted.AlwaysTie()
-    decisions = decide(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
+    decisions = item_decisions(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
     with pytest.raises(SuiteError, match="no part"):
         tally(decisions[decisions["condition"] == "filler"])
 

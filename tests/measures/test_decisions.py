@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.composite import calls_per_decision, chosen_order, decide
+from jrh_mlflow.measures.composite import calls_per_decision, chosen_order, item_decisions
 
 UV, VU = "uv", "vu"
 
@@ -43,7 +43,7 @@ def point(said: str, *, replicate: int = 0) -> dict[str, object]:
 
 
 def decided(calls: list[dict[str, object]], **policy: object) -> tuple[str, str]:
-    (row,) = decide(calls, **policy).to_dict("records")
+    (row,) = item_decisions(calls, **policy).to_dict("records")
     return row["outcome"], row["decision"]
 
 
@@ -68,7 +68,7 @@ def test_both_orders_decide_for_the_content_they_agree_on(first: str, second: st
 def test_one_order_is_chosen_by_the_item_and_the_other_is_not_heard() -> None:
     names = [f"item-{number}" for number in range(400)]
     calls = [call for name in names for call in (pair(UV, "1", item=name), pair(VU, "1", item=name))]
-    found = Counter(decide(calls, orders="one")["decision"])
+    found = Counter(item_decisions(calls, orders="one")["decision"])
     assert found == {
         "u": sum(chosen_order(name) == UV for name in names),
         "v": sum(chosen_order(name) == VU for name in names),
@@ -104,10 +104,10 @@ def test_a_pointwise_draw_is_an_abstention_and_its_labels_are_voted_on() -> None
 def test_more_calls_than_a_decision_needs_are_several_decisions() -> None:
     calls = [pair(order, said, replicate=n) for n, said in enumerate(("1", "1", "2", "2")) for order in (UV,)]
     calls += [pair(VU, said, replicate=n) for n, said in enumerate(("2", "2", "1", "1"))]
-    found = decide(calls, replicates=2)
+    found = item_decisions(calls, replicates=2)
     assert list(found["decision"]) == ["u", "v"]
     assert list(found["replicate"]) == [0, 1]
-    assert list(decide(calls)["decision"]) == ["tie"]
+    assert list(item_decisions(calls)["decision"]) == ["tie"]
 
 
 def test_a_policy_costs_its_orders_times_its_replicates() -> None:
@@ -118,6 +118,6 @@ def test_a_policy_costs_its_orders_times_its_replicates() -> None:
 
 def test_an_unknown_policy_is_refused_with_a_suggestion() -> None:
     with pytest.raises(RecipeError, match="Did you mean 'majority'"):
-        decide([pair(UV, "1"), pair(VU, "1")], vote="mayority")
+        item_decisions([pair(UV, "1"), pair(VU, "1")], vote="mayority")
     with pytest.raises(RecipeError, match="Did you mean 'both'"):
-        decide([pair(UV, "1"), pair(VU, "1")], orders="bth")
+        item_decisions([pair(UV, "1"), pair(VU, "1")], orders="bth")

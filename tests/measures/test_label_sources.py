@@ -11,8 +11,8 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.jury.panels import panel_accuracy
 from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.composite import decide, tally
-from jrh_mlflow.measures.reliability import cost_curve, worst_items
+from jrh_mlflow.measures.composite import item_decisions, tally
+from jrh_mlflow.measures.reliability import cost_points, worst_items
 from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
@@ -142,7 +142,7 @@ def test_worst_items_cost_curve_and_failures_leave_them_out():
         for row in rows
     }
     assert len(worst_items(calls, items)) == 3
-    assert [point.n for point in cost_curve(calls)] == [1, 2, 3]
+    assert [point.n for point in cost_points(calls)] == [1, 2, 3]
     assert failures(calls, BUILT_IN["allowed"]) == ["wrong label"] * 3 + [""] * 5
 
 
@@ -159,7 +159,7 @@ def test_juries_comparisons_sweeps_and_categories_leave_them_out():
     first, second = (votes(calls, labels=YES_NO) for calls in (with_both, alone))
     readings = [panel_accuracy(table, table.answer[:, 0]) for table in (first, second)]
     assert _numbers(readings[0]) == _numbers(readings[1])
-    labelled = {name: tally(decide(calls["a"])) for name, calls in (("both", with_both), ("alone", alone))}
+    labelled = {name: tally(item_decisions(calls["a"])) for name, calls in (("both", with_both), ("alone", alone))}
     for cell in ("typos", "label_flip"):
         sizes = [one.sizes[:, one.cells.index(cell)].sum() for one in labelled.values()]
         assert sizes[0] == sizes[1], cell

@@ -17,7 +17,7 @@ from jrh_mlflow.comparing.criterion import operating_counts, operating_point
 from jrh_mlflow.comparing.jury.votes import agreement_matrix, votes
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.judges import scripted
-from jrh_mlflow.measures.composite import Tally, decide, reliability, tally
+from jrh_mlflow.measures.composite import Tally, item_decisions, reliability, tally
 from jrh_mlflow.measures.confidence import confidence_table
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -165,7 +165,7 @@ def test_copies_move_no_interval_of_a_comparison(calls):
 def test_copies_move_no_interval_of_the_composite(judge):
     """Of the Oracle all resamples agree, so the intervals of its cells are added; of Noisy they are resampled."""
     calls = calls_frame(asked(judge, jrh.datasheet_suite(n_tasks=5)))
-    once, often = (tally(decide(copied(calls, times), replicates=1)) for times in (1, 4))
+    once, often = (tally(item_decisions(copied(calls, times), replicates=1)) for times in (1, 4))
     assert set(often.replicates) == {4.0}
     both = [reliability(each) for each in (once, often)]
     assert ends({"reliability": both[1]}) == {"reliability": pytest.approx(ends({"one": both[0]})["one"])}
@@ -175,7 +175,7 @@ def test_copies_move_no_interval_of_the_composite(judge):
 
 
 def test_a_tally_of_a_run_that_did_not_count_replicates_is_read_all_the_same():
-    old = tally(decide(asked(scripted.Oracle(), jrh.datasheet_suite(n_tasks=3)))).to_dict()
+    old = tally(item_decisions(asked(scripted.Oracle(), jrh.datasheet_suite(n_tasks=3)))).to_dict()
     del old["replicates"]
     found = reliability(Tally.from_dict(old))
     assert isinstance(found, Estimate)

@@ -8,7 +8,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.jury.panels import panel_answer, panel_calls
 from jrh_mlflow.comparing.jury.votes import votes
-from jrh_mlflow.measures.composite import decide, tally
+from jrh_mlflow.measures.composite import item_decisions, tally
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.runs.keys import sheet_points
@@ -67,7 +67,7 @@ def test_falling_with_the_dose_is_read_under_each_rubric_by_itself():
     one = reading(found, "error_injection/monotone")
     assert (one.value, one.n, one.n_clusters) == (0.5, 16, 8)
     assert reading(found, "error_injection_2/decline").value == 0.5
-    counted = tally(decide(rows), labels=SCALE)
+    counted = tally(item_decisions(rows), labels=SCALE)
     assert counted.sizes.sum() == 16
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.reliability import cost_curve, worst_items
+from jrh_mlflow.measures.reliability import cost_points, worst_items
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from tests.measures.category_tools import call
@@ -125,18 +125,18 @@ def test_the_cost_curve_runs_in_the_order_of_the_calls_and_unusable_calls_cost_t
         priced(point("typos", "abstain", "4", source="d"), 1.0),
         priced(point("error_injection_1", "3", source="d"), 1.0),
     ]
-    assert cost_curve(rows) == [(0.5, 1, 1.0), (1.0, 2, 0.5), (2.0, 3, pytest.approx(1 / 3))]
+    assert cost_points(rows) == [(0.5, 1, 1.0), (1.0, 2, 0.5), (2.0, 3, pytest.approx(1 / 3))]
 
 
 @pytest.mark.parametrize("unknown", [None, float("nan")])
 def test_one_unknown_cost_leaves_no_curve(unknown):
     rows = [priced(point("typos", "4", "4", source="a"), 0.5), priced(point("typos", "4", "4", source="b"), unknown)]
-    assert cost_curve(rows) == []
+    assert cost_points(rows) == []
 
 
 def test_without_a_column_of_costs_the_curve_says_so():
     with pytest.raises(CallsError, match="cost_usd"):
-        cost_curve([point("typos", "4", "4")])
+        cost_points([point("typos", "4", "4")])
 
 
 def test_of_a_transcript_the_first_edited_message_is_shown() -> None:

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.composite import decide, tally
+from jrh_mlflow.measures.composite import item_decisions, tally
 from jrh_mlflow.perturb import TESTS, find_tests, register
 from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.schema.presentation import Presentation
@@ -112,7 +112,7 @@ def test_the_figure_says_what_the_share_is(judged):
 
 
 def test_a_sweep_counts_it_and_knows_its_metric(suite, judged):
-    counted = tally(decide(judged["stubborn"].calls), labels=SCALE)
+    counted = tally(item_decisions(judged["stubborn"].calls), labels=SCALE)
     assert counted.hits[:, counted.cells.index("completion")].sum() == 0
     assert "completion/rise/rate" in metric_names(suite, replicates=1)
 

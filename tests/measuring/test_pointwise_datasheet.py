@@ -16,7 +16,7 @@ from jrh_mlflow.cli.suite import suite as suite_commands
 from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.errors import CallsError, RecipeError, SuiteError
-from jrh_mlflow.measures.composite import decide, tally
+from jrh_mlflow.measures.composite import item_decisions, tally
 from jrh_mlflow.measuring.suite_audit import audit_suite
 from jrh_mlflow.schema.items import LEVEL_LADDERS
 from jrh_mlflow.show.names import axis_name
@@ -181,7 +181,7 @@ def test_a_jury_and_a_composite_say_that_no_answer_is_known_to_be_right_here(sma
     with pytest.raises(CallsError, match="known right answer"):
         votes({"one": calls, "two": calls})
     with pytest.raises(SuiteError, match="has no part on this suite"):
-        tally(decide(calls), labels=small.labels)
+        tally(item_decisions(calls), labels=small.labels)
 
 
 def test_no_shortcut_separates_the_levels_of_the_matched_ladder() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.schema.items import Answers
-from jrh_mlflow.scoring.pointwise import KNOWN_PAIRS, is_number, plain, scale_of
+from jrh_mlflow.scoring.pointwise import KNOWN_PAIRS, is_number, plain_label, scale_of
 
 
 @pytest.mark.parametrize(("negative", "positive"), KNOWN_PAIRS)
@@ -50,13 +50,13 @@ def test_no_answer_at_all_has_no_labels():
 @pytest.mark.parametrize("text", ["nan", "inf", "1e3", "1_000", "１", "", "four", "4/5"])
 def test_what_only_looks_like_a_number_is_a_word(text):
     assert not is_number(text)
-    assert plain(text) == text
+    assert plain_label(text) == text
 
 
 @pytest.mark.parametrize(("text", "same"), [("3.0", "3"), ("-2", "-2"), ("+1", "1"), ("2.50", "2.50")])
 def test_whole_numbers_have_one_spelling(text, same):
     assert is_number(text)
-    assert plain(text) == same
+    assert plain_label(text) == same
 
 
 def test_answers_of_a_suite_say_whether_they_are_a_scale():

@@ -158,12 +158,12 @@ def test_rates_outside_what_the_judge_can_give_are_0_or_1_with_a_width() -> None
 
 
 def test_a_ratio_holds_its_value_and_needs_something_surely_positive_to_divide_by() -> None:
-    found = rates.ratio(Mean(0.06, 0.02, 0.1), Mean(0.6, 0.5, 0.7))
+    found = rates.rate_ratio(Mean(0.06, 0.02, 0.1), Mean(0.6, 0.5, 0.7))
     assert found.value == pytest.approx(0.1)
     assert 0.02 < found.low < 0.05
     assert 0.15 < found.high < 0.2
     with pytest.raises(ValueError, match="over 0"):
-        rates.ratio(Mean(0.06, 0.02, 0.1), Mean(0.6, 0.0, 0.7))
+        rates.rate_ratio(Mean(0.06, 0.02, 0.1), Mean(0.6, 0.0, 0.7))
 
 
 def test_youden_is_sensitivity_plus_specificity_minus_1_and_unknown_without_both_labels() -> None:

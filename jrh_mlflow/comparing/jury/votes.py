@@ -27,8 +27,17 @@ from jrh_mlflow.measures.records import (
 )
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
-from jrh_mlflow.scoring.pointwise import Scale, plain, right_answers, scale_of, told_labels
+from jrh_mlflow.scoring.ledger import (
+    MAX_EXCLUDED,
+    ParallelArrays,
+    Resampling,
+    Sample,
+    Statistics,
+    Units,
+    defined_ratio,
+    share,
+)
+from jrh_mlflow.scoring.pointwise import Scale, plain_label, right_answers, scale_of, told_labels
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
 
@@ -232,7 +241,7 @@ def _common_replicates(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataF
 
 def _codes(answers: Texts, scale: Scale) -> Codes:
     code = {label: index for index, label in enumerate(scale.labels)}
-    return np.array([code.get(plain(answer), MISSING) for answer in answers], dtype=np.intp)
+    return np.array([code.get(plain_label(answer), MISSING) for answer in answers], dtype=np.intp)
 
 
 def _answers(calls: pd.DataFrame, scale: Scale) -> Codes:
@@ -325,7 +334,7 @@ def _statistics(n: int) -> Statistics:
     def values(sums: Array) -> dict[str, Array]:
         mean = _correlations(sums).mean(axis=1)
         spread = 1 + (n - 1) * mean
-        number = ratio(np.full(len(mean), float(n)), np.where(spread > 0, spread, np.nan))
+        number = defined_ratio(np.full(len(mean), float(n)), np.where(spread > 0, spread, np.nan))
         return {"error_correlation": mean, "effective_votes": number}
 
     return values
@@ -363,7 +372,7 @@ def _correlations(sums: Array) -> Array:
     """Phi of every pair of judges (resamples × pairs) from the sums of their features; NaN without variation."""
     n, one, other, both = (sums[:, place::_FEATURES] for place in range(_FEATURES))
     margins = one * (n - one) * other * (n - other)
-    return ratio(n * both - one * other, np.sqrt(margins))
+    return defined_ratio(n * both - one * other, np.sqrt(margins))
 
 
 def _agreement(table: VoteTable, a: str, b: str) -> PairAgreement:
