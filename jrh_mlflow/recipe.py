@@ -1,9 +1,8 @@
-"""Strings become objects: a judge named on the command line, an evaluation written down in YAML."""
+"""Recipes: evaluations and generations written down in YAML."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,56 +12,15 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.edit_stages import STAGES
 from jrh_mlflow.generation.writers import Generator
-from jrh_mlflow.judges import Judge, scripted
-from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measuring.resolve import resolve_judge
+from jrh_mlflow.measuring.named import beside, judge_from_text
 from jrh_mlflow.measuring.until import Until, until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb import listed_tests
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.text import given_text
-from jrh_mlflow.tracking.judges.judge_registry import SCORERS
 from jrh_mlflow.yaml_files import known_keys, read_yaml
-
-_SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
-_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
-
-
-def judge_from_text(text: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
-    """Resolve `scripted:Oracle`, `scripted:Llama8B`, `package.module:function` or `path/to/file.py:function`.
-
-    `scorers:/NAME[@VERSION]` is registered at MLflow, with this experiment or the active one.
-
-    Raises:
-        RecipeError: saying what could not be found, with the nearest known name.
-    """
-    if text.startswith(SCORERS):
-        return resolve_judge(text, experiment=experiment, tracking_uri=tracking_uri)
-    where, _, name = text.rpartition(":")
-    if not where or not name:
-        raise RecipeError(
-            f"A judge is given as scripted:NAME, module:function, file.py:function or scorers:/NAME, but got {text!r}."
-        )
-    if where == "scripted":
-        return _scripted(name)
-    function = function_from_text(text)
-    judge = resolve_judge(function)
-    if isinstance(judge, CallableJudge) and judge.name == getattr(function, "__name__", None):
-        # In many files the function is called `judge`: the file tells them apart.
-        judge.name = f"{Path(where).stem if where.endswith('.py') else where}:{name}"
-    return judge
-
-
-def _scripted(name: str) -> Judge:
-    if name in _SCRIPTED:
-        judge: Judge = getattr(scripted, name)()
-        return judge
-    if name not in scripted.published():
-        known = [*_SCRIPTED, *scripted.published()]
-        raise RecipeError(f"Unknown scripted judge {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
-    return scripted.profile(name)
-
 
 _VERIFIER = "verifier"
 """Another word for the validator."""
@@ -269,8 +227,6 @@ def _criterion(written: object, path: Path) -> str:
     return _texts({"criteria": written}, "criteria", path=path).get("criteria", str(written))
 
 
-_ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
-"""At MLflow, and no file beside the recipe."""
 _TEXTS = ("rubric", "tie_criterion")
 """Of a judge, what may stand in a file."""
 
@@ -292,13 +248,3 @@ def _naming(where: object) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         raise RecipeError(f"{where}: {error}") from error
-
-
-def beside(folder: Path, text: str) -> str:
-    """Return a file (or `file.py:name`, `file.xlsx#sheet`) of a recipe's folder as seen from here; else the text."""
-    if _ADDRESS.match(text):
-        return text
-    mark = "#" if ".xlsx#" in text else ":"
-    file, mark, name = text.partition(mark)
-    found = folder / file
-    return f"{found}{mark}{name}" if found.exists() else text

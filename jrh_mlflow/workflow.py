@@ -27,11 +27,12 @@ from jrh_mlflow.generation.report import check_folder
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate, price_evaluation
 from jrh_mlflow.measuring.measured import JudgeFacts
+from jrh_mlflow.measuring.named import beside
 from jrh_mlflow.measuring.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
-from jrh_mlflow.recipe import beside, generation_from, recipe_judge
+from jrh_mlflow.recipe import generation_from, recipe_judge
 from jrh_mlflow.review import serve
 from jrh_mlflow.review.decided import decide_from
 from jrh_mlflow.review.finish import ReviewLogger

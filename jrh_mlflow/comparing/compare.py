@@ -14,6 +14,7 @@ from jrh_mlflow.comparing.comparison_view import (
     comparison_figures,
     comparison_markdown,
     comparison_page,
+    comparison_points,
     comparison_tables,
     contrast_tables,
     differences_frame,
@@ -347,7 +348,7 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
     against = next((run.run_id for run in done.runs if run.judge == contrasts.baseline), None)
     chosen = {"metric": metric, "baseline": against}
     return RunContent(
-        points=keys.comparison_points(contrasts),
+        points=comparison_points(contrasts),
         params={
             "compare": {
                 "runs": ", ".join(run.run_id for run in done.runs),

@@ -40,6 +40,7 @@ from jrh_mlflow.show.numbers import (
 )
 from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text
 from jrh_mlflow.show.terminal import wrapped
+from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -615,3 +616,14 @@ _DETECTABLE = "Detectable: a true difference of this size would be told apart wi
 
 def _letters_note(contrasts: Contrasts) -> str:
     return f"{contrasts.told}. {letters_text(contrasts)} 95 % by source."
+
+
+def comparison_points(contrasts: Contrasts) -> list[keys.Point]:
+    """Spell a comparison: how many judges and differences, and how many of these were told apart."""
+    return keys.known_points(
+        {
+            "compare/judges": len(contrasts.judges),
+            "compare/n_pairs": len(contrasts.differences),
+            "compare/n_different": len(contrasts.different),
+        }
+    )

@@ -12,6 +12,7 @@ import pandas as pd
 from jrh_mlflow.comparing.criterion import criterion_axes
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import prepare
@@ -47,6 +48,10 @@ from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
+
+_SHIFT = "criterion_shift/"
+_CRITERION = "tie_rate/delta_0_same"
+"""The criterion C itself: its shift is what a change of the criterion is named by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +187,7 @@ def _arm_name(arm: Judge) -> str:
 
 
 def _numbers(shifts: Mapping[str, Reading]) -> dict[str, float]:
-    return keys.last_values(keys.all_points(keys.shift_readings(shifts)))
+    return keys.last_values(keys.all_points(shift_readings(shifts)))
 
 
 def _content(
@@ -193,10 +198,10 @@ def _content(
     *,
     metrics: Metrics,
 ) -> RunContent:
-    readings = keys.shift_readings(shifts)
+    readings = shift_readings(shifts)
     markdown = _markdown(arms, shifts)
     return RunContent(
-        points=keys.all_points(readings) if metrics == "all" else keys.value_points(keys.headline_shifts(readings)),
+        points=keys.all_points(readings) if metrics == "all" else keys.value_points(headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
         description=markdown,
         described_in=keys.SHIFT_MARKDOWN,
@@ -332,3 +337,14 @@ def shift_table(
 
 def _plain(reading: Reading | None) -> str:
     return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)
+
+
+def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Spell the shifts of criterion arms: `criterion_shift/strict/tie_rate/delta_0_same`."""
+    return {f"{_SHIFT}{axis}": reading for axis, reading in shifts.items()}
+
+
+def headline_shifts(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return the shifts that MLflow gets by default: of the criterion, and of what is headline of a datasheet."""
+    ends = tuple(f"/{axis}" for axis in (_CRITERION, *headline_axes()))
+    return {axis: reading for axis, reading in shifts.items() if axis.endswith(ends)}

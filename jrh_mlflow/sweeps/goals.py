@@ -148,7 +148,7 @@ def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, met
         *keys.sheet_points(_filled(measure(calls, labels=labels, metric=metric, **_ONCE), suite, calls)),
         *keys.call_points(calls, seconds=1.0, cpu_seconds=1.0),
         *keys.price_points(1.0),
-        *keys.sweep_points(readings, usd_per_1k=1.0, calls_per_judgment=1),
+        *sweep_points(readings, usd_per_1k=1.0, calls_per_judgment=1),
     ]
 
 
@@ -181,3 +181,46 @@ def _made_up(suite: Suite, labels: Sequence[str] | None, *, replicates: int) -> 
         expected = answer if call.item.expected else ""
         records.append(CallRecord(**{**identity(call), "expected": expected, **answered}))
     return calls_frame(records)
+
+
+def sweep_points(
+    readings: Mapping[str, Reading], *, usd_per_1k: float | None, calls_per_judgment: int
+) -> list[keys.Point]:
+    """Spell a trial: `sweep/reliability` with its interval, each part, dollars per 1,000 judgments.
+
+    Args:
+        readings: `reliability` and its parts; one that is not estimable is left out.
+        usd_per_1k: None when a price is unknown.
+        calls_per_judgment: Of the policy.
+    """
+    values: dict[str, float | None] = {"sweep/calls_per_judgment": calls_per_judgment}
+    values["sweep/usd_per_1k_judgments"] = usd_per_1k
+    for name, reading in readings.items():
+        if isinstance(reading, Estimate):
+            values |= _in_sweep(name, reading)
+            values |= {f"sweep/{name}_n": reading.n, f"sweep/{name}_excluded": reading.excluded}
+    return keys.known_points(values)
+
+
+def _in_sweep(name: str, reading: Estimate) -> dict[str, float | None]:
+    ends = {f"sweep/{name}_ci_low": reading.cluster_low, f"sweep/{name}_ci_high": reading.cluster_high}
+    return {f"sweep/{name}": reading.value, **ends}
+
+
+def sweep_summary_points(
+    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[Reading, float | None]]
+) -> list[keys.Point]:
+    """Spell what a sweep found: `sweep/n_front`, `sweep/hypervolume`, `sweep/best/reliability` and so on.
+
+    Args:
+        counts: `n_trials`, `n_front`, `n_calls`, `share_of_grid_calls`.
+        hypervolume: Of the front.
+        members: `best` and `cheapest_tied` to reliability on the held-out half and dollars per 1,000 judgments.
+    """
+    values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
+    if isinstance(hypervolume, Estimate):
+        values |= _in_sweep("hypervolume", hypervolume)
+    for name, (reliability, usd) in members.items():
+        values |= _in_sweep(f"{name}/reliability", reliability) if isinstance(reliability, Estimate) else {}
+        values[f"sweep/{name}/usd_per_1k_judgments"] = usd
+    return keys.known_points(values)

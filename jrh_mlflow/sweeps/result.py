@@ -18,6 +18,7 @@ from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
+from jrh_mlflow.sweeps.goals import sweep_summary_points
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.sweep_figures import sweep_figures
@@ -180,7 +181,7 @@ class Sweep:
     def metrics(self) -> dict[str, float]:
         """What the parent run logs."""
         members = {"best": self.best, "cheapest_tied": self.cheapest_tied}
-        points = keys.sweep_summary_points(
+        points = sweep_summary_points(
             {
                 "n_trials": len(self.trials),
                 "n_front": len(self.front),

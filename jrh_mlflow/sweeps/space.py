@@ -22,9 +22,9 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN, REGISTRY
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy
+from jrh_mlflow.measuring.named import beside, judge_from_text
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
-from jrh_mlflow.recipe import beside, judge_from_text
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
 from jrh_mlflow.text import given_text

@@ -21,7 +21,7 @@ from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
 from jrh_mlflow.schema.items import USABLE, CallRecord
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
+from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked, sweep_points
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
 from jrh_mlflow.sweeps.study import JOURNALLED, PAID, RESULT, STOPPED, TrialFailed, Trials
@@ -191,7 +191,7 @@ class SweepContext:
         usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
         composite = reliability(counted, seed=self.seed)
         readings = {RELIABILITY: composite, **parts(counted, seed=self.seed)}
-        points = keys.sweep_points(readings, usd_per_1k=usd, calls_per_judgment=n_calls)
+        points = sweep_points(readings, usd_per_1k=usd, calls_per_judgment=n_calls)
         with self.store.errors("The evaluation is logged; its choices are not. The same sweep again logs them."):
             choices = keys.grouped_params({"choice": configuration.params})
             self.store.log_batch(done.run_id, points=points, params=choices)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.comparing.compare import load_together
 from jrh_mlflow.comparing.jury.jury_figures import jury_figures
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
-from jrh_mlflow.comparing.jury.jury_view import jury_cells, jury_markdown, jury_tables
+from jrh_mlflow.comparing.jury.jury_view import jury_cells, jury_markdown, jury_points, jury_tables
 from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluate import Evaluation
@@ -48,7 +48,7 @@ class Jury:
     @property
     def metrics(self) -> dict[str, float]:
         """Exactly what is logged."""
-        return {point.key: point.value for point in keys.jury_points(self.report)}
+        return {point.key: point.value for point in jury_points(self.report)}
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
@@ -196,7 +196,7 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         **settings,
     }
     return RunContent(
-        points=keys.jury_points(report),
+        points=jury_points(report),
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
         description=markdown,
         described_in=keys.JURY_MARKDOWN,

@@ -17,6 +17,7 @@ from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import cell_text, money_text, number_text, short_interval, source_ends
 from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.tracking.runs import keys
 
 JURY = "the jury"
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}
@@ -226,3 +227,22 @@ def _value(reading: Reading) -> str:
         return "n/a"
     span = short_interval(*source_ends(reading))
     return f"{reading.value:.2f} {span}" if span.startswith("[") else f"{reading.value:.2f}"
+
+
+def jury_points(report: JuryReport) -> list[keys.Point]:
+    """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
+    readings: dict[str, Reading] = {**report.readings, "effective_votes": report.effective_votes}
+    readings["error_correlation"] = report.error_correlation
+    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
+    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
+    if isinstance(report.best, BestPanel):
+        best = report.best
+        readings["best/accuracy"] = best.accuracy
+        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
+        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
+    if isinstance(report.cascade, Cascade):
+        readings["cascade/accuracy"] = report.cascade.accuracy
+        readings["cascade/escalated"] = report.cascade.escalated
+        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
+    points = [point for name, reading in readings.items() for point in keys.reading_points(f"jury/{name}", reading)]
+    return points + keys.known_points({f"jury/{name}": value for name, value in numbers.items()})

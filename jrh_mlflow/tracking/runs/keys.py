@@ -17,9 +17,6 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.comparing.contrasts import Contrasts
-from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
-from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.rules import State
@@ -200,9 +197,6 @@ _ALWAYS = (
     metric_keys.SECONDS,
 )
 """Headline metrics of every evaluation."""
-_SHIFT = "criterion_shift/"
-_CRITERION = "tie_rate/delta_0_same"
-"""The criterion C itself: its shift is what a change of the criterion is named by."""
 
 SUITE_FOLDER = "suite"
 CALLS_FILE = "calls/calls.parquet"
@@ -296,11 +290,6 @@ def reading_points(axis: str, reading: Reading) -> list[Point]:
     return known_points(values)
 
 
-def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
-    """Spell the shifts of criterion arms: `criterion_shift/strict/tie_rate/delta_0_same`."""
-    return {f"{_SHIFT}{axis}": reading for axis, reading in shifts.items()}
-
-
 def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
     """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, or `rubric/<id>/…`."""
     if isinstance(sheet, Datasheet):
@@ -354,12 +343,6 @@ def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) 
 def dataset_digest(sha256: str) -> str:
     """Return the digest of a suite as MLflow's datasets have it: of at most 36 characters."""
     return sha256[:36]
-
-
-def headline_shifts(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
-    """Return the shifts that MLflow gets by default: of the criterion, and of what is headline of a datasheet."""
-    ends = tuple(f"/{axis}" for axis in (_CRITERION, *axes.headline_axes()))
-    return {axis: reading for axis, reading in shifts.items() if axis.endswith(ends)}
 
 
 def value_points(readings: Mapping[str, Reading]) -> list[Point]:
@@ -455,47 +438,6 @@ def without_partial(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if name not in partial}
 
 
-def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, calls_per_judgment: int) -> list[Point]:
-    """Spell a trial: `sweep/reliability` with its interval, each part, dollars per 1,000 judgments.
-
-    Args:
-        readings: `reliability` and its parts; one that is not estimable is left out.
-        usd_per_1k: None when a price is unknown.
-        calls_per_judgment: Of the policy.
-    """
-    values: dict[str, float | None] = {"sweep/calls_per_judgment": calls_per_judgment}
-    values["sweep/usd_per_1k_judgments"] = usd_per_1k
-    for name, reading in readings.items():
-        if isinstance(reading, Estimate):
-            values |= _in_sweep(name, reading)
-            values |= {f"sweep/{name}_n": reading.n, f"sweep/{name}_excluded": reading.excluded}
-    return known_points(values)
-
-
-def _in_sweep(name: str, reading: Estimate) -> dict[str, float | None]:
-    ends = {f"sweep/{name}_ci_low": reading.cluster_low, f"sweep/{name}_ci_high": reading.cluster_high}
-    return {f"sweep/{name}": reading.value, **ends}
-
-
-def sweep_summary_points(
-    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[Reading, float | None]]
-) -> list[Point]:
-    """Spell what a sweep found: `sweep/n_front`, `sweep/hypervolume`, `sweep/best/reliability` and so on.
-
-    Args:
-        counts: `n_trials`, `n_front`, `n_calls`, `share_of_grid_calls`.
-        hypervolume: Of the front.
-        members: `best` and `cheapest_tied` to reliability on the held-out half and dollars per 1,000 judgments.
-    """
-    values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
-    if isinstance(hypervolume, Estimate):
-        values |= _in_sweep("hypervolume", hypervolume)
-    for name, (reliability, usd) in members.items():
-        values |= _in_sweep(f"{name}/reliability", reliability) if isinstance(reliability, Estimate) else {}
-        values[f"sweep/{name}/usd_per_1k_judgments"] = usd
-    return known_points(values)
-
-
 def paid_points(paid: Paid) -> list[Point]:
     """Spell what was sent and paid; the dollars are of the calls where they are known."""
     usd, known = paid.usd, paid.calls - paid.unknown
@@ -510,17 +452,6 @@ def paid_points(paid: Paid) -> list[Point]:
     return known_points(values)
 
 
-def comparison_points(contrasts: Contrasts) -> list[Point]:
-    """Spell a comparison: how many judges and differences, and how many of these were told apart."""
-    return known_points(
-        {
-            "compare/judges": len(contrasts.judges),
-            "compare/n_pairs": len(contrasts.differences),
-            "compare/n_different": len(contrasts.different),
-        }
-    )
-
-
 def gate_points(states: Sequence[State], *, passed: bool | None) -> list[Point]:
     """Spell a gate: how many rules hold, fail and are undecided, and 1 or 0 where it is decided.
 
@@ -530,25 +461,6 @@ def gate_points(states: Sequence[State], *, passed: bool | None) -> list[Point]:
     """
     counts = {f"gate/{state}": float(states.count(state)) for state in get_args(State)}
     return known_points({**counts, "gate/passed": passed})
-
-
-def jury_points(report: JuryReport) -> list[Point]:
-    """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
-    readings: dict[str, Reading] = {**report.readings, "effective_votes": report.effective_votes}
-    readings["error_correlation"] = report.error_correlation
-    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
-    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
-    if isinstance(report.best, BestPanel):
-        best = report.best
-        readings["best/accuracy"] = best.accuracy
-        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
-        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
-    if isinstance(report.cascade, Cascade):
-        readings["cascade/accuracy"] = report.cascade.accuracy
-        readings["cascade/escalated"] = report.cascade.escalated
-        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
-    points = [point for name, reading in readings.items() for point in reading_points(f"jury/{name}", reading)]
-    return points + known_points({f"jury/{name}": value for name, value in numbers.items()})
 
 
 def agreement_points(
