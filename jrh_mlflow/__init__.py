@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
-    from jrh_mlflow.measuring.evaluate import Evaluation as Evaluation
     from jrh_mlflow.measuring.evaluate import evaluate as evaluate
+    from jrh_mlflow.measuring.evaluation import Evaluation as Evaluation
     from jrh_mlflow.measuring.resolve import load_suite as load_suite
     from jrh_mlflow.measuring.resolve import pointwise as pointwise
     from jrh_mlflow.measuring.until import until as until
@@ -69,7 +69,7 @@ _HOMES = {
     "CriterionShift": "comparing.criterion_shift",
     "Datasheet": "show.results",
     "Estimate": "schema.estimates",
-    "Evaluation": "measuring.evaluate",
+    "Evaluation": "measuring.evaluation",
     "Gate": "decisions.gate_result",
     "Generator": "generation.writers",
     "JrhError": "errors",

@@ -17,7 +17,8 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.generation.generate import generate
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measuring.evaluate import Evaluation, evaluate
+from jrh_mlflow.measuring.evaluate import evaluate
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded, recorded_judges
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri

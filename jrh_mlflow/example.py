@@ -21,7 +21,7 @@ from jrh_mlflow.demo import READING_SUITE, Demo
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.schema.estimates import Reading

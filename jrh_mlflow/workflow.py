@@ -25,7 +25,8 @@ from jrh_mlflow.generation.plan import AgentPlan, finished
 from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
 from jrh_mlflow.generation.report import check_folder
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate, price_evaluation
+from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate, price_evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.named import beside
 from jrh_mlflow.measuring.resolve import journal_at, load_suite, may_exist

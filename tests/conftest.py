@@ -51,6 +51,7 @@ LONG = [
     "test_own_test.py",
     "cli/test_cli.py",
     "compatibility/test_files_of_the_version_before.py",
+    "compatibility/test_files_of_0_2.py",
 ]
 """Files of the tests that take longest; whole files go to a worker, and a long one at the end leaves the other idle."""
 

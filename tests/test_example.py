@@ -107,7 +107,7 @@ def test_an_interrupted_server_keeps_nothing_from_being_logged(tmp_path: Path, m
         jrh.evaluate(judge, suite, tracking_uri=url, experiment="kept")
     with running_server(folder, port=port):
         (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
-        from jrh_mlflow.measuring.evaluate import resume
+        from jrh_mlflow.measuring.evaluation import resume
 
         done = resume(kept)
         client = MlflowClient(tracking_uri=url)

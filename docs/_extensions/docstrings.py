@@ -33,7 +33,7 @@ def _sign(
 
 
 def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, inside: nodes.Element) -> nodes.Element | None:
-    """Lead a type to its public name: `jrh_mlflow.measuring.evaluate.Evaluation` is `jrh_mlflow.Evaluation`."""
+    """Lead a type to its public name: `jrh_mlflow.measuring.evaluation.Evaluation` is `jrh_mlflow.Evaluation`."""
     if node.get("refdomain") != "py":
         return None
     short = node["reftarget"].rpartition(".")[2]

@@ -16,7 +16,7 @@ from jrh_mlflow.errors import JrhError
 
 if TYPE_CHECKING:
     from jrh_mlflow.demo import Demo
-    from jrh_mlflow.measuring.evaluate import Evaluation
+    from jrh_mlflow.measuring.evaluation import Evaluation
     from jrh_mlflow.tracking.runs.store import Store
 
 _ROWS = ("dark_current", "raw_false_preference", "positional_false_preference", "stable_cross_sensitivity")

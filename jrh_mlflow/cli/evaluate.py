@@ -32,7 +32,7 @@ from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges import Judge
-    from jrh_mlflow.measuring.evaluate import Evaluation
+    from jrh_mlflow.measuring.evaluation import Evaluation
     from jrh_mlflow.recipe import Recipe
 
 run_options = together(
@@ -106,7 +106,8 @@ def evaluate(
              jrh evaluate recipes/openai_judge.yaml
              jrh evaluate recipes/pipeline.yaml
     """
-    from jrh_mlflow.measuring import evaluate as evaluation
+    from jrh_mlflow.measuring.evaluate import evaluate as run_evaluation
+    from jrh_mlflow.measuring.evaluation import resume
 
     if (
         recipe_file is not None
@@ -118,7 +119,7 @@ def evaluate(
     if folder is not None:
         if options["register_prompt"]:
             raise click.UsageError("--register-prompt goes with a run that is asked now: jrh.register_prompt(RUN).")
-        resumed = evaluation.resume(folder, tracking_uri=options["tracking_uri"])
+        resumed = resume(folder, tracking_uri=options["tracking_uri"])
         save_table(resumed.calls, table, force=force)
         print_evaluations([resumed], as_json=as_json, markdown=markdown)
         return
@@ -131,7 +132,7 @@ def evaluate(
         _print_quote(recipe, as_json=as_json)
         return
     with shown_when_stopped(as_json=as_json, markdown=markdown):
-        result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
+        result = run_evaluation(recipe.judge, recipe.suite, **recipe.options)
     save_table(result.calls, table, force=force)
     print_evaluations([result], as_json=as_json, markdown=markdown)
     _register(result, named)

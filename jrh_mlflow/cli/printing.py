@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
-    from jrh_mlflow.measuring.evaluate import Evaluation
+    from jrh_mlflow.measuring.evaluation import Evaluation
     from jrh_mlflow.schema.estimates import Reading
 
 

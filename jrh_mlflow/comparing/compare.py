@@ -23,7 +23,8 @@ from jrh_mlflow.comparing.contrasts import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import worst_items
-from jrh_mlflow.measuring.evaluate import Evaluation, checked_metric
+from jrh_mlflow.measuring.evaluate import checked_metric
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.cards import Card, brief_run

@@ -13,7 +13,8 @@ from jrh_mlflow.comparing.criterion import criterion_axes
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.axes import headline_axes
-from jrh_mlflow.measuring.evaluate import Evaluation, dry_prepared, evaluate
+from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import prepare
 from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes

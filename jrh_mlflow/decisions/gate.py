@@ -14,7 +14,7 @@ from jrh_mlflow.decisions.rule_checks import check_rules
 from jrh_mlflow.decisions.run_facts import known_costs
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, parse_rules
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
 from jrh_mlflow.yaml_files import known_keys, read_yaml

@@ -1,4 +1,4 @@
-"""`jrh.evaluate`: one judge configuration on one suite, as one MLflow run, and what that run holds."""
+"""`jrh.evaluate`: one judge configuration asked on one suite, as one MLflow run; and what that would cost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,158 +22,31 @@ from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, are_several
-from jrh_mlflow.measures.axes import thresholds
-from jrh_mlflow.measures.records import complete_pairs, halves_marked, label_sources
-from jrh_mlflow.measures.reliability import worst_items
+from jrh_mlflow.measures.records import complete_pairs, halves_marked
+from jrh_mlflow.measuring.evaluation import IN_THE_ERROR, IN_THE_JOURNAL, Evaluation, keep_and_log, log_kept
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import Prepared, prepare
-from jrh_mlflow.measuring.run_page import (
-    NOT_ASKED,
-    ShownRun,
-    SuiteFacts,
-    evaluation_notes,
-    judge_answerers,
-    price_points,
-    sheet_figures,
-)
-from jrh_mlflow.measuring.until import UNTIL, Until, UntilReport, UntilStop, bound_axes
+from jrh_mlflow.measuring.until import UNTIL, Until, UntilStop, bound_axes
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, CallRecord
 from jrh_mlflow.scoring.metric import DEFAULT, find_metric
 from jrh_mlflow.scoring.pointwise import scale_of
-from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.cards import brief_run
-from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import draw, figure_files
-from jrh_mlflow.show.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
-from jrh_mlflow.show.reliability import invalid_note
-from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
+from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.judges.prompts import link_prompt
 from jrh_mlflow.tracking.runs import keys, outbox
-from jrh_mlflow.tracking.runs.logged_tables import axes_table, table_tags
-from jrh_mlflow.tracking.runs.models_page import JudgeEntry
-from jrh_mlflow.tracking.runs.outbox import Kept
-from jrh_mlflow.tracking.runs.store import RunContent, Store, ending, keep_failed, open_run, publish, store_place
-from jrh_mlflow.tracking.runs.view import ViewLinks
-from jrh_mlflow.tracking.traces.call_traces import TracedCalls, checked_traces, log_traces
+from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, open_run, store_place
+from jrh_mlflow.tracking.traces.call_traces import checked_traces
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jrh_mlflow.models.prices import Overrides
-    from jrh_mlflow.show.figures.canvas import Figure
-
-Sheet = Datasheet | ReliabilityReport
 
 MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a larger `max_tokens`, and run it again."
 """What to do when calls cost more than their worst case."""
-IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
-IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What an evaluation measured and where it is logged."""
-
-    run_id: str
-    metrics: dict[str, float]
-    """Every number by its key."""
-    logged: dict[str, float]
-    """Those that are metrics of the MLflow run: the headline, or all."""
-    sheet: Sheet
-    """What was measured: a datasheet of pairs, or a report of reliability tests."""
-    calls: pd.DataFrame
-    judge: JudgeFacts
-    suite: Suite
-    link: str
-    """Where the run can be looked at."""
-    view: ViewLinks
-    """Where it stands beside the other judges of the experiment: table, charts, and the command that shows them."""
-    truncated: str | None = None
-    """Why calls are missing (`budget: 312 of 680 calls`, `until: …`), or None. The same call again continues."""
-    stopped: UntilReport | None = None
-    """What came of each rule, where `stop` was a `jrh.until`: state, bounds, and how many calls that took."""
-    tracking_uri: str | None = None
-    """The store that has the run; the active one when None."""
-
-    @property
-    def view_link(self) -> str:
-        """Where it stands beside the other judges of the experiment, in one line."""
-        return str(self.view)
-
-    @property
-    def page_link(self) -> str:
-        """Where its datasheet is a page that leads to its calls: by `jrh ui`, or a server with `--app-name jrh`."""
-        return Addresses(self.view.pages).run(self.run_id)
-
-    @cached_property
-    def cost_usd(self) -> float | None:
-        """Dollars of the calls whose cost is known, or None when none is; `unknown_costs` counts the others."""
-        return keys.known_total(self.calls, "cost_usd")
-
-    @property
-    def unknown_costs(self) -> int:
-        """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
-        return keys.unknown_costs(self.calls)
-
-    @property
-    def cost_text(self) -> str:
-        """What was paid, for people, and for how many calls the journal had an answer; unknown is never 0."""
-        known = "no price known" if self.cost_usd is None else at_least_text(self.cost_usd, self.unknown_costs)
-        paid = NOT_ASKED if self.judge.simulated or self.judge.recorded else known
-        cached = int(self.calls["cached"].sum()) if "cached" in self.calls else 0
-        return f"{paid}; {cached:,} of {len(self.calls):,} calls answered from the journal" if cached else paid
-
-    @property
-    def datasheet(self) -> Datasheet:
-        """What a suite of pairs, or of single responses of known level, gives."""
-        if not isinstance(self.sheet, Datasheet):
-            raise AttributeError(f"Suite {self.suite.name!r} has no pairs: its result is `.report`.")
-        return self.sheet
-
-    @property
-    def report(self) -> ReliabilityReport:
-        """What a suite of reliability tests gives."""
-        if not isinstance(self.sheet, ReliabilityReport):
-            raise AttributeError(f"Suite {self.suite.name!r} has no reliability test: its result is `.datasheet`.")
-        return self.sheet
-
-    @property
-    def withheld(self) -> dict[str, str]:
-        """Axes without a number because too many of their calls gave no usable answer, with the reason and bounds."""
-        return {axis: withheld_text(reading) for axis, reading in self.sheet.withheld_readings.items()}
-
-    def __repr__(self) -> str:
-        where = f"{brief_name(self.judge.label)} on {brief_name(self.suite.name)}"
-        end = f"{len(self.calls):,} calls, {brief_run(self.run_id)}"
-        return f"Evaluation({where}: {self.sheet.brief}, {end})"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "suite": f"{self.suite.name} ({len(self.suite):,} items, sha256 {self.suite.sha256[:12]})",
-            "cost": self.cost_text,
-        }
-        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated, stopped=self.stopped)
-        notes += invalid_note(self.suite.origin.get("invalid"))
-        return self.sheet.card(
-            title=self.judge.label, facts=facts, notes=notes, links=[self.link, self.view_link]
-        ).to_html()
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per axis: its number with n and intervals, or why there is none."""
-        return self.sheet.to_frame()
-
-    def plot(self, kind: str | None = None) -> Figure:
-        """Draw the psychometric curve or the scores of the tests, or another of the run's figures by its name."""
-        return plotted(sheet_figures(self.sheet, self.calls, self.judge.label), kind)
 
 
 def evaluate(
@@ -262,8 +134,18 @@ def evaluate(
             evaluation is its `.evaluation`. SIGTERM and a hung-up terminal raise `SystemExit`, an exception in `stop`
             itself, in the same way. The run is KILLED when not one pair was complete, and on a second signal.
     """
-    checked_traces(traces)
-    metrics = checked_metrics(metrics)
+    settings = RunSettings(
+        run_name=run_name,
+        parent=parent_run_id,
+        seed=seed,
+        tags=dict(tags or {}),
+        traces=checked_traces(traces),
+        metrics=checked_metrics(metrics),
+        texts=texts,
+        max_usd=max_usd,
+        shuffle=shuffle,
+        progress=progress,
+    )
     prepared = prepare(
         judge,
         suite,
@@ -277,18 +159,12 @@ def evaluate(
         tracking_uri=tracking_uri,
         fresh_after=fresh_after,
     )
-    chosen = checked_metric(metric, prepared.suite)
-    bound = bound_until(stop, prepared, seed=seed if shuffle is None else shuffle)
-    prepared.check_ready(None if bound is None else bound.calls)
-    fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
+    asking = _Asking.of(prepared, settings, stop=stop, metric=metric)
     store = Store(tracking_uri, experiment)
-    nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []), *([] if texts else ["no texts"]))
-    nested += (f"metric {chosen}",) if chosen else ()
-    nested += (f"until {bound.until.text} {bound.until.level}",) if bound else ()
-    key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
+    key = asking.outbox_key(store)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"note: Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
-        return _log_kept(kept, tracking_uri=store.uri, metrics=metrics)
+        return log_kept(kept, tracking_uri=store.uri, metrics=settings.metrics)
     client = ClientSettings(
         concurrency=prepared.concurrency,
         timeout_s=timeout_s,
@@ -298,58 +174,135 @@ def evaluate(
         price=prepared.price,
         fresh_after=prepared.freshness,
     )
-    facts, total = _facts_of(prepared), prepared.n_calls
-    opened = open_run(
-        store, "evaluate", run_name or facts.label, simulated=facts.simulated, tags=tags, parent=parent_run_id
-    )
     # From here on the first signal stops the asking, and what is there is logged before it is raised.
     with hearing_interrupts() as interrupts, interrupts.waiting():
-        with calm_collector(), opened as run_id:
-            started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
-            calls = prepared.plan(shuffle) if bound is None else bound.calls
-            with _progress_bar(facts.name, total=total if bound is None else len(bound.calls), show=progress) as tick:
-                answers = prepared.ask(client, calls, on_record=tick, stop=bound or stop)
-            if bound is not None and answers.stopped is None and len(answers.records) < total:
-                answers.stopped = UNTIL
-            truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
-            if answers.failure is not None and not _is_worth_logging(answers, prepared.judge, bound):
-                _tag_ended(store, run_id, truncated, failure=answers.failure, texts=texts)
-                raise answers.failure
-            whole = Measured(
-                judge=facts,
-                suite=prepared.suite,
-                calls=_measurable(answers, prepared, bound),
-                run={
-                    "seed": seed,
-                    "replicates": replicates,
-                    "concurrency": prepared.concurrency,
-                    "max_usd": max_usd,
-                    "journal": prepared.journal_place,
-                    "fresh_after": fresh,
-                    **({"metric": chosen} if chosen else {}),
-                    **({"until": bound.until.text} if bound else {}),
-                },
-                seconds=time.perf_counter() - started,
-                cpu_seconds=clock.seconds(),
-                tags=dict(tags or {}),
-                truncated=truncated,
-                until=bound.report().to_dict() if bound else None,
-                traces=traces,
-                metrics=metrics,
-            )
+        with calm_collector(), asking.opened(store) as run_id:
+            answers, whole = asking.ask(client, store, run_id)
             # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
             measured = whole if texts else whole.without_texts()
-            if dead := _every_call_failed(answers, facts):
+            if dead := _every_call_failed(answers, asking.facts):
                 _keep_failed_calls(store, run_id, measured, reason=str(dead) if texts else "Every call failed.")
                 raise dead
         with _not_instead_of(answers.failure):
             elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
-            done = _keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
-            done = replace(done, judge=facts, suite=whole.suite, calls=whole.calls)
+            done = keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
+            done = replace(done, judge=asking.facts, suite=whole.suite, calls=whole.calls)
     failure = answers.failure or interrupts.failure
     if failure is not None:
         raise _with_evaluation(failure, done)
     return done
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSettings:
+    """How one evaluation is asked and logged, as the user said it and checked."""
+
+    run_name: str | None
+    parent: str | None
+    """Run that it is nested under."""
+    seed: int
+    tags: dict[str, str]
+    traces: str
+    metrics: Metrics
+    texts: bool
+    """False: MLflow and the outbox get hashes in place of texts."""
+    max_usd: float | None
+    shuffle: int | None
+    """Seed of the order in which items are asked; None: the order of the suite."""
+    progress: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asking:
+    """One evaluation, ready to be asked: judge and suite that fit, with the rules that may end it early."""
+
+    prepared: Prepared
+    settings: RunSettings
+    facts: JudgeFacts
+    metric: str | None
+    """What stands for labelled tests; None: accuracy."""
+    stop: StopRule | None
+    until: UntilStop | None
+    """The stop rule, where it is a `jrh.until`."""
+
+    @classmethod
+    def of(
+        cls, prepared: Prepared, settings: RunSettings, *, stop: StopRule | Until | None, metric: str | None
+    ) -> _Asking:
+        """Bind rules and metric to the suite, and refuse a judge that could not be asked."""
+        chosen = checked_metric(metric, prepared.suite)
+        until = bound_until(stop, prepared, seed=settings.seed if settings.shuffle is None else settings.shuffle)
+        prepared.check_ready(None if until is None else until.calls)
+        rule = until if until is not None else None if isinstance(stop, Until) else stop
+        facts = _facts_of(prepared)
+        return cls(prepared=prepared, settings=settings, facts=facts, metric=chosen, stop=rule, until=until)
+
+    @property
+    def fresh_after(self) -> str | None:
+        moment = self.prepared.fresh_after
+        return None if moment is None else moment.isoformat()
+
+    def outbox_key(self, store: Store) -> str:
+        """Name the evaluation by all that makes it this one: the same call again finds what was kept of it."""
+        settings = self.settings
+        parts = [settings.parent, settings.parent and settings.run_name]
+        parts += [self.fresh_after] if self.fresh_after else []
+        parts += [] if settings.texts else ["no texts"]
+        parts += [f"metric {self.metric}"] if self.metric else []
+        parts += [f"until {self.until.until.text} {self.until.until.level}"] if self.until else []
+        place = store_place(store.uri), store.experiment_id
+        return outbox.outbox_key(*self.prepared.identity, settings.seed, *place, *parts)
+
+    def opened(self, store: Store) -> AbstractContextManager[str]:
+        """Open the run."""
+        name, simulated = self.settings.run_name or self.facts.label, self.facts.simulated
+        tags, parent = self.settings.tags, self.settings.parent
+        return open_run(store, "evaluate", name, simulated=simulated, tags=tags, parent=parent)
+
+    def ask(self, client: ClientSettings, store: Store, run_id: str) -> tuple[Asked, Measured]:
+        """Ask every call, or those that the rules need, and return the answers with the record of them.
+
+        Raises:
+            BaseException: what ended the asking, where nothing that was answered is worth logging.
+        """
+        prepared, until, total = self.prepared, self.until, self.prepared.n_calls
+        started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
+        calls = prepared.plan(self.settings.shuffle) if until is None else until.calls
+        shown = total if until is None else len(until.calls)
+        with _progress_bar(self.facts.name, total=shown, show=self.settings.progress) as tick:
+            answers = prepared.ask(client, calls, on_record=tick, stop=self.stop)
+        if until is not None and answers.stopped is None and len(answers.records) < total:
+            answers.stopped = UNTIL
+        truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
+        if answers.failure is not None and not _is_worth_logging(answers, prepared.judge, until):
+            _tag_ended(store, run_id, truncated, failure=answers.failure, texts=self.settings.texts)
+            raise answers.failure
+        record = Measured(
+            judge=self.facts,
+            suite=prepared.suite,
+            calls=_measurable(answers, prepared, until),
+            run=self._run_params(),
+            seconds=time.perf_counter() - started,
+            cpu_seconds=clock.seconds(),
+            tags=self.settings.tags,
+            truncated=truncated,
+            until=until.report().to_dict() if until else None,
+            traces=self.settings.traces,
+            metrics=self.settings.metrics,
+        )
+        return answers, record
+
+    def _run_params(self) -> dict[str, Any]:
+        return {
+            "seed": self.settings.seed,
+            "replicates": self.prepared.replicates,
+            "concurrency": self.prepared.concurrency,
+            "max_usd": self.settings.max_usd,
+            "journal": self.prepared.journal_place,
+            "fresh_after": self.fresh_after,
+            **({"metric": self.metric} if self.metric else {}),
+            **({"until": self.until.until.text} if self.until else {}),
+        }
 
 
 def bound_until(stop: StopRule | Until | None, prepared: Prepared, *, seed: int) -> UntilStop | None:
@@ -426,83 +379,6 @@ def dry_prepared(
     return prepared
 
 
-def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
-    """Log an evaluation that was kept on disk because MLflow could not be reached.
-
-    A store whose address holds a password must be named again, or be the active one: passwords are not kept.
-    """
-    return _log_kept(outbox.kept_in(Path(folder)), tracking_uri=tracking_uri)
-
-
-def _log_kept(kept: Kept, *, tracking_uri: str | None, metrics: Metrics | None = None) -> Evaluation:
-    with kept:
-        parcel, target = kept.read()
-        measured = Measured.unpacked(parcel)
-        measured = replace(measured, metrics=metrics or measured.metrics)
-        kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
-        store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
-        with ending(store, target["run_id"], keeps_finished=True):
-            return _log(store, measured, target["run_id"], kept=kept)
-
-
-def log_measured(store: Store, measured: Measured, *, run_name: str) -> Evaluation:
-    """Log an evaluation whose calls were made elsewhere."""
-    with open_run(store, "evaluate", run_name, simulated=measured.judge.simulated, tags=measured.tags) as run_id:
-        return _keep_and_log(store, measured, run_id, key=outbox.outbox_key(run_id), elsewhere="")
-
-
-def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, elsewhere: str) -> Evaluation:
-    """Log an evaluation; `elsewhere` says where its answers are when no disk can keep them."""
-    # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
-    with (
-        ending(store, run_id, keeps_finished=True),
-        outbox.keep(measured.parcel(), key=key, target=store.address(run_id)) as kept,
-    ):
-        try:
-            return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
-        except (KeyboardInterrupt, SystemExit):
-            # Stopped, and aborted while that was logged: the same call goes on with what the journal has.
-            if measured.truncated and elsewhere == IN_THE_JOURNAL:
-                kept.forget()
-            raise
-
-
-def _log(
-    store: Store, measured: Measured, run_id: str, *, kept: Kept, elsewhere: str = "", is_new: bool = False
-) -> Evaluation:
-    what_now = f"Nothing is lost: `jrh evaluate --resume {kept.folder}`, or the same call again, logs it."
-    if kept.folder is None:
-        what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
-    with calm_collector():
-        seed, metric = int(measured.run["seed"]), measured.run.get("metric")
-        sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric)
-        sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
-        try:
-            points = evaluation_points(measured, sheet)
-            content = evaluation_content(measured, sheet, points)
-            logged = publish(store, run_id, content, what_now=what_now, is_new=is_new)
-        except TrackingError as error:
-            error.calls = measured.calls
-            raise
-    kept.forget()
-    if (version := measured.judge.settings.get("prompt_uri")) is not None:
-        link_prompt(str(version), run_id, tracking_uri=store.uri)
-    return Evaluation(
-        run_id=run_id,
-        metrics=keys.last_values(points),
-        logged=logged,
-        sheet=sheet,
-        calls=measured.calls,
-        judge=measured.judge,
-        suite=measured.suite,
-        link=store.link(run_id),
-        view=store.view_links(),
-        truncated=measured.truncated,
-        stopped=_stopped(measured, sheet),
-        tracking_uri=store.uri,
-    )
-
-
 @contextmanager
 def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
     """Show rate, spend, failures and time left while asking; nothing where nobody watches."""
@@ -521,11 +397,6 @@ def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | N
             bar.update()
 
         yield tick
-
-
-def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
-    """Return what came of the rules of `until`, with what the run reads beside it."""
-    return None if measured.until is None else UntilReport.from_dict(measured.until).beside(sheet.estimates)
 
 
 def _measurable(answers: Asked, prepared: Prepared, bound: UntilStop | None = None) -> pd.DataFrame:
@@ -641,128 +512,3 @@ def _facts_of(prepared: Prepared) -> JudgeFacts:
     labeller = prepared.suite.origin.get("labeller") or {}
     same = labeller.get("fingerprint") is not None and labeller["fingerprint"] == prepared.judge.fingerprint()
     return replace(JudgeFacts.of(prepared.judge), graded_own_labels=same)
-
-
-def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
-    """Return every number of an evaluation."""
-    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
-    return [*keys.sheet_points(sheet), *spent, *price_points(measured.calls, sheet)]
-
-
-def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.Point]) -> RunContent:
-    """Return what the run of one judge on one suite holds; `points` are all its numbers."""
-    judge, suite, answered = measured.judge, measured.suite, judge_answerers(measured.judge, measured.calls)
-    settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
-    stopped = _stopped(measured, sheet)
-    shown = ShownRun(
-        judge=replace(judge, settings=settings),
-        suite=SuiteFacts.of(suite),
-        calls=measured.calls,
-        sheet=sheet,
-        seconds=measured.seconds,
-        truncated=measured.truncated,
-        stopped=stopped,
-        worst=() if isinstance(sheet, Datasheet) else worst_items(measured.calls, {one.id: one for one in suite.items}),
-    )
-    markdown = shown.markdown()
-    described = {"name": judge.name, **settings}
-    drawings = draw(sheet_figures(sheet, measured.calls, judge.label))
-    page = shown.page(drawings)
-    return RunContent(
-        points=points if measured.metrics == "all" else keys.headline_points(points, sheet),
-        params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
-        description=markdown,
-        described_in=keys.DATASHEET_MARKDOWN,
-        tags={**_tags(measured, sheet, answered), **({keys.TAG_UNTIL: stopped.text} if stopped else {})},
-        artifacts={
-            keys.CALLS_FILE: measured.calls,
-            keys.PROMPT_FILE: judge.prompt,
-            keys.JUDGE_FILE: {**described, "fingerprint": judge.fingerprint, "definition": judge.definition},
-            keys.DATASHEET_JSON: {
-                "judge": judge.label,
-                "suite_sha256": suite.sha256,
-                **({"answered_by": [asdict(one) for one in answered]} if answered else {}),
-                **sheet.to_dict(),
-                "metrics": keys.last_values(points),
-            },
-            keys.AXES_TABLE: axes_table(keys.sheet_readings(sheet)),
-            keys.DATASHEET_MARKDOWN: markdown,
-            **({keys.UNTIL_JSON: stopped.to_dict()} if stopped else {}),
-            **figure_files(drawings),
-            keys.DATASHEET_PAGE: page,
-        },
-        suite=suite,
-        traces=partial(log_traces, traced=traced_calls(measured)),
-        entry=_entry(measured, sheet, points, answered),
-    )
-
-
-def traced_calls(measured: Measured) -> TracedCalls:
-    """Return what of an evaluation becomes traces."""
-    judge = measured.judge
-    return TracedCalls(
-        calls=measured.calls,
-        suite=measured.suite,
-        judge=judge.name,
-        criterion=judge.criterion,
-        simulated=judge.simulated,
-        seconds=measured.seconds,
-        traces=measured.traces,
-    )
-
-
-def _entry(
-    measured: Measured, sheet: Sheet, points: Sequence[keys.Point], answered: Sequence[Answerer]
-) -> JudgeEntry | None:
-    """Return the judge's line on the Models page; of a sweep only judges that were measured on tasks set aside."""
-    if measured.tags.get(keys.TAG_STAGE) in ("search", "refine"):
-        return None
-    judge, readings = measured.judge, _reading_tags(sheet)
-    own = (keys.TAG_PROFILE, keys.TAG_RECORDED, keys.TAG_FINGERPRINT, keys.TAG_TRUNCATED, keys.TAG_WITHHELD)
-    told = {tag: text for tag, text in _tags(measured, sheet, answered).items() if tag in own}
-    return JudgeEntry(
-        label=judge.label,
-        fingerprint=judge.fingerprint,
-        params=keys.grouped_params({"judge": judge.settings}),
-        tags={**told, **readings, keys.TAG_SIMULATED: str(judge.simulated).lower()},
-        readings=readings,
-        suite_name=measured.suite.name,
-        suite_sha256=measured.suite.sha256,
-        points=keys.entry_points(points, sheet),
-        whole=measured.truncated is None,
-    )
-
-
-def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
-    tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
-    if measured.judge.recorded:
-        tags[keys.TAG_RECORDED] = "true"
-    if measured.judge.fingerprint:
-        tags[keys.TAG_FINGERPRINT] = measured.judge.fingerprint
-    tags[keys.TAG_JUDGE] = measured.judge.name
-    if generated := measured.suite.origin.get("generate_run_id"):
-        tags[keys.TAG_GENERATED_BY] = str(generated)
-    if metric := measured.run.get("metric"):
-        tags[keys.TAG_METRIC] = str(metric)
-    if sources := label_sources(measured.calls):
-        tags[keys.TAG_LABEL_SOURCE] = ", ".join(sources)
-    if measured.truncated:
-        tags[keys.TAG_TRUNCATED] = measured.truncated
-    if are_several(answered):
-        tags[keys.TAG_ANSWERED_BY] = answered_by_text(answered)
-    if sheet.withheld:
-        tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
-    return tags
-
-
-def _reading_tags(sheet: Sheet) -> dict[str, str]:
-    """Return headline readings and thresholds as `jrh.<axis>`: a column of runs then shows a number with its interval.
-
-    The metric of a censored threshold is a bound: its tag says so.
-    """
-    readings = {**sheet.headline, **thresholds(sheet.estimates)}
-    tags = {keys.own_key(axis): tag_text(one) for axis, one in readings.items() if isinstance(one, Estimate)}
-    if isinstance(sheet, ReliabilityReport) and (mean := sheet.summary["mean"]) is not None:
-        ends = short_interval(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
-        tags[keys.own_key(metric_keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"
-    return tags

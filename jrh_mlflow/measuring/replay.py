@@ -28,7 +28,8 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, is_pointwise, normalise
-from jrh_mlflow.measuring.evaluate import Evaluation, checked_metric, log_measured
+from jrh_mlflow.measuring.evaluate import checked_metric
+from jrh_mlflow.measuring.evaluation import Evaluation, log_measured
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.options import Metrics, checked_metrics

@@ -16,7 +16,7 @@ from jrh_mlflow.decisions.gate_result import Gate
 from jrh_mlflow.decisions.gate_runs import log_gate
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import Rule, RuleCheck, decide, parse_rule
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.correct import _labels
 from jrh_mlflow.people.labels.scored_traces import source_run
 from jrh_mlflow.people.labels.verdicts import Judged, Reader, _is_run, _texts, read_values

@@ -16,7 +16,8 @@ from jrh_mlflow.engine.runner import StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.composite import Tally, item_decisions, parts, reliability, tally
-from jrh_mlflow.measuring.evaluate import Evaluation, evaluate
+from jrh_mlflow.measuring.evaluate import evaluate
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
 from jrh_mlflow.schema.items import USABLE, CallRecord

@@ -16,7 +16,7 @@ from statistics import median
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.judges.scripted import Noisy
-from jrh_mlflow.measuring.evaluate import evaluation_content, evaluation_points
+from jrh_mlflow.measuring.evaluation import evaluation_content, evaluation_points
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs import keys

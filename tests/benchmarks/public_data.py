@@ -24,7 +24,7 @@ from typing import Any
 import jrh_mlflow as jrh
 from jrh_mlflow.generation.generate import GenerationRun, run_generation
 from jrh_mlflow.generation.writers import Generator
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.review.finish import finish

@@ -45,7 +45,8 @@ from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.engine.sessions import looked_up
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.measuring import resolve
-from jrh_mlflow.measuring.evaluate import price_evaluation, resume
+from jrh_mlflow.measuring.evaluate import price_evaluation
+from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.measuring.resolve import journal_at, resolve_judge
 from jrh_mlflow.models.prices import price_of, prompt_size
 from jrh_mlflow.schema.items import CallRecord
@@ -1178,7 +1179,7 @@ def test_a_kept_evaluation_names_the_same_models_when_it_is_logged_later(
 
     with LoopbackServer(reply=answering(("one", "fp_1"), ("two", None))) as server:
         with monkeypatch.context() as away:
-            away.setattr("jrh_mlflow.measuring.evaluate.publish", unreachable)
+            away.setattr("jrh_mlflow.measuring.evaluation.publish", unreachable)
             with pytest.raises(TrackingError, match="away"):
                 jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
         done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)

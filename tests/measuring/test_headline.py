@@ -20,7 +20,7 @@ from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.judges.scripted import Grader, Noisy
 from jrh_mlflow.measures.axes import AXES
-from jrh_mlflow.measuring.evaluate import resume
+from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.measuring.replay import replay
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Item

@@ -15,7 +15,7 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.judges.rendering import fitting
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.replay import replay
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Answer, Message, Presentation

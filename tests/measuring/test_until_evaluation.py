@@ -291,7 +291,7 @@ def test_an_outbox_entry_of_a_stopped_run_is_logged_as_such(
     suite: jrh.Suite, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from jrh_mlflow.errors import TrackingError
-    from jrh_mlflow.measuring import evaluate as module
+    from jrh_mlflow.measuring import evaluation as module
 
     def down(*_: object, **__: object) -> None:
         raise TrackingError("MLflow is down")

@@ -12,7 +12,7 @@ from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
 from jrh_mlflow.comparing.jury.jury_view import jury_cells, jury_markdown, jury_points, jury_tables
 from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, TrackingError, suggest
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.agreement_view import LINK
 from jrh_mlflow.people.labels.assessments import PREFIX, rated_traces
 from jrh_mlflow.people.labels.review_queues import queue_disagreements

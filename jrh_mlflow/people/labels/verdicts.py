@@ -17,7 +17,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.records import choices, normalise
-from jrh_mlflow.measuring.evaluate import Evaluation
+from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.agree import Agreement
 from jrh_mlflow.people.labels.assessments import PREFIX
 from jrh_mlflow.people.labels.scored_traces import (

@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.judges.scripted import Noisy
-from jrh_mlflow.measuring.evaluate import resume
+from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs import store as store_module

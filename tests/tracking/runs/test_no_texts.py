@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError, SuiteError, TrackingError
-from jrh_mlflow.measuring.evaluate import resume
+from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.measuring.replay import replay
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
@@ -281,7 +281,7 @@ def test_the_same_evaluation_with_texts_waiting_is_not_logged_by_one_without(
         raise TrackingError("down")
 
     with monkeypatch.context() as down:
-        down.setattr("jrh_mlflow.measuring.evaluate.publish", refuse)
+        down.setattr("jrh_mlflow.measuring.evaluation.publish", refuse)
         with pytest.raises(TrackingError):
             jrh.evaluate(judge, private_pairs(), tracking_uri=store, **WHERE)
     jrh.evaluate(judge, private_pairs(), tracking_uri=store, texts=False, traces="all", **WHERE)

@@ -21,7 +21,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls
 from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.measuring.evaluate import traced_calls
+from jrh_mlflow.measuring.evaluation import traced_calls
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.replay import recorded_suite
 from jrh_mlflow.measuring.resolve import resolve_judge
