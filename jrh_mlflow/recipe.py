@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.edit_stages import STAGES
+from jrh_mlflow.generation.editor import STAGES
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge

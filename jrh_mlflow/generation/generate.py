@@ -13,9 +13,8 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.generation.invalid import graded
-from jrh_mlflow.generation.labelling import label_rows
-from jrh_mlflow.generation.outcomes import Made, OnItems, Usage, partial_file
+from jrh_mlflow.generation.labelling import graded, label_rows
+from jrh_mlflow.generation.outcomes import Made, Usage
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
 from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
@@ -29,7 +28,7 @@ from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.suites.labels import GivenLabels
-from jrh_mlflow.suites.suite import Suite, save_suite
+from jrh_mlflow.suites.suite import OnItems, Suite, partial_file, save_suite
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish
@@ -177,7 +176,7 @@ def generate(
             to reason; they are not made, and suite and reports say so. `"propose"` asks the validator, once for each
             test that expects an unchanged answer, whether the rubric grades what it changes.
         planner: Of transcripts: who plans the edits, when not the generator: a model name, a `Generator`, a function,
-            or a mapping of the fields of `Generator` and `prompt`, a template file (`generation.edit_stages` says what
+            or a mapping of the fields of `Generator` and `prompt`, a template file (`generation.editor` says what
             it may hold).
         editor: Of transcripts: who edits, in the same way.
         summary: Of transcripts: who keeps the running summary; the editor when None.

@@ -1,4 +1,7 @@
-"""Rows without a label, labelled by a grader that is asked the judge's own question: never a ground truth."""
+"""What a grader is asked before anything is made: labels of rows without one, and which tests the rubric makes invalid.
+
+Labels of a model are never a ground truth. A rubric makes a test invalid when it grades what the test changes.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError
 from jrh_mlflow.generation.outcomes import Made, SetAside, Usage
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, seed_id
-from jrh_mlflow.generation.session import Session, Stopped
-from jrh_mlflow.generation.writers import Validator
+from jrh_mlflow.generation.writers import Session, Stopped, Validator
+from jrh_mlflow.perturb import ReliabilityTest
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.suites.spreadsheets import guarded_frame
 
@@ -147,3 +150,51 @@ def label_table(plan: GenerationPlan) -> pd.DataFrame:
         of = f"_{seed.rubric_id}" if seed.rubric_id else ""
         row |= {f"label{of}": seed.label, f"label_source{of}": seed.label_source}
     return guarded_frame(pd.DataFrame(list(rows.values())).fillna(""))
+
+
+_TASK = "A grader answers a question about responses to a task. Say what the question grades."
+_QUESTION = (
+    "The text is the question that the grader answers. Does it grade this property of a response: {changes}? "
+    "Answer yes if a response may deserve another answer because of that property alone: the question names it, or "
+    "something that it is a part of. Answer no if the question does not speak of it, or says that it does not count."
+)
+_NO, _YES = "no", "yes"
+
+
+def proposal_items(plan: GenerationPlan) -> list[Item]:
+    """Return what a validator is asked: one question for each test that expects an unchanged answer.
+
+    Of several rubrics all are shown: a test is made of every one of them, or of none.
+    """
+    return [
+        Item(
+            id=f"{test.name}/invalid",
+            task=test.name,
+            condition="invalid",
+            kind="response",
+            instruction=_TASK,
+            rubric=_QUESTION.format(changes=test.changes),
+            response="\n\n".join(part.labels.question(part.rubric) for part in plan.parts or (plan,)),
+            answers=(_NO, _YES),
+        )
+        for test in plan.tests
+        if test.changes
+    ]
+
+
+def graded(answers: Labelling, tests: Sequence[ReliabilityTest]) -> dict[str, str]:
+    """Return the tests that are invalid by the validator's answers, each with the reason."""
+    labels = answers.labels
+    return {
+        test.name: f"the validator says that the rubric grades {test.changes}"
+        for test in tests
+        if labels.get(test.name) == _YES
+    }
+
+
+def proposal_note(answers: Labelling, n_asked: int) -> str | None:
+    """Say about which tests the validator gave no answer that can be read; they are made."""
+    unread = [one.source for one in answers.without]
+    told = f"Whether the rubric grades what these tests change, the validator did not say: {', '.join(unread)}."
+    unasked = f"The cap was reached before {answers.unasked} of {n_asked} tests were asked about."
+    return " ".join([*([told] if unread else []), *([unasked] if answers.unasked else [])]) or None

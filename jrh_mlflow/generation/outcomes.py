@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.suites.suite import item_line
 
-OnItems = Callable[[Sequence[Item]], None]
-"""Told of items as they are finished."""
 NOT_ASKED = "not asked"
 """The verdict of an item that no validator has seen."""
 
@@ -157,33 +152,3 @@ class Made:
     def total(self, name: str) -> int:
         """Sum one count over all tests."""
         return sum(getattr(counts, name) or 0 for counts in self.tests.values())
-
-
-PARTIAL_FILE = "items.partial.jsonl"
-"""Of a generation that still runs, for a review that does not wait for its end.
-
-Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
-
-
-@contextmanager
-def partial_file(folder: Path) -> Iterator[OnItems]:
-    """Append items to the folder's partial file inside the block; it goes when the block ends well.
-
-    When it fails, the file stays only where a review has begun; the next generation into the folder starts it anew.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / PARTIAL_FILE
-    try:
-        with file.open("wb") as sink:
-
-            def write(items: Sequence[Item]) -> None:
-                sink.write(b"".join(item_line(item) for item in items))
-                sink.flush()
-
-            yield write
-    except BaseException:
-        if set(folder.iterdir()) == {file}:
-            file.unlink()
-            folder.rmdir()
-        raise
-    file.unlink()

@@ -10,15 +10,26 @@ from typing import Any
 
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnItems, Reply, SetAside, Usage
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Reply, SetAside, Usage
 from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished, serving
-from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
-from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Validator, Writer, by_rule, rule_rng
+from jrh_mlflow.generation.writers import (
+    ATTEMPTS,
+    CODE_NAME,
+    BriefedWriter,
+    Rehearsal,
+    Session,
+    Stopped,
+    Validator,
+    Writer,
+    by_rule,
+    rule_rng,
+)
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.unwrapping.unwrap import Unwrapped, unwrap
+from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.suites.suite import OnItems
 
 _FEW_WORDS = 8
 _STRIDE = 1000
@@ -190,7 +201,7 @@ class Pipeline:
 
     async def _try(self, result: JobResult) -> None:
         while len(result.attempts) < self._rounds(result.job):
-            # What came before is settled, so a restart is rehearsed from here; see `session`.
+            # What came before is settled, so a restart is rehearsed from here; see `writers`.
             rehearse = (lambda: self._rehearsed(result)) if self._restarted else None
             session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
             if await self._attempt(result, session):

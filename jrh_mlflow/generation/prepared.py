@@ -12,10 +12,8 @@ from jrh_mlflow.engine.budget import Budget, checked_cap
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.generation.edit_stages import STAGES, Stage, StagedWriter, own_stages, read_stages
-from jrh_mlflow.generation.editor import Scene, Step, editable
-from jrh_mlflow.generation.invalid import proposal_items, proposal_note
-from jrh_mlflow.generation.labelling import Labelling
+from jrh_mlflow.generation.editor import STAGES, Scene, Stage, StagedWriter, Step, editable, own_stages, read_stages
+from jrh_mlflow.generation.labelling import Labelling, proposal_items, proposal_note
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished, lay_out
 from jrh_mlflow.generation.writers import (
     BriefedWriter,

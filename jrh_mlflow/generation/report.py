@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.generation.edit_stages import own_stages
+from jrh_mlflow.generation.editor import own_stages
 from jrh_mlflow.generation.labelling import label_table
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration

@@ -7,12 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from jrh_mlflow.generation.edit_stages import StagedWriter
-from jrh_mlflow.generation.editor import Rejected, Scene, Step, changed_calls, read_edit, read_plan, results_of
+from jrh_mlflow.generation.editor import (
+    Rejected,
+    Scene,
+    StagedWriter,
+    Step,
+    changed_calls,
+    read_edit,
+    read_plan,
+    results_of,
+)
 from jrh_mlflow.generation.pipeline import JobResult, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan, Job, how_made
-from jrh_mlflow.generation.session import Session
-from jrh_mlflow.generation.writers import BriefedWriter, rule_rng
+from jrh_mlflow.generation.writers import BriefedWriter, Session, rule_rng
 from jrh_mlflow.perturb import AgentTest
 from jrh_mlflow.perturb.agents import Edited, assistant_places, messages_text, read_messages
 from jrh_mlflow.perturb.checks import about_the_editing

@@ -23,7 +23,7 @@ from jrh_mlflow.perturb.english import (
     numbers,
     words,
 )
-from jrh_mlflow.perturb.unwrapping.unwrap import around_a_message, wrapping
+from jrh_mlflow.perturb.unwrapping import around_a_message, wrapping
 
 _MADE = (
     r"(?:re-?writ\w+|re-?phras\w+|re-?word\w+|paraphras\w+|revis\w+|expand\w+|elaborat\w+|longer|short\w+"

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.generation.outcomes import PARTIAL_FILE
 from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target, written_by
 from jrh_mlflow.perturb.checks import no_wrapping
 from jrh_mlflow.review.states import DECIDED, EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
+from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, PARTIAL_FILE, Suite, read_item, read_suite
 from jrh_mlflow.text import clean_json
 
 _log = logging.getLogger("jrh_mlflow")

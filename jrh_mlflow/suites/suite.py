@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
+PARTIAL_FILE = "items.partial.jsonl"
+"""Of a generation that still runs, for a review that does not wait for its end.
+
+Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
+OnItems = Callable[[Sequence[Item]], None]
+"""Told of items as they are finished."""
 
 HASHES = "sha256"
 """What a manifest says of `texts` where only their hashes are there."""
@@ -423,3 +430,27 @@ def _replace(file: Path, text: str) -> None:
     draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     draft.write_text(text, encoding="utf-8")
     draft.replace(file)
+
+
+@contextmanager
+def partial_file(folder: Path) -> Iterator[OnItems]:
+    """Append items to the folder's partial file inside the block; it goes when the block ends well.
+
+    When it fails, the file stays only where a review has begun; the next generation into the folder starts it anew.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / PARTIAL_FILE
+    try:
+        with file.open("wb") as sink:
+
+            def write(items: Sequence[Item]) -> None:
+                sink.write(b"".join(item_line(item) for item in items))
+                sink.flush()
+
+            yield write
+    except BaseException:
+        if set(folder.iterdir()) == {file}:
+            file.unlink()
+            folder.rmdir()
+        raise
+    file.unlink()

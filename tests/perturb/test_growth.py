@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import jrh_mlflow.perturb
-from jrh_mlflow.perturb import checks
+from jrh_mlflow.perturb import checks, remarks
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
-from jrh_mlflow.perturb.unwrapping import prose_layers, remarks, unwrap
+from jrh_mlflow.perturb.unwrapping import unwrap
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
 from tests.perturb.misbehaving import misbehaved
 from tests.perturb.regex_steps import steps
@@ -27,15 +27,17 @@ MODULES = [
     for module in pkgutil.walk_packages(jrh_mlflow.perturb.__path__, "jrh_mlflow.perturb.")
 ]
 PATTERNS = {
-    f"{module.__name__.rpartition('.')[2]}.{name}": value
+    f"{module.__name__.rpartition('.')[2]}.{name}{number or ''}": pattern
     for module in MODULES
     for name, value in vars(module).items()
-    if isinstance(value, re.Pattern) and re.search(r"(?<!\\)[*+]|,\}", value.pattern)
+    for number, pattern in enumerate(value if isinstance(value, tuple) else (value,))
+    if isinstance(pattern, re.Pattern) and re.search(r"(?<!\\)[*+]|,\}", pattern.pattern)
 }
 """Every pattern of the package that can run on and on."""
 ANCHORED = frozenset(
     {
-        "data_layers._YAML_KEY",
+        "unwrapping._YAML_BLOCK",
+        "unwrapping._YAML_KEY",
         "english._FENCE",
         "english._HEADING",
         "error_injection._LIST_MARK",
@@ -46,8 +48,8 @@ ANCHORED = frozenset(
         "rewording._HEAD",
         "rewording._LINE_START",
         "rewording._TAIL",
-        "mark_layers._PROLOG",
-        "leftovers._RULE_LINE",
+        "unwrapping._RULE_LINE",
+        *(f"unwrapping._WHOLE{number or ''}" for number in range(5)),
     }
 )
 """Those that are only matched where a line or a sentence begins, and never searched for."""
@@ -154,7 +156,7 @@ def test_twice_the_text_is_twice_the_steps_of_a_pattern(name):
 
 @pytest.mark.parametrize("section", ["about", "elided", "candidate", "or_line", "note"])
 def test_twice_the_text_is_twice_the_steps_of_remarks_that_are_looked_for_everywhere(section):
-    pattern = remarks.pattern(section) if section != "note" else remarks.pattern(section, prose_layers._NOTE_LINE)
+    pattern = remarks.pattern(section) if section != "note" else remarks.pattern(section, remarks.NOTE_LINE)
     for unit in (*UNITS, "i have kept ", "the original ", "(rest of ", "Option ", "Note "):
         n_units = 80 // len(unit)
         few, many = (steps(pattern, unit * count + "x") for count in (n_units, 2 * n_units))
@@ -169,7 +171,7 @@ def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape, work):
         def measured(size: int, template: str = template) -> tuple[int, int]:
             text = SHAPES[shape](size)
             written = misbehaved(template, original=text, text=f"{text} Thus.")
-            return work.of(lambda: unwrap.unwrap(written, text))
+            return work.of(lambda: unwrap(written, text))
 
         assert _growth(measured) <= MOST, template
 

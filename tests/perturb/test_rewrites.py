@@ -15,7 +15,7 @@ from jrh_mlflow.perturb.english import negations, numbers, words
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.perturb.unwrapping.unwrap import unwrap
+from jrh_mlflow.perturb.unwrapping import unwrap
 from jrh_mlflow.perturb.words import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
 from jrh_mlflow.schema.items import Labels, Seed
 from tests.perturb.rewrite_tools import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.perturb.unwrapping.unwrap import Unwrapped, unwrap
+from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
 from tests.perturb.misbehaving import BRIEF, HONEST, PAIRS, UNWRAP, WAYS, Pair, Way
 
 

@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.generation.edit_stages import PLACEHOLDERS, REQUIRED, load_prompt, read_stages
-from jrh_mlflow.generation.editor import Scene, Step
+from jrh_mlflow.generation.editor import PLACEHOLDERS, REQUIRED, Scene, Step, load_prompt, read_stages
 from jrh_mlflow.generation.generate import price_generation
 from jrh_mlflow.generation.prepared import prepare_generation
 from jrh_mlflow.generation.writers import Generator
