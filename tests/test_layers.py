@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +46,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review")
 """One idea each: a wing imports floors, and no other wing but for the pairs that `CONTRIBUTING.md` lists."""
+
+MOST_PAIRS = 4
+"""Of wings that know one another; issues that add a wing may raise it to 8."""
+MOST_FILES = 20
+"""Directly in one folder."""
+FILE_PER_ENTRY = ("cli", "perturb")
+"""Folders in which a file is a command or a test."""
 
 HEAVY = (
     "mlflow",
@@ -276,6 +283,24 @@ def problems(found: Iterable[Import]) -> list[str]:
     return wrong
 
 
+def wing_pairs(found: Iterable[Import]) -> dict[str, list[str]]:
+    """Imports of one wing by another, by `importing → imported`."""
+    pairs: dict[str, list[str]] = defaultdict(list)
+    for each in found:
+        parts = each.target.split(".")
+        wing, other = room(each.file), parts[1] if each.top == PACKAGE and len(parts) > 1 else ""
+        if wing in WINGS and other in WINGS and wing != other:
+            pairs[f"{wing} → {other}"].append(str(each))
+    return pairs
+
+
+def listed_pairs(contributing: str) -> dict[str, str]:
+    """Pairs of wings that `CONTRIBUTING.md` lists under *Wings*, each with its reason."""
+    section = contributing.partition("\n## Wings\n")[2].partition("\n## ")[0]
+    lines = (line[2:] for line in section.splitlines() if line.startswith("- ") and "→" in line)
+    return {pair.strip(): why.strip() for pair, _, why in (line.partition(":") for line in lines)}
+
+
 def circles(found: Iterable[Import]) -> list[str]:
     """Files that import one another, straight or over others; each circle once, as one line."""
     edges: dict[str, set[str]] = defaultdict(set)
@@ -370,6 +395,20 @@ def test_imports_point_down(file):
     assert problems(imports()[file]) == []
 
 
+def test_a_wing_imports_no_other_wing_but_for_the_listed_pairs():
+    listed = listed_pairs((ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    found = wing_pairs(all_imports())
+    assert {pair: lines for pair, lines in found.items() if pair not in listed} == {}
+    assert set(listed) == set(found), "a pair that is listed is one that is used"
+    assert all(listed.values()), "every pair has its reason"
+    assert len(listed) <= MOST_PAIRS
+
+
+def test_no_folder_is_a_hall():
+    counts = Counter(str(PurePosixPath(file).parent) for file in FILES)
+    assert {folder: n for folder, n in counts.items() if n > MOST_FILES and folder not in FILE_PER_ENTRY} == {}
+
+
 def test_no_files_import_one_another():
     assert circles(one for one in all_imports() if one.file != "__init__.py") == []
 
@@ -455,6 +494,14 @@ def test_an_import_that_points_up_is_seen_however_it_is_written(line):
 )
 def test_an_import_that_points_down_or_outside_is_not(line):
     assert problems(imports_of(line, "stats/new.py")) == []
+
+
+def test_an_import_of_another_wing_is_seen_however_it_is_written():
+    for line in ("from jrh_mlflow.comparing.compare import compare", "def f():\n    from jrh_mlflow import comparing"):
+        assert list(wing_pairs(imports_of(line, "people/agree.py"))) == ["people → comparing"]
+        assert list(wing_pairs(imports_of(line, "comparing/jury/jury.py"))) == []
+        assert list(wing_pairs(imports_of(line, "pages/runs.py"))) == []
+    assert listed_pairs("x\n## Wings\n\n- a → b: why\n\n## Next\n- c → d: no") == {"a → b": "why"}
 
 
 @pytest.mark.parametrize(
