@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
-from jrh_mlflow.cli.options import as_json, force_option, from_model, suite_option
+from jrh_mlflow.cli.options import (
+    as_json,
+    force_option,
+    from_model,
+    judge_arguments,
+    judge_options,
+    price_from_option,
+    prompted_judge,
+    suite_option,
+)
 from jrh_mlflow.options import RunOptions
 
 if TYPE_CHECKING:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
 from jrh_mlflow.cli.options import (
     as_json,
     as_markdown,
     flag_of,
     force_option,
     from_model,
+    judge_arguments,
+    judge_options,
     limits,
+    price_from_option,
+    prompted_judge,
     suite_option,
     table_option,
     together,

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.judging import extra_fields, price_from_option
 from jrh_mlflow.cli.options import (
     ABOVE_ZERO,
     as_json,
+    extra_fields,
     force_option,
     from_model,
     limits,
     or_none,
+    price_from_option,
     read_pairs,
     store,
     table_option,

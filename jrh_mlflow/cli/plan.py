@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.judging import price_from_option
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, suite_option
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, price_from_option, suite_option
 from jrh_mlflow.cli.printing import print_lines
 from jrh_mlflow.options import RunOptions
 

@@ -131,7 +131,7 @@ def _dollars(quoted: SweepQuote, what: str) -> str:
 
 def _prices(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
     """Read `MODEL=IN,OUT`, dollars per million tokens."""
-    from jrh_mlflow.cli.judging import price_from_option
+    from jrh_mlflow.cli.options import price_from_option
 
     prices: dict[str, tuple[float, float]] = {}
     for text in texts:

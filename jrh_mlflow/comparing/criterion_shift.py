@@ -43,9 +43,8 @@ from jrh_mlflow.show.plain_text import aligned, line_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.runs.outbox import outbox_key
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store, axes_table, open_run, publish, table_tags
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure

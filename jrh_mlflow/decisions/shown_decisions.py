@@ -5,9 +5,8 @@ from __future__ import annotations
 from jrh_mlflow.decisions.decisions_view import DecisionSection, with_markdown_section, with_section
 from jrh_mlflow.show.markdown import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.descriptions import run_description
 from jrh_mlflow.tracking.runs.read import run_file
-from jrh_mlflow.tracking.runs.store import Store, add_to_run
+from jrh_mlflow.tracking.runs.store import Store, add_to_run, run_description
 
 
 def show_decision(store: Store, run_id: str, section: DecisionSection, *, what_now: str) -> None:

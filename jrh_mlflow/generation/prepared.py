@@ -40,9 +40,9 @@ from jrh_mlflow.models.prices import (
     cost_micro,
     price_of,
     prompt_size,
+    refuse_surcharges,
     worst_case_micro,
 )
-from jrh_mlflow.models.surcharges import refuse_surcharges
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import PROPOSE, AgentTest, NotApplicable, Rewrite, read_invalid
 from jrh_mlflow.schema.items import Item

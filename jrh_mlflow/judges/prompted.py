@@ -23,7 +23,7 @@ from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import RegisteredPrompt, Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
 from jrh_mlflow.models.local.weights import canonical, is_local, shown_name
-from jrh_mlflow.models.surcharges import refuse_surcharges
+from jrh_mlflow.models.prices import refuse_surcharges
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation

@@ -39,7 +39,7 @@ from jrh_mlflow.show.reliability import invalid_note
 from jrh_mlflow.show.results import Datasheet, Report, read_report
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.logged_evaluation import LoggedEvaluation, LoggedGate, logged_evaluation
+from jrh_mlflow.tracking.runs.read import LoggedEvaluation, LoggedGate, logged_evaluation
 
 if TYPE_CHECKING:
     import pandas as pd

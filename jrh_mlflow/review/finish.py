@@ -28,8 +28,7 @@ from jrh_mlflow.show.numbers import number_text, short_interval
 from jrh_mlflow.suites.suite import Suite, holds_suite
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.logged_tables import table_tags, table_text
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish, table_tags, table_text
 from jrh_mlflow.tracking.traces.call_traces import ReviewedItem, ReviewerDecision, log_review_traces
 
 _LEFT_OUT = (REJECTED, UNDECIDED)

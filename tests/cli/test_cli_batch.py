@@ -14,8 +14,8 @@ import click
 import pytest
 
 from jrh_mlflow import PromptedJudge, datasheet_suite, evaluate
-from jrh_mlflow.cli.judging import judge_arguments, judge_options, prompted_judge
 from jrh_mlflow.cli.main import main
+from jrh_mlflow.cli.options import judge_arguments, judge_options, prompted_judge
 from jrh_mlflow.engine.journal import Journal, open_journal
 from tests import postgres, processes
 from tests.engine.batch_tools import answered, play_provider, read, varied, write

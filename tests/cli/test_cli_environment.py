@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from jrh_mlflow.cli.environment import load_environment
-from jrh_mlflow.cli.main import group
+from jrh_mlflow.cli.main import group, load_environment
 from jrh_mlflow.errors import RecipeError
 from tests.loopback import LoopbackServer
 

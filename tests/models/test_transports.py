@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from jrh_mlflow.models.prices import Price, cost_micro, response_micro
-from jrh_mlflow.models.transports import TransportError, bodies, make_transport
+from jrh_mlflow.models.transports import TransportError, make_transport
+from jrh_mlflow.models.transports import _base as bodies
 from jrh_mlflow.models.transports.litellm import load_litellm
 from jrh_mlflow.schema.requests import Response
 from tests.loopback import LoopbackServer, Reply

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set, split_model
 from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
-from jrh_mlflow.models.transports._base import Transport, TransportError
-from jrh_mlflow.models.transports.bodies import PACKINGS, BodyError, bounded
+from jrh_mlflow.models.transports._base import PACKINGS, BodyError, Transport, TransportError, bounded
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.schema.requests import Request, Response
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning
 from jrh_mlflow.models.catalog import KEYS, OPENAI_DIALECT, endpoint_of, first_set, seller, split_model
-from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError
-from jrh_mlflow.models.transports.bodies import PACKINGS, BodyError, bounded
+from jrh_mlflow.models.transports._base import PACKINGS, BodyError, FailureKind, Transport, TransportError, bounded
 from jrh_mlflow.models.transports.dialect import (
     USAGE_FIELDS,
     error_inside_200,

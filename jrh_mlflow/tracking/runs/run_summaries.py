@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.descriptions import own_text
 from jrh_mlflow.tracking.runs.read import is_artifact, run_file
-from jrh_mlflow.tracking.runs.store import paged, reading_client
+from jrh_mlflow.tracking.runs.store import own_text, paged, reading_client
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

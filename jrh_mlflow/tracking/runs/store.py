@@ -25,10 +25,13 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.show.addresses import FOLDER, Addresses
+from jrh_mlflow.show.frames import reading_columns
+from jrh_mlflow.show.markdown import MAX_DESCRIPTION, shortened
 from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.descriptions import run_description
 from jrh_mlflow.tracking.runs.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
 
 if TYPE_CHECKING:
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.suites.suite import Suite
 
     Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame
-
 
 T = TypeVar("T")
 DEFAULT_EXPERIMENT = "judge-datasheets"
@@ -653,3 +655,52 @@ def wait_for_sqlite() -> None:
         if type(connection).__module__.startswith("sqlite3") and "jrh_waits" not in record.info:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
             record.info["jrh_waits"] = True
+
+
+def table_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows as the artifact."""
+    columns = list(rows[0]) if rows else []
+    return json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]}, allow_nan=False)
+
+
+def table_tags(name: str) -> dict[str, str]:
+    """Return the tag by which MLflow knows that an artifact is a table."""
+    return {keys.TAG_LOGGED_ARTIFACTS: json.dumps([{"path": name, "type": "table"}])}
+
+
+def axes_table(readings: Mapping[str, Reading]) -> str:
+    """Write one row per axis: its number with n and intervals, or why there is none."""
+    return table_text([{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()])
+
+
+_APART = "\n\n"
+
+
+def run_description(markdown: str, run_id: str, *, has_calls: bool, artifact: str) -> str:
+    """Return a description that begins with the links; what does not fit is in the artifact.
+
+    MLflow folds a description after some lines, and only what stands first can be clicked before it is unfolded. The
+    links are relative: MLflow's page is found under whatever prefix, and ours is beside it.
+
+    Example:
+        >>> print(run_description("# Jury", "0a1b", has_calls=False, artifact="jury.md"))
+        [Page of this run](jrh/run/0a1b), where `jrh ui` serves it.
+        <BLANKLINE>
+        # Jury
+    """
+    links = _links(run_id, has_calls=has_calls)
+    most = MAX_DESCRIPTION - len(links) - len(_APART)
+    return f"{links}{_APART}{shortened(markdown, artifact=artifact, most=most)}"
+
+
+def own_text(description: str, run_id: str) -> str:
+    """Return a description without the links that lead to the page on which it is shown."""
+    for has_calls in (True, False):
+        description = description.removeprefix(f"{_links(run_id, has_calls=has_calls)}{_APART}")
+    return description
+
+
+def _links(run_id: str, *, has_calls: bool) -> str:
+    to = Addresses(FOLDER)
+    calls = f" and [its calls]({to.calls(run_id)})" if has_calls else ""
+    return f"[Page of this run]({to.run(run_id)}){calls}, where `jrh ui` serves {'them' if has_calls else 'it'}."
