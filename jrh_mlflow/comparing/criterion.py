@@ -20,8 +20,7 @@ from scipy.special import ndtri
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, task_counts
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.scoring.bounds import difference_bounds
-from jrh_mlflow.scoring.ledger import estimate_difference
+from jrh_mlflow.scoring.ledger import difference_bounds, estimate_difference
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, share_correlation

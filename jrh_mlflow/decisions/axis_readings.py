@@ -16,7 +16,7 @@ from jrh_mlflow.decisions.judge_calls import JudgeCalls
 from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
 from jrh_mlflow.measures.rules import Rule, State, decide
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.scoring.bounds import difference_bounds
+from jrh_mlflow.scoring.ledger import difference_bounds
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
 

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures.axis_units import AxisUnits, every_axis_units
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import interval_method

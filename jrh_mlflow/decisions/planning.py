@@ -14,8 +14,8 @@ import numpy as np
 
 from jrh_mlflow.decisions.plan_view import model_cells, plan_markdown, size_cells
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.axis_units import AxisUnits, axis_units, every_axis_units
 from jrh_mlflow.measures.records import halves_marked, normalise
+from jrh_mlflow.measures.unit_scores import AxisUnits, axis_units, every_axis_units
 from jrh_mlflow.measuring.resolve import load_suite, prepare, resolve_judge
 from jrh_mlflow.models.local.server import slots
 from jrh_mlflow.models.local.weights import is_local

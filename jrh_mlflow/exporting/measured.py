@@ -12,7 +12,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.exporting.earlier_judges import earlier_definition
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.naming import shown_name
-from jrh_mlflow.measures.answered_by import answerers
+from jrh_mlflow.measures.records import answerers
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS
 from jrh_mlflow.suites.suite import Suite, read_suite

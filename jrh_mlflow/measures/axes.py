@@ -34,12 +34,14 @@ from jrh_mlflow.schema.items import (
     NATURAL,
     VACUUM,
 )
-from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
 from jrh_mlflow.scoring.ledger import (
+    Possible,
     Resampling,
+    difference_bounds,
     estimate_difference,
     estimate_share,
     interval_method,
+    over_completions,
     refuse,
     share,
     with_bounds,
@@ -1191,7 +1193,7 @@ def headline_axes() -> list[str]:
 def stimuli_axes() -> dict[Stimuli, list[Axis]]:
     """Return what is asked of pairs to the axes read from it, in the order of the declarations.
 
-    Axes of single responses have a counting of their own, and are read by `measures.pointwise_datasheet`.
+    Axes of single responses have a counting of their own, and are read by `measures.datasheet`.
     """
     groups: dict[Stimuli, list[Axis]] = {}
     for axis in AXES:

@@ -1,4 +1,7 @@
-"""The datasheet of calls on pairs: every declared axis measured."""
+"""The datasheet: every declared axis measured, of calls on pairs or on single responses of known level.
+
+Unlike a reliability report it needs no label: the better content, or the level of a content, is known by construction.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from jrh_mlflow.measures.axes import Axis, Basis, delta_key, stimuli_axes
+from jrh_mlflow.measures.axes import AXES, Axis, Basis, by_step, delta_key, gap_reading, stimuli_axes
+from jrh_mlflow.measures.levels import LevelTable, UnitScores
 from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.scoring.ledger import Resampling
+from jrh_mlflow.stats import Array
 
 
 def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Reading]:
@@ -64,3 +69,38 @@ def _add(
                 resampling=resampling,
             )
             estimates[key] = found[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
+
+
+def level_axes(table: LevelTable) -> dict[str, Reading]:
+    """Measure every axis that is declared for single responses; of conditions that were not asked there is none."""
+    estimates: dict[str, Reading] = {}
+    units: dict[str, UnitScores] = {}
+    for axis in AXES:
+        if axis.counting and axis.stimuli.among(table.condition).any():
+            found = axis.counted(table)
+            units |= found
+            estimates |= {key: axis.mean(table, key, scores) for key, scores in found.items()}
+        if axis.gap:
+            estimates |= _gaps(axis, estimates, units, table.n_tasks)
+    return estimates
+
+
+def _gaps(axis: Axis, estimates: dict[str, Reading], units: dict[str, UnitScores], n_tasks: int) -> dict[str, Reading]:
+    """Return the difference of two families at every step that both have."""
+    assert axis.gap is not None
+    ladder, matched = axis.gap
+    found: dict[str, Reading] = {}
+    for step, reading in by_step(estimates, matched).items():
+        key, other = (f"{family}/{axis.step}_{step:g}" for family in (matched, ladder))
+        if other in estimates:
+            counts = [*_by_task(units[key], n_tasks), *_by_task(units[other], n_tasks)]
+            gap = gap_reading(estimates[other], reading, counts)
+            found[f"{axis.name}/{axis.step}_{step:g}"] = replace(gap, statistic=axis.statistic)
+    return found
+
+
+def _by_task(units: UnitScores, n_tasks: int) -> tuple[Array, Array]:
+    """Return the sum of the scores and the number of units of each task."""
+    known = np.isfinite(units.score)
+    sums = np.bincount(units.task[known], weights=units.score[known], minlength=n_tasks)
+    return sums.astype(float), np.bincount(units.task[known], minlength=n_tasks).astype(float)

@@ -25,13 +25,17 @@ The last four are said of the ladder and of the matched ladder. A rule over seve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from jrh_mlflow.measures.axes import (
     ACTIVE,
+    AGREES,
     LEAKS,
+    LEANS,
     MISSES,
     PREFERS,
+    SEPARATES,
     by_step,
     curve_of,
     declared,
@@ -41,6 +45,7 @@ from jrh_mlflow.measures.axes import (
     same_slot,
     thresholds,
 )
+from jrh_mlflow.measures.levels import GradeScale
 from jrh_mlflow.measures.records import CallTable, pair_table
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import LADDER
@@ -224,3 +229,43 @@ def _natural(estimates: Mapping[str, Reading]) -> Words:
     if accuracy is None or stable is None:
         return Words()
     return Words(f"natural pairs {accuracy} right, {stable} in both orders")
+
+
+def level_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str:
+    """Describe a judge of one response in one line; axes that were not measured leave no word.
+
+    It says first what the answers are, then:
+
+    | word | rule |
+    |---|---|
+    | vacuum-clean / vacuum-leaky / vacuum-active | dark current, as for pairs |
+    | separates the levels / does not | separation at the largest distance is at least 0.75 / below it |
+    | the same of the matched levels | the same on the matched ladder |
+    | leans on words | it separates the levels, and the reading gap at the distance in the middle is at least 0.25 |
+    | monotone / not monotone | monotonicity is at least 0.90 / below it |
+    | repeats agree / repeats differ | repeat agreement is at least 0.90 / below it |
+    """
+    separated, matched = (_at(estimates, f"pointwise/{name}", 1.0) for name in ("separation", "matched_separation"))
+    gap = _at(estimates, "pointwise/reading_gap", 0.5)
+    said = partial(side_words, limit=SEPARATES)
+    found = [
+        vacuum_words(estimates.get("pointwise/dark_current")),
+        said("separation", separated, above="separates the levels", below="does not separate the levels"),
+        said("matched separation", matched, above="separates matched levels", below="does not separate matched levels"),
+    ]
+    if found[1].decided == "separates the levels":
+        # Where no level is told from another there is nothing that words could have told.
+        found.append(side_words("reading gap", gap, LEANS, above="leans on words", below=None))
+    for name, word, other in (
+        ("monotonicity", "monotone", "not monotone"),
+        ("repeat_agreement", "repeats agree", "repeats differ"),
+    ):
+        what, reading = name.replace("_", " "), estimates.get(f"pointwise/{name}")
+        found.append(side_words(what, reading, AGREES, above=word, below=other))
+    return f"{scale}; {line_of(found) or 'not enough measured for a profile'}"
+
+
+def _at(estimates: Mapping[str, Reading], name: str, place: float) -> Reading | None:
+    """Return the reading of a family at a place between its smallest step (0) and its largest (1)."""
+    readings = list(by_step(estimates, name).values())
+    return readings[round(place * (len(readings) - 1))] if readings else None

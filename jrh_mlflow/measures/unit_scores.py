@@ -1,4 +1,4 @@
-"""Scores of single units, the same units for every judge, and several judges' scores side by side.
+"""The units behind each number: their scores side by side for several judges, and by task for plans and gates.
 
 A score is 1 or 0, and each unit has a name that all judges share:
 
@@ -9,23 +9,30 @@ A score is 1 or 0, and each unit has a name that all judges share:
 | pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
 
 The mean score of an axis is its number in the judge's own report.
+
+A plan needs of calls yet to be asked how many units each task will have, and of a pilot how they vary; a gate needs
+hits and units by task, of means over units that the judge chooses too: `axis_units` and `every_axis_units`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures import axes
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.measures.axes import AXES, Axis, find
 from jrh_mlflow.measures.levels import level_table
-from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise
-from jrh_mlflow.measures.reliability import scored_tests
+from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, pair_table
+from jrh_mlflow.measures.reliability import ALL, scored_tests
+from jrh_mlflow.perturb import score_name
 from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.stats import Array, Codes, Texts
+from jrh_mlflow.stats.proportions import collapse_replicates
 
 COLUMNS = ("axis", "unit", "presentation", "cluster", "score")
 
@@ -75,7 +82,7 @@ def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) ->
 def _level_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
     table, tasks = level_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
     parts = []
-    for axis in axes.AXES:
+    for axis in AXES:
         for key, found in axis.counted(table).items() if axis.comparable else ():
             units = np.array(found.names, dtype=object)
             # Replicates of a call are named by their item; what is compared or repeated has none.
@@ -91,7 +98,7 @@ def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
     # Names, because several judges' units are laid side by side.
     shown = np.where(frame["condition"].isin(VACUUM), frame["suite_item"], frame["suite_item"] + "#" + frame["order"])
     parts = []
-    for axis in axes.AXES:
+    for axis in AXES:
         if axis.comparable and axis.hits:
             scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
             cells = axis.where(table.condition, table.delta)
@@ -149,3 +156,146 @@ def score_table(scores: Mapping[str, pd.DataFrame], clusters: Texts) -> ScoreTab
         presentation=pd.factorize(units["presentation"])[0],
         scores={judge: frame["score"].reindex(units.index).to_numpy(float) for judge, frame in by_unit.items()},
     )
+
+
+# --- Units of one judge's axes, by task
+
+_ACROSS_TESTS = (ALL, "reliability")
+"""Numbers of a reliability report that no single test gives."""
+_STEP = re.compile(r"/(delta|level)_[0-9.]+$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AxisUnits:
+    """Calls, pairs or items that a share is taken of."""
+
+    task: Codes
+    """Of each unit; codes are the places of the tasks of all records, sorted by name."""
+    presentation: Codes
+    """Units that share one are replicates."""
+    score: Array
+    """From 0 to 1; NaN where the unit has no usable answer."""
+    n_calls: int
+    """Calls that were asked for them."""
+    items: frozenset[str]
+    """Ids of the suite's items that they are about."""
+    n_tasks: int
+    """Tasks of all records, with units of this axis or without."""
+
+    @property
+    def task_counts(self) -> tuple[Array, Array]:
+        """Hits and units by task, those without a usable answer left out."""
+        used = np.isfinite(self.score)
+        return collapse_replicates(self.score[used], self.presentation[used], self.task[used], n_clusters=self.n_tasks)
+
+
+def axis_units(
+    frame: pd.DataFrame, key: str, *, labels: Sequence[str] | None = None, source: str = "The suite"
+) -> AxisUnits:
+    """Return the units of one axis of normalised records; `source` names where they are from in a refusal.
+
+    Raises:
+        RecipeError: when there is no such axis, it is no share over units, or these records do not measure it.
+    """
+    found = every_axis_units(frame, labels=labels)
+    if key in found:
+        return found[key]
+    families = dict.fromkeys(_STEP.sub(r"/\1_k", name) for name in found)
+    can = f"Can be planned here: {', '.join(families)}."
+    axis = find(key)
+    if axis is None and key in {family.name for family in AXES if family.by_step}:
+        steps = [name for name in found if name.startswith(f"{key}/")]
+        raise RecipeError(f"Axis {key!r} has a number for each step: name one of {', '.join(steps) or 'them'}. {can}")
+    if key.partition("/")[0] in _ACROSS_TESTS:
+        why = "is over several tests of a reliability suite, so its size cannot be planned: plan one of them"
+        raise RecipeError(f"{key!r} {why}. {can}")
+    if axis is None:
+        raise RecipeError(f"Unknown axis {key!r}.{suggest(key, [*found, *(one.main_key for one in AXES)])} {can}")
+    if not _is_share(axis):
+        raise RecipeError(f"{key!r} is no share of calls or pairs, so its size cannot be planned ({axis.label}). {can}")
+    if has_levels(frame) and key in axis.counted(level_table(frame, labels=labels)):
+        why = "it is over what the judge answers differently, which is not known before it has answered"
+        raise RecipeError(f"The size of {key!r} cannot be planned: {why}. {can}")
+    raise RecipeError(f"{source} does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, found)} {can}")
+
+
+def every_axis_units(
+    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, any_mean: bool = False
+) -> dict[str, AxisUnits]:
+    """Return the units of every axis that is a share of units, by the key of its estimate.
+
+    Args:
+        frame: Normalised records.
+        labels: What a pointwise judge may answer; inferred when None.
+        any_mean: Those of other means too, and of shares among units that the judge chooses: the rest has no score.
+    """
+    chosen = [axis for axis in AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
+    if has_levels(frame):
+        return _of_levels(frame, labels, chosen)
+    return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame, chosen)
+
+
+def _is_share(axis: Axis) -> bool:
+    """Whether it is a mean over units that the suite decides: not one over those that the judge chooses."""
+    return axis.statistic == "rate" and axis.among is None and bool(axis.hits or axis.counting)
+
+
+def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
+    calls, names = call_table(frame), frame["suite_item"].to_numpy(object)
+    found = {}
+    for axis in chosen:
+        cells = axis.where(calls.condition, calls.delta) if axis.hits else {}
+        for key, own in cells.items():
+            if not own.any() or axis.hits is None:
+                continue
+            table = pair_table(calls.where(own)) if axis.unit == "pair" else calls.where(own)
+            units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
+            used = units.usable if axis.among is None else units.usable & axis.among(*table.seen)
+            assert units.presentations is not None
+            found[key] = AxisUnits(
+                task=units.clusters,
+                presentation=units.presentations,
+                score=np.where(used, hits, np.nan),
+                n_calls=int(own.sum()),
+                items=frozenset(names[own]),
+                n_tasks=calls.n_tasks,
+            )
+    return found
+
+
+def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
+    table = level_table(frame, labels=labels)
+    found = {}
+    for axis in chosen:
+        for key, units in axis.counted(table).items():
+            # A share over what the judge answers differently has no units before it has answered.
+            if np.isfinite(units.score).any():
+                apart = np.arange(len(units.score))
+                found[key] = AxisUnits(
+                    task=units.task,
+                    presentation=apart if units.presentation is None else units.presentation,
+                    score=units.score,
+                    n_calls=int(units.calls.sum()),
+                    items=frozenset(table.name[units.calls]),
+                    n_tasks=table.n_tasks,
+                )
+    return found
+
+
+def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, AxisUnits]:
+    table = point_table(frame, labels=labels)
+    tests = sorted(set(table.test) - {BASELINE})
+    found = {}
+    for test in scored_tests(table, (BASELINE, *tests)):
+        if test.counted is None or not len(test.counted.hits):
+            continue
+        units = test.counted.units
+        found[test.axis] = AxisUnits(
+            task=units.clusters,
+            presentation=np.arange(len(units.usable)) if units.presentations is None else units.presentations,
+            score=np.where(units.usable, test.counted.hits.astype(float), np.nan),
+            n_calls=units.n_calls or len(units.usable),
+            items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
+            n_tasks=table.n_sources,
+        )
+    return found

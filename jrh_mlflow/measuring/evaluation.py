@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
-from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, are_several
 from jrh_mlflow.measures.axes import thresholds
-from jrh_mlflow.measures.records import label_sources
+from jrh_mlflow.measures.records import Answerer, answered_by_text, are_several, label_sources
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.run_page import (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.decisions.decisions_view import DecisionSection, gate_section, until_section
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
-from jrh_mlflow.measures.records import label_sources, n_alone
+from jrh_mlflow.measures.records import Answerer, answered_by_text, answerers, are_several, label_sources, n_alone
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.until import UNTIL, UntilReport

@@ -17,8 +17,8 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.ratings import LabelKind, Ratings, positive_level
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
-from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, agreement_intervals, proportions
-from jrh_mlflow.stats.agreement_intervals import Coefficient
+from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, proportions
+from jrh_mlflow.stats.agreement import Coefficient
 from jrh_mlflow.stats.annotator_test import FEWEST_ITEMS, AnnotatorTest, annotator_test
 
 
@@ -262,7 +262,7 @@ def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
             if isinstance(point, _Point) and (axis in _OF_PEOPLE) == of_people
         }
         coefficients = [point.coefficient for point in pending.values()]
-        ends = agreement_intervals.item_intervals(coefficients, level=settings.level, seed=settings.seed)
+        ends = agreement.item_intervals(coefficients, level=settings.level, seed=settings.seed)
         found |= {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
     return {axis: point if not isinstance(point, _Point) else found[axis] for axis, point in points.items()}
 
@@ -404,7 +404,7 @@ def _kappa(measured: _Measured) -> _Point | NotEstimable:
     x, y = _codes(measured)
     n_levels = len(measured.ratings.levels)
     return _point(
-        agreement_intervals.kappa(x, y, measured.counts, n_levels=n_levels),
+        agreement.kappa(x, y, measured.counts, n_levels=n_levels),
         agreement.cohen_kappa(x[measured.row], y[measured.row]),
         n=measured.number(~np.isnan(x)),
         left_out=_level_left_out(measured),
@@ -418,7 +418,7 @@ def _ac1(measured: _Measured) -> _Point | NotEstimable:
     x, y = _codes(measured)
     n_levels = max(2, len(measured.ratings.levels))
     return _point(
-        agreement_intervals.ac1(x, y, measured.counts, n_levels=n_levels),
+        agreement.ac1(x, y, measured.counts, n_levels=n_levels),
         agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_levels),
         n=measured.number(~np.isnan(x)),
         left_out=_level_left_out(measured),
@@ -433,7 +433,7 @@ def _quadratic(measured: _Measured) -> _Point | NotEstimable:
         return NotEstimable(reason="labels have no order: give `scale`", statistic="value")
     x, y = measured.reference, measured.judge
     return _point(
-        agreement_intervals.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
+        agreement.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
         agreement.concordance(x[measured.row], y[measured.row]),
         n=measured.number(~(np.isnan(x) | np.isnan(y))),
         left_out=measured.left_out(),
@@ -468,9 +468,9 @@ def _averaged(measured: _Measured, own: Array) -> _Point | NotEstimable:
     share = measured.ratings.kind == "nominal"
     if share:
         hits = np.where(both, own == measured.others, np.nan)
-        coefficient = agreement_intervals.mean_share(hits, measured.counts)
+        coefficient = agreement.mean_share(hits, measured.counts)
     else:
-        coefficient = agreement_intervals.mean_quadratic_kappa(own, measured.others, measured.counts)
+        coefficient = agreement.mean_quadratic_kappa(own, measured.others, measured.counts)
     left_out = {"no reference of the others": measured.number(measured.rated) - n}
     return _point(coefficient, coefficient.value if n else None, n=n, left_out=left_out, share=share)
 
@@ -484,7 +484,7 @@ def _alpha(measured: _Measured) -> _Point | NotEstimable:
         return NotEstimable(reason="no item has the labels of two people", statistic="value")
     level = _ALPHA_LEVELS[measured.ratings.kind]
     # Numbers that are all different would need a table of all pairs; sums do not.
-    coefficient = agreement_intervals.alpha(measured.values, measured.counts, level=level)
+    coefficient = agreement.alpha(measured.values, measured.counts, level=level)
     left_out = {"one person's label": measured.number(measured.rated & ~paired)}
     return _point(coefficient, coefficient.value, n=measured.number(paired), left_out=left_out)
 
@@ -522,7 +522,7 @@ def _annotator_readings(measured: _Measured, settings: _Settings) -> dict[str, R
         value=test.advantage_probability,
         n=n,
         excluded=measured.number(measured.rated) - n,
-        coefficient=agreement_intervals.mean_share(wins, measured.counts),
+        coefficient=agreement.mean_share(wins, measured.counts),
         share=True,
     )
     return dict(zip(names, (rate, advantage), strict=True))

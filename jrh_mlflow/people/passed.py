@@ -23,8 +23,14 @@ from jrh_mlflow.people.labels.verdicts import Judged, Reader, _is_run, _texts, r
 from jrh_mlflow.people.matching import check_same_judge, check_same_scale
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
-from jrh_mlflow.stats.corrected_rates import youden
-from jrh_mlflow.stats.failure_rates import FailureCounts, failure_estimate, is_above_bound, lower_bound, upper_bound
+from jrh_mlflow.stats.corrected_rates import (
+    FailureCounts,
+    failure_estimate,
+    is_above_bound,
+    lower_bound,
+    upper_bound,
+    youden,
+)
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_notes
 

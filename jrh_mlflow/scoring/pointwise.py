@@ -14,8 +14,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE, Answers, is_scale, read_labels_cell
-from jrh_mlflow.scoring.bounds import possible
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, share
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, possible, share
 from jrh_mlflow.stats import Codes, Mask, Texts
 
 _UNUSABLE = tuple(outcome for outcome in OUTCOMES if outcome not in USABLE)

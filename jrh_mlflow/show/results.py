@@ -11,11 +11,10 @@ import pandas as pd
 
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import datasheet_axes
+from jrh_mlflow.measures.datasheet import datasheet_axes, level_axes
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.levels import level_table
-from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
-from jrh_mlflow.measures.profile import preference_kinds, profile_line
+from jrh_mlflow.measures.profile import level_profile, preference_kinds, profile_line
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
     ReliabilityReadings,

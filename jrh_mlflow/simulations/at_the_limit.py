@@ -36,7 +36,7 @@ from jrh_mlflow.simulations.loop import (
     task_rates,
 )
 from jrh_mlflow.stats import Array, Mask
-from jrh_mlflow.stats.failure_rates import FailureCounts, too_few
+from jrh_mlflow.stats.corrected_rates import FailureCounts, too_few
 
 LIMITS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Of rules; those over ½ are their mirror."""

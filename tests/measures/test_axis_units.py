@@ -8,8 +8,8 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.decisions.planning import suite_calls
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.axis_units import axis_units, every_axis_units
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.measures.unit_scores import axis_units, every_axis_units
 from jrh_mlflow.stats.proportions import cluster_interval
 
 SUITES = ("datasheet-short", "pointwise-datasheet")

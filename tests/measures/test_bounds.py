@@ -19,8 +19,7 @@ from jrh_mlflow.measures.axes import stimuli_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes
 from jrh_mlflow.measures.records import CallTable, call_table, normalise
 from jrh_mlflow.schema.estimates import Bounds, Reading
-from jrh_mlflow.scoring.bounds import Possible
-from jrh_mlflow.scoring.ledger import Resampling
+from jrh_mlflow.scoring.ledger import Possible, Resampling
 from jrh_mlflow.show.numbers import missing_text
 from tests.measures.pointwise import number, point, reason, repeats, report
 from tests.readings import Row, missing, pair, pairs

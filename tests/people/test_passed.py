@@ -10,7 +10,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.stats.failure_rates import FailureCounts, too_few
+from jrh_mlflow.stats.corrected_rates import FailureCounts, too_few
 
 
 def labels(*, found: tuple[int, int] = (45, 50), wrongly: tuple[int, int] = (22, 450), lost: int = 0) -> pd.DataFrame:

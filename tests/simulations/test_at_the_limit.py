@@ -13,7 +13,7 @@ from jrh_mlflow.simulations import DECISIONS, at_the_limit
 from jrh_mlflow.simulations.at_the_limit import APPLICATIONS, GATES, PASSES, AtTheLimit, Verdicts, best_power
 from jrh_mlflow.simulations.loop import DecisionCheck, SimulationSize, listed
 from jrh_mlflow.stats import Mask
-from jrh_mlflow.stats.failure_rates import FailureCounts
+from jrh_mlflow.stats.corrected_rates import FailureCounts
 from jrh_mlflow.stats.proportions import newcombe, wilson
 
 IN_SHORT = SimulationSize(n=1000, quick=True)

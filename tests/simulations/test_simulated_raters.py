@@ -12,7 +12,7 @@ from jrh_mlflow.people.ratings import Ratings
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.simulations.loop import SimulationSize, listed
 from jrh_mlflow.simulations.simulated_raters import DESIGNS, RATERS, RatingDesign, rating_patterns, true_readings
-from jrh_mlflow.stats import agreement_intervals
+from jrh_mlflow.stats import agreement
 
 SHORT = (
     RatingDesign(n_items=40, rates=(0.9, 0.1), missing=0.2),
@@ -79,7 +79,7 @@ def test_the_readings_of_very_many_items_are_the_truths(kind):
 
 
 def test_without_imagined_items_high_agreement_would_fail(monkeypatch):
-    monkeypatch.setattr(agreement_intervals, "_HEAVY", 1e-12)
-    monkeypatch.setattr(agreement_intervals, "_LIGHT", 1e-12)
+    monkeypatch.setattr(agreement, "_HEAVY", 1e-12)
+    monkeypatch.setattr(agreement, "_LIGHT", 1e-12)
     checks = checked([replace(SHORT[1], n_items=30)], n_seeds=20)
     assert "agreement/kappa" in {check.axis for check in checks if check.fails}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jrh_mlflow.stats import agreement, agreement_intervals
-from jrh_mlflow.stats.agreement_intervals import item_intervals
+from jrh_mlflow.stats import agreement
+from jrh_mlflow.stats.agreement import item_intervals
 
 
 def rated(seed, *, n=40, raters=4, k=4, missing=0.25, right=0.7):
@@ -26,13 +26,13 @@ def weighed(ratings):
 def test_alpha_from_sums_is_krippendorffs(level):
     for seed in range(20):
         ratings = rated(seed, k=2 + seed % 4) + 1000.0
-        coefficient = agreement_intervals.alpha(*weighed(ratings), level=level)
+        coefficient = agreement.alpha(*weighed(ratings), level=level)
         assert coefficient.value == pytest.approx(agreement.krippendorff_alpha(ratings, level=level), abs=1e-9)
 
 
 def test_ordinal_alpha_of_a_long_scale_is_krippendorffs():
     ratings = rated(3, n=200, k=30)
-    coefficient = agreement_intervals.alpha(*weighed(ratings), level="ordinal")
+    coefficient = agreement.alpha(*weighed(ratings), level="ordinal")
     assert coefficient.sums.shape[1] == 4
     assert coefficient.value == pytest.approx(agreement.krippendorff_alpha(ratings, level="ordinal"), abs=1e-9)
 
@@ -44,13 +44,13 @@ def test_coefficients_of_two_raters_from_sums_are_those_of_their_definitions():
         rows, counts = weighed(ratings)
         x, y = rows.T
         expected = {
-            agreement_intervals.kappa(x, y, counts, n_levels=k).value: agreement.cohen_kappa(*ratings.T),
-            agreement_intervals.mean_quadratic_kappa(rows[:, :1], rows[:, 1:], counts).value: (
+            agreement.kappa(x, y, counts, n_levels=k).value: agreement.cohen_kappa(*ratings.T),
+            agreement.mean_quadratic_kappa(rows[:, :1], rows[:, 1:], counts).value: (
                 agreement.quadratic_kappa(*ratings.T, n_levels=k)
             ),
         }
         paired = ratings[~np.isnan(ratings).any(axis=1)]
-        ac1 = agreement_intervals.ac1(x, y, counts, n_levels=k).value
+        ac1 = agreement.ac1(x, y, counts, n_levels=k).value
         assert ac1 == pytest.approx(agreement.gwet_ac1(paired, n_categories=k))
         for found, value in expected.items():
             assert found == pytest.approx(value, abs=1e-9)
@@ -60,12 +60,12 @@ def test_perfect_agreement_on_few_items_keeps_a_width_like_clopper_and_pearson()
     x = np.array([0.0, 1.0])
     for n in (5.0, 15.0, 50.0):
         counts = np.array([n, n])
-        hits = agreement_intervals.mean_share(np.ones((2, 3)), counts)
+        hits = agreement.mean_share(np.ones((2, 3)), counts)
         coefficients = [
-            agreement_intervals.kappa(x, x, counts, n_levels=2),
-            agreement_intervals.ac1(x, x, counts, n_levels=2),
-            agreement_intervals.mean_quadratic_kappa(x[:, None], x[:, None], counts),
-            agreement_intervals.alpha(np.repeat(x[:, None], 3, axis=1), counts, level="nominal"),
+            agreement.kappa(x, x, counts, n_levels=2),
+            agreement.ac1(x, x, counts, n_levels=2),
+            agreement.mean_quadratic_kappa(x[:, None], x[:, None], counts),
+            agreement.alpha(np.repeat(x[:, None], 3, axis=1), counts, level="nominal"),
             hits,
         ]
         intervals = item_intervals(coefficients)
@@ -77,7 +77,7 @@ def test_perfect_agreement_on_few_items_keeps_a_width_like_clopper_and_pearson()
 
 def test_items_in_bundles_have_the_interval_of_single_items():
     ratings = rated(1, n=6000, raters=3, k=5, missing=0) + np.random.default_rng(0).normal(0, 0.1, (6000, 3))
-    coefficient = agreement_intervals.alpha(ratings, np.ones(6000), level="interval")
+    coefficient = agreement.alpha(ratings, np.ones(6000), level="interval")
     low, high = item_intervals([coefficient])[0]
     rows = np.arange(6000)
     rng = np.random.default_rng(5)
@@ -89,12 +89,12 @@ def test_items_in_bundles_have_the_interval_of_single_items():
 
 def test_what_is_undefined_in_most_draws_has_no_interval():
     one = np.zeros(3)
-    assert item_intervals([agreement_intervals.mean_quadratic_kappa(one[:, None], one[:, None], np.ones(3))]) == [None]
+    assert item_intervals([agreement.mean_quadratic_kappa(one[:, None], one[:, None], np.ones(3))]) == [None]
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_one_hardly_another():
     rows, counts = weighed(rated(2, raters=3))
-    alpha = agreement_intervals.alpha(rows, counts, level="nominal")
+    alpha = agreement.alpha(rows, counts, level="nominal")
     first, again, other = (item_intervals([alpha], seed=seed)[0] for seed in (0, 0, 1))
     assert first == again != other
     assert first == pytest.approx(other, abs=0.05)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jrh_mlflow.stats.failure_rates import (
+from jrh_mlflow.stats.corrected_rates import (
     FailureCounts,
     chance_of_fewer,
     failure_bounds,
