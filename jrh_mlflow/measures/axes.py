@@ -264,8 +264,8 @@ class Axis:
 
     def counted(self, table: LevelTable) -> dict[str, UnitScores]:
         """Return the units behind each of its keys, of single responses of known level."""
-        found = {} if self.counting is None else self.counting(table)
-        return {f"{self.name}/{step}" if step else self.name: units for step, units in found.items()}
+        counts = {} if self.counting is None else self.counting(table)
+        return {f"{self.name}/{step}" if step else self.name: units for step, units in counts.items()}
 
     def mean(self, table: LevelTable, key: str, units: UnitScores) -> Reading:
         """Return the mean score of the units behind one of its keys."""
@@ -391,8 +391,8 @@ def task_counts(calls: CallTable, own: Mask, hits: Event) -> tuple[Array, Array]
     """Count the hits and the usable calls among `own`, by task."""
     usable = own & calls.usable
     right, n = (
-        np.bincount(calls.task[each], minlength=calls.n_tasks).astype(float)
-        for each in (usable & hits(*calls.seen), usable)
+        np.bincount(calls.task[calls_of_task], minlength=calls.n_tasks).astype(float)
+        for calls_of_task in (usable & hits(*calls.seen), usable)
     )
     return right, n
 
@@ -400,9 +400,9 @@ def task_counts(calls: CallTable, own: Mask, hits: Event) -> tuple[Array, Array]
 def reading_gap(basis: Basis) -> Reading:
     """P_all on the ladder − P_all on the matched ladder, at one step."""
     counts = [
-        each
+        count
         for condition in (LADDER_MATCHED, LADDER)
-        for each in task_counts(basis.every, np.asarray(basis.every.condition == condition), chooses_better)
+        for count in task_counts(basis.every, np.asarray(basis.every.condition == condition), chooses_better)
     ]
     return gap_reading(basis.reading("target_sensitivity"), basis.reading("matched_sensitivity"), counts)
 
@@ -452,7 +452,7 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
         measured = ", ".join(f"{step:g}" for step in steps)
         return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
     correct, n = _step_counts(basis.calls, units.usable, steps)
-    found = crossing(steps, correct.sum(axis=0), n.sum(axis=0), target=target)
+    point = crossing(steps, correct.sum(axis=0), n.sum(axis=0), target=target)
     rng, n_resamples = np.random.default_rng(basis.resampling.seed), basis.resampling.n_resamples
     resampled = crossing_interval(steps, correct, n, rng=rng, target=target, n_resamples=n_resamples)
     ends = (resampled.low, resampled.high) if resampled else (None, None)
@@ -463,7 +463,7 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
     best, worst = _outermost(basis.calls, target)
     not_reached_at, reached_by = decided_steps(_curve(basis), target=target)
     return Estimate(
-        value=found.value,
+        value=point.value,
         n=int(units.usable.sum()),
         excluded=int((~units.usable).sum()),
         **intervals(ends, ends),
@@ -473,7 +473,7 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
         left_out=units.left_out,
         bound_low=None if best.censored == "left" else best.value,
         bound_high=None if worst.censored == "right" else worst.value,
-        censored=found.censored,
+        censored=point.censored,
         censoring={"left": resampled.left_share, "right": resampled.right_share} if resampled else {},
         not_reached_at=not_reached_at,
         reached_by=reached_by,
@@ -514,10 +514,10 @@ def _outermost(ladder: CallTable, target: float) -> tuple[Crossing, Crossing]:
 
     An isotonic fit never falls where a share rises, so more right answers never raise a threshold.
     """
-    steps, column, asked = np.unique(ladder.delta, return_inverse=True, return_counts=True)
+    steps, column, n = np.unique(ladder.delta, return_inverse=True, return_counts=True)
     right = np.asarray(ladder.choice == ladder.better)
     best, worst = (
-        crossing(steps, np.bincount(column, weights=hits).astype(float), asked.astype(float), target=target)
+        crossing(steps, np.bincount(column, weights=hits).astype(float), n.astype(float), target=target)
         for hits in (right | ~ladder.usable, right)
     )
     return best, worst
@@ -1164,8 +1164,8 @@ def step_of(key: str) -> float:
 
 def lower_is_better(axis: str) -> bool:
     """Whether a good judge scores low: not on a reliability test, unless a chosen metric of it is an error."""
-    found = find(axis)
-    return is_error_axis(axis) if found is None else found.direction == "lower"
+    declaration = find(axis)
+    return is_error_axis(axis) if declaration is None else declaration.direction == "lower"
 
 
 def by_step(estimates: Mapping[str, Reading], name: str) -> dict[float, Reading]:

@@ -145,14 +145,14 @@ class CallFinder:
         """
         axis = find(key)
         if key.startswith(EXPECTED) or (axis is not None and axis.stimuli is CONFIDENCE):
-            found = self._of_confidence(key)
+            calls = self._of_confidence(key)
         elif has_levels(self._frame):
-            found = self._of_levels(key)
+            calls = self._of_levels(key)
         else:
-            found = self._of_tests(key) if is_pointwise(self._frame) else self._of_pairs(key)
-        if found is None or not found.calls.any():
-            raise RecipeError(f"This run has no calls behind {key!r}.{suggest(key, [one.main_key for one in AXES])}")
-        return replace(found, key=key)
+            calls = self._of_tests(key) if is_pointwise(self._frame) else self._of_pairs(key)
+        if calls is None or not calls.calls.any():
+            raise RecipeError(f"This run has no calls behind {key!r}.{suggest(key, [axis.main_key for axis in AXES])}")
+        return replace(calls, key=key)
 
     @cached_property
     def _pairs(self) -> CallTable:
@@ -203,7 +203,7 @@ class CallFinder:
         return self._told(units, np.asarray(axis.hits(*table.seen), float), among=among)
 
     def _of_levels(self, key: str) -> Behind | None:
-        axis = find(key) or next((one for one in AXES if one.by_step and one.name == key), None)
+        axis = find(key) or next((other for other in AXES if other.by_step and other.name == key), None)
         if axis is None:
             return None
         if axis.gap:
@@ -211,23 +211,23 @@ class CallFinder:
             return self._joined([self._of_levels(f"{family}{step}") for family in axis.gap])
         units = axis.counted(self._levels)
         if key == axis.name and axis.by_step:
-            return self._joined([self._of_units(axis, found) for found in units.values()])
+            return self._joined([self._of_units(axis, scores) for scores in units.values()])
         return self._of_units(axis, units[key]) if key in units else None
 
-    def _of_units(self, axis: Axis, found: UnitScores) -> Behind:
-        table, counted = self._levels, np.isfinite(found.score)
+    def _of_units(self, axis: Axis, units: UnitScores) -> Behind:
+        table, counted = self._levels, np.isfinite(units.score)
         nothing = self._nothing()
         calls, counts, unit_of = nothing.calls, nothing.counts, nothing.unit_of
-        calls[table.row[found.calls]] = True
-        counts[table.row[found.calls & ~found.answered]] = LEFT_OUT
-        if found.unit_of is not None:
-            own = found.unit_of[found.calls]
-            unit_of[table.row[found.calls]] = own
-            told = _told_apart(counted, found.score) if axis.statistic == "rate" else np.where(counted, "", LEFT_OUT)
-            counts[table.row[found.calls]] = told[own]
-        n, excluded = int(counted.sum()), int(found.lost.sum())
-        total = float(found.score[counted].sum())
-        return replace(nothing, unit=found.unit, n=n, excluded=excluded, numerator=total)
+        calls[table.row[units.calls]] = True
+        counts[table.row[units.calls & ~units.answered]] = LEFT_OUT
+        if units.unit_of is not None:
+            own = units.unit_of[units.calls]
+            unit_of[table.row[units.calls]] = own
+            marks = _told_apart(counted, units.score) if axis.statistic == "rate" else np.where(counted, "", LEFT_OUT)
+            counts[table.row[units.calls]] = marks[own]
+        n, excluded = int(counted.sum()), int(units.lost.sum())
+        total = float(units.score[counted].sum())
+        return replace(nothing, unit=units.unit, n=n, excluded=excluded, numerator=total)
 
     def _of_tests(self, key: str) -> Behind | None:
         calls, conditions = self._points, set(self._points.test)
@@ -293,10 +293,10 @@ class CallFinder:
             return nothing
         unit, row = units.members
         behind = np.ones(len(usable), dtype=bool) if among is None else ~usable | among
-        told = np.where(usable, "", LEFT_OUT).astype(object) if score is None else _told_apart(usable, score)
+        marks = np.where(usable, "", LEFT_OUT).astype(object) if score is None else _told_apart(usable, score)
         unit, row = unit[behind[unit]], row[behind[unit]]
         calls, counts, unit_of = nothing.calls, nothing.counts, nothing.unit_of
-        calls[row], counts[row], unit_of[row] = True, told[unit], unit
+        calls[row], counts[row], unit_of[row] = True, marks[unit], unit
         counted = usable & behind
         total = None if score is None else float(score[counted].sum())
         n, excluded = int(counted.sum()), int((~usable).sum())
@@ -304,17 +304,17 @@ class CallFinder:
 
     def _joined(self, parts: Iterable[Behind | None]) -> Behind | None:
         """Join the calls behind what a number is derived from."""
-        found = [part for part in parts if part is not None]
-        if len(found) < 2:
-            return found[0] if found else None
+        known = [part for part in parts if part is not None]
+        if len(known) < 2:
+            return known[0] if known else None
         joined, first = self._nothing(), 0
-        for part in found:
+        for part in known:
             joined.calls[part.calls] = True
             joined.counts[part.calls] = part.counts[part.calls]
             joined.unit_of[part.unit_of >= 0] = first + part.unit_of[part.unit_of >= 0]
             first = int(joined.unit_of.max()) + 1
-        n, excluded = sum(part.n for part in found), sum(part.excluded for part in found)
-        return replace(joined, unit=found[0].unit, n=n, excluded=excluded)
+        n, excluded = sum(part.n for part in known), sum(part.excluded for part in known)
+        return replace(joined, unit=known[0].unit, n=n, excluded=excluded)
 
     def _nothing(self) -> Behind:
         size = len(self._frame)
@@ -337,5 +337,5 @@ def _told_apart(usable: Mask, score: Array) -> Texts:
 
 def _further_axes(calls: PointTable, name: str) -> set[str]:
     """Return what a test of somebody's own reads besides its share: its calls are known, not which of them count."""
-    found = expectation_of(name).axes(calls, name)
-    return {key.removeprefix(f"{name}/") for key in found}
+    readings = expectation_of(name).axes(calls, name)
+    return {key.removeprefix(f"{name}/") for key in readings}

@@ -342,8 +342,8 @@ def _point_scores(decisions: pd.DataFrame, labels: Sequence[str] | None) -> pd.D
     tests = scores[scores["axis"].isin(counted_once(set(scores["axis"]) - {BASELINE}))]
     names = {"axis": "cell", "cluster": "task", "presentation": "item"}
     named = (tests if len(tests) else scores).rename(columns=names)
-    found: pd.DataFrame = named[list(_SCORES)].reset_index(drop=True)
-    return found
+    columns: pd.DataFrame = named[list(_SCORES)].reset_index(drop=True)
+    return columns
 
 
 def reliability(counted: Tally, *, seed: int = 0, max_excluded: float = MAX_EXCLUDED) -> Reading:
@@ -410,7 +410,9 @@ def composite_difference(first: Tally, second: Tally, *, seed: int = 0) -> Compo
     gaps = resampled(first, seed=seed) - resampled(second, seed=seed)
     used = int((first.sizes.sum(axis=1) > 0).sum())
     low, high = percentile_interval(gaps, n_clusters=used) or (None, None)
-    a, b = ((one.hits * (one.weights / np.maximum(one.sizes.sum(axis=0), 1))).sum(axis=1) for one in (first, second))
+    a, b = (
+        (tally.hits * (tally.weights / np.maximum(tally.sizes.sum(axis=0), 1))).sum(axis=1) for tally in (first, second)
+    )
     p, method = _task_p(a, b, seed=seed)
     return CompositeDifference(value=first.value - second.value, low=low, high=high, p=p, method=method)
 

@@ -121,9 +121,9 @@ def _known(frame: pd.DataFrame, chosen: Texts, confidence: Array) -> Texts:
         if np.isnan(confidence[row]):
             known[row] = {}
         elif isinstance(cell, str) and cell:
-            found = _distribution(cell, item=str(frame["suite_item"].iloc[row]))
+            distribution = _distribution(cell, item=str(frame["suite_item"].iloc[row]))
             order = str(frame["order"].iloc[row])
-            known[row] = {_slot_choice(answer, order): probability for answer, probability in found.items()}
+            known[row] = {_slot_choice(answer, order): probability for answer, probability in distribution.items()}
         else:
             known[row] = {chosen[row]: float(confidence[row])}
     return known
@@ -136,13 +136,13 @@ def _slot_choice(answer: str, order: str) -> str:
 def _distribution(cell: str, *, item: str) -> Mapping[str, float]:
     problem = f"Column 'probabilities' must hold JSON objects of probabilities that sum to 1 at the most (item {item})."
     try:
-        found = json.loads(cell)
+        distribution = json.loads(cell)
     except ValueError as error:
         raise CallsError(problem) from error
-    values: list[Any] = list(found.values()) if isinstance(found, dict) else [None]
+    values: list[Any] = list(distribution.values()) if isinstance(distribution, dict) else [None]
     if not all(isinstance(value, int | float) and value >= 0 for value in values) or sum(values) > 1 + _TOLERANCE:
         raise CallsError(problem)
-    return {plain_label(answer): float(value) for answer, value in found.items()}
+    return {plain_label(answer): float(value) for answer, value in distribution.items()}
 
 
 def confidence_axes(
@@ -175,7 +175,7 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
     features = np.column_stack([np.square(confidence - right), confidence, confidence - right, np.ones(n), gaps])
     sample = Sample(units=units, features=features, items=judged.item)
     values: dict[str, float | None] = {
-        name: float(found[0]) for name, found in _calibration(features.sum(0)[None]).items()
+        name: float(means[0]) for name, means in _calibration(features.sum(0)[None]).items()
     }
     if n < MIN_CALLS:
         values["ece"] = None
@@ -263,8 +263,8 @@ def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: 
 
     sample = Sample(units=units, features=features, items=calls.item[units.usable])
     values = {name: float(mean[0]) for name, mean in means(features.sum(axis=0)[None]).items()}
-    found = sample.readings(values, means, resampling, without="no calls")
-    low, high = found["low"], found["high"]
+    readings = sample.readings(values, means, resampling, without="no calls")
+    low, high = readings["low"], readings["high"]
     assert isinstance(low, Estimate)
     assert isinstance(high, Estimate)
     return _between(low, high, bounds)

@@ -25,13 +25,13 @@ def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Readin
     nothing but optional ones (natural pairs) is no datasheet that lacks the others.
     """
     groups = stimuli_axes()
-    asked = {stimuli: stimuli.among(calls.condition) for stimuli in groups}
-    whole = any(own.any() for stimuli, own in asked.items() if not stimuli.optional)
+    calls_of = {stimuli: stimuli.among(calls.condition) for stimuli in groups}
+    whole = any(own.any() for stimuli, own in calls_of.items() if not stimuli.optional)
     estimates: dict[str, Reading] = {}
     for stimuli, axes in groups.items():
-        if not asked[stimuli].any() and (stimuli.optional or not whole):
+        if not calls_of[stimuli].any() and (stimuli.optional or not whole):
             continue
-        own = calls.where(asked[stimuli])
+        own = calls.where(calls_of[stimuli])
         stepwise = [axis for axis in axes if axis.by_step]
         for delta in np.unique(own.delta) if stepwise else ():
             every = calls.where(calls.delta == delta)
@@ -56,7 +56,7 @@ def _add(
         if axis.hits:
             key = f"{axis.name}{step}"
             estimates[key] = axis.share(tables[axis.unit], key)
-    found = {key.removesuffix(step): reading for key, reading in estimates.items()}
+    readings = {key.removesuffix(step): reading for key, reading in estimates.items()}
     for axis in axes:
         if axis.derived:
             key = f"{axis.name}{step}"
@@ -65,10 +65,10 @@ def _add(
                 calls=calls,
                 what=axis.what(key),
                 every=every,
-                found=found,
+                found=readings,
                 resampling=resampling,
             )
-            estimates[key] = found[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
+            estimates[key] = readings[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
 
 
 def level_axes(table: LevelTable) -> dict[str, Reading]:
@@ -77,9 +77,9 @@ def level_axes(table: LevelTable) -> dict[str, Reading]:
     units: dict[str, UnitScores] = {}
     for axis in AXES:
         if axis.counting and axis.stimuli.among(table.condition).any():
-            found = axis.counted(table)
-            units |= found
-            estimates |= {key: axis.mean(table, key, scores) for key, scores in found.items()}
+            counted = axis.counted(table)
+            units |= counted
+            estimates |= {key: axis.mean(table, key, scores) for key, scores in counted.items()}
         if axis.gap:
             estimates |= _gaps(axis, estimates, units, table.n_tasks)
     return estimates
@@ -89,14 +89,14 @@ def _gaps(axis: Axis, estimates: dict[str, Reading], units: dict[str, UnitScores
     """Return the difference of two families at every step that both have."""
     assert axis.gap is not None
     ladder, matched = axis.gap
-    found: dict[str, Reading] = {}
+    gaps: dict[str, Reading] = {}
     for step, reading in by_step(estimates, matched).items():
         key, other = (f"{family}/{axis.step}_{step:g}" for family in (matched, ladder))
         if other in estimates:
             counts = [*_by_task(units[key], n_tasks), *_by_task(units[other], n_tasks)]
             gap = gap_reading(estimates[other], reading, counts)
-            found[f"{axis.name}/{axis.step}_{step:g}"] = replace(gap, statistic=axis.statistic)
-    return found
+            gaps[f"{axis.name}/{axis.step}_{step:g}"] = replace(gap, statistic=axis.statistic)
+    return gaps
 
 
 def _by_task(units: UnitScores, n_tasks: int) -> tuple[Array, Array]:

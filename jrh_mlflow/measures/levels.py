@@ -200,43 +200,43 @@ Counting = Callable[[LevelTable], Mapping[str, UnitScores]]
 """From calls to the units of each number of an axis, by the end of its key; empty for an axis of one number."""
 
 
-def score_reading(table: LevelTable, found: UnitScores, *, what: str, none: str) -> Reading:
+def score_reading(table: LevelTable, scores: UnitScores, *, what: str, none: str) -> Reading:
     """Average the scores, with both intervals and bounds; withheld by the share of its *calls* that were lost.
 
     Args:
         table: All calls.
-        found: The units.
+        scores: The units.
         what: The calls in words, for reasons.
         none: Why there is no number where no unit counts.
     """
-    lost = found.calls & ~found.answered
+    lost = scores.calls & ~scores.answered
     calls = Units(
         what=what,
         unit="call",
-        usable=found.answered[found.calls],
-        clusters=table.task[found.calls],
+        usable=scores.answered[scores.calls],
+        clusters=table.task[scores.calls],
         n_codes=table.n_tasks,
         left_out=left_out_counts(table.outcome[lost]),
         max_excluded=table.max_excluded,
     )
-    known = np.isfinite(found.least)
-    ends = (float(found.least[known].mean()), float(found.most[known].mean())) if known.any() else None
+    known = np.isfinite(scores.least)
+    ends = (float(scores.least[known].mean()), float(scores.most[known].mean())) if known.any() else None
     reason = refuse(calls)
     if reason is not None:
         return with_bounds(reason, calls, ends)
-    counted = np.isfinite(found.score)
+    counted = np.isfinite(scores.score)
     if not counted.any() or ends is None:
         return NotEstimable(reason=none, n=0)
-    among = counted | found.lost
+    among = counted | scores.lost
     units = replace(
         calls,
-        unit=found.unit,
-        n_calls=None if found.unit == "call" else int(found.calls.sum()),
+        unit=scores.unit,
+        n_calls=None if scores.unit == "call" else int(scores.calls.sum()),
         usable=counted[among],
-        clusters=found.task[among],
-        presentations=None if found.presentation is None else found.presentation[among],
+        clusters=scores.task[among],
+        presentations=None if scores.presentation is None else scores.presentation[among],
     )
-    base = estimate_share(units, found.score[among], among=units.usable)
+    base = estimate_share(units, scores.score[among], among=units.usable)
     return replace(base, bound_low=min(ends[0], base.value), bound_high=max(ends[1], base.value))
 
 
@@ -275,11 +275,11 @@ def _compared(first: LevelTable, second: LevelTable, name: str, distance: float)
 
 def _contents(calls: LevelTable) -> dict[tuple[int, float], LevelTable]:
     """Return the calls on each content: task and level to its calls."""
-    found: dict[tuple[int, float], LevelTable] = {}
+    contents: dict[tuple[int, float], LevelTable] = {}
     for task in np.unique(calls.task):
         own = calls.where(calls.task == task)
-        found |= {(int(task), float(level)): own.where(own.level == level) for level in np.unique(own.level)}
-    return found
+        contents |= {(int(task), float(level)): own.where(own.level == level) for level in np.unique(own.level)}
+    return contents
 
 
 def _level_pairs(calls: LevelTable) -> Iterator[_Comparison]:
@@ -300,8 +300,8 @@ def _repeats(calls: LevelTable) -> Iterator[_Comparison]:
     for item in np.unique(calls.item):
         own = calls.where(calls.item == item)
         # An abstention is the same as another one, and as nothing else.
-        said = np.where(own.outcome == "abstain", -1.0, own.grade)
-        gaps = np.array([abs(one - other) for one, other in combinations(said, 2)])
+        answers = np.where(own.outcome == "abstain", -1.0, own.grade)
+        gaps = np.array([abs(first - second) for first, second in combinations(answers, 2)])
         lost, same = np.isnan(gaps), gaps < 1e-9
         counts = {"won": int(same.sum()), "fell": int((~lost & ~same).sum()), "lost": int(lost.sum())}
         name, task, level = str(own.name[0]), int(own.task[0]), float(own.level[0])
@@ -320,18 +320,18 @@ def _scores(
 ) -> UnitScores:
     """Score comparisons: the share that was won of those in `among`, a tie counting `halves`."""
     counts = {
-        field: np.array([getattr(one, field) for one in comparisons], dtype=float)
+        field: np.array([getattr(comparison, field) for comparison in comparisons], dtype=float)
         for field in ("won", "tied", "fell", "lost")
     }
     hits = counts["won"] + halves * counts["tied"]
     n = np.sum([counts[field] for field in among], axis=0) if comparisons else np.zeros(0)
-    asked = n + counts["lost"]
+    n_pairs = n + counts["lost"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        score, least, most = hits / n, hits / asked, (hits + counts["lost"]) / asked
+        score, least, most = hits / n, hits / n_pairs, (hits + counts["lost"]) / n_pairs
     return UnitScores(
         unit=unit,  # type: ignore[arg-type]
-        names=[one.name for one in comparisons],
-        task=np.array([one.task for one in comparisons], dtype=np.intp),
+        names=[comparison.name for comparison in comparisons],
+        task=np.array([comparison.task for comparison in comparisons], dtype=np.intp),
         score=score,
         least=least,
         most=most,
@@ -349,13 +349,13 @@ def separation_scores(table: LevelTable, *, condition: str) -> dict[str, UnitSco
     """Return for each distance of levels the chance that the higher one has the better answer, ties half (AUC)."""
     own = table.condition == condition
     pairs = list(_level_pairs(table.where(own)))
-    found = {}
+    scores = {}
     for distance in sorted({pair.distance for pair in pairs}):
         at = [pair for pair in pairs if pair.distance == distance]
-        found[f"delta_{distance:g}"] = _scores(
+        scores[f"delta_{distance:g}"] = _scores(
             at, _behind(table, own, distance), np.isfinite(table.grade), halves=0.5, among=_EVERY, unit="pair"
         )
-    return found
+    return scores
 
 
 def _behind(table: LevelTable, own: Mask, distance: float) -> Mask:
@@ -382,8 +382,8 @@ def padding(table: LevelTable, *, better: bool) -> dict[str, UnitScores]:
     unit_of = np.array([compared.get(place, -1) for place in places], dtype=np.intp)
     unit_of = np.where(np.isin(table.condition, (LEVEL_LADDERS[0], LEVEL_PADDED)), unit_of, -1)
     answered = np.isfinite(table.grade)
-    found = _scores(pairs, unit_of >= 0, answered, halves=0.0, among=_EVERY, unit="pair", unit_of=unit_of)
-    return {"": found}
+    scores = _scores(pairs, unit_of >= 0, answered, halves=0.0, among=_EVERY, unit="pair", unit_of=unit_of)
+    return {"": scores}
 
 
 def repeat_agreement(table: LevelTable) -> dict[str, UnitScores]:

@@ -100,16 +100,16 @@ def profile_line(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -
         estimates: Axis to reading.
         kinds: What the false preference on delta 0 is made of, as `preference_kinds` returns it.
     """
-    found = [vacuum_words(estimates.get("dark_current")), _delta_0(estimates, kinds)]
-    found += [_threshold(axis, estimates) for axis in thresholds(estimates)]
-    found += [_misses(estimates), _natural(estimates)]
-    return line_of(found) or "not enough measured for a profile"
+    words = [vacuum_words(estimates.get("dark_current")), _delta_0(estimates, kinds)]
+    words += [_threshold(axis, estimates) for axis in thresholds(estimates)]
+    words += [_misses(estimates), _natural(estimates)]
+    return line_of(words) or "not enough measured for a profile"
 
 
-def line_of(found: Sequence[Words]) -> str:
+def line_of(parts: Sequence[Words]) -> str:
     """Join what is decided, and after it what is not; empty where nothing is said."""
-    decided = [", ".join(words.decided for words in found if words.decided)]
-    undecided = [words.undecided for words in found if words.undecided]
+    decided = [", ".join(words.decided for words in parts if words.decided)]
+    undecided = [words.undecided for words in parts if words.undecided]
     return "; ".join(part for part in decided + undecided if part)
 
 
@@ -190,8 +190,8 @@ def _kind(kinds: Mapping[str, Share]) -> Words:
             return Words(word)
     if all(kinds[kind].side(_MIXED) == "above" for kind in ("positional", "stable")):
         return Words("mixed stable-positional")
-    told = ", ".join(f"{kind} {share}" for kind, share in kinds.items())
-    return Words(undecided=f"kind of false preference not decided: {told} of it")
+    parts = ", ".join(f"{kind} {share}" for kind, share in kinds.items())
+    return Words(undecided=f"kind of false preference not decided: {parts} of it")
 
 
 def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
@@ -207,9 +207,10 @@ def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
         return Words(f"never reaches 75 %{where}")
     if reading.reached_by is not None:
         return Words(f"reaches 75 % {_between(reading.not_reached_at, reading.reached_by)}{where}")
-    steps = {step: one for step, one in curve_of(stimuli, estimates).items() if isinstance(one, Estimate)}
-    told = f": delta {max(steps):g} reads {share_of(steps[max(steps)])}" if steps else ""
-    return Words(undecided=f"75 %{where} not decided{told}")
+    curve = curve_of(stimuli, estimates)
+    steps = {step: share for step, share in curve.items() if isinstance(share, Estimate)}
+    last = f": delta {max(steps):g} reads {share_of(steps[max(steps)])}" if steps else ""
+    return Words(undecided=f"75 %{where} not decided{last}")
 
 
 def _between(below: float | None, step: float) -> str:
@@ -248,21 +249,21 @@ def level_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str:
     separated, matched = (_at(estimates, f"pointwise/{name}", 1.0) for name in ("separation", "matched_separation"))
     gap = _at(estimates, "pointwise/reading_gap", 0.5)
     said = partial(side_words, limit=SEPARATES)
-    found = [
+    words = [
         vacuum_words(estimates.get("pointwise/dark_current")),
         said("separation", separated, above="separates the levels", below="does not separate the levels"),
         said("matched separation", matched, above="separates matched levels", below="does not separate matched levels"),
     ]
-    if found[1].decided == "separates the levels":
+    if words[1].decided == "separates the levels":
         # Where no level is told from another there is nothing that words could have told.
-        found.append(side_words("reading gap", gap, LEANS, above="leans on words", below=None))
+        words.append(side_words("reading gap", gap, LEANS, above="leans on words", below=None))
     for name, word, other in (
         ("monotonicity", "monotone", "not monotone"),
         ("repeat_agreement", "repeats agree", "repeats differ"),
     ):
         what, reading = name.replace("_", " "), estimates.get(f"pointwise/{name}")
-        found.append(side_words(what, reading, AGREES, above=word, below=other))
-    return f"{scale}; {line_of(found) or 'not enough measured for a profile'}"
+        words.append(side_words(what, reading, AGREES, above=word, below=other))
+    return f"{scale}; {line_of(words) or 'not enough measured for a profile'}"
 
 
 def _at(estimates: Mapping[str, Reading], name: str, place: float) -> Reading | None:

@@ -518,7 +518,7 @@ def completions(table: CallTable | PairTable) -> Iterator[tuple[Texts, ...]]:
     """
     *chosen, better = table.seen
     for made_up in product(PAIR_CHOICES, repeat=len(chosen)):
-        yield (*(np.where(each == "", choice, each) for each, choice in zip(chosen, made_up, strict=True)), better)
+        yield (*(np.where(known == "", choice, known) for known, choice in zip(chosen, made_up, strict=True)), better)
 
 
 def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> CallTable:
@@ -543,8 +543,8 @@ def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Ca
 
 def pair_table(calls: CallTable) -> PairTable:
     """Lay both orders of each pair side by side; a call whose partner was not asked is no pair."""
-    asked = np.bincount(calls.pair)
-    calls = calls.where(asked[calls.pair] == 2) if (asked == 1).any() else calls
+    n_calls = np.bincount(calls.pair)
+    calls = calls.where(n_calls[calls.pair] == 2) if (n_calls == 1).any() else calls
     return PairTable(calls=calls, rows=np.lexsort((calls.order == "vu", calls.pair)).reshape(-1, 2))
 
 
@@ -580,26 +580,28 @@ def answerers(calls: pd.DataFrame) -> list[Answerer]:
     # Each pair of names is cleaned once, however many calls it answered.
     for (model, system), n in Counter(zip(answered["model"], systems, strict=True)).items():
         counts[_plain(model) or "unnamed", _plain(system)] += n
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0][0], one[0][1] or ""))
+    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0][0], entry[0][1] or ""))
     return [Answerer(model=model, system_fingerprint=system, calls=n) for (model, system), n in ranked]
 
 
-def answered_by_text(found: Sequence[Answerer]) -> str:
+def answered_by_text(answering: Sequence[Answerer]) -> str:
     """Name everybody in one line.
 
     Example:
         >>> answered_by_text([Answerer(model="gpt-4o-mini-2024-07-18", system_fingerprint="fp_ab12", calls=400)])
         'gpt-4o-mini-2024-07-18 (fp_ab12): 400'
     """
-    shown = [f"{one.name}: {one.calls}" for one in found[:_MOST]]
-    others = found[_MOST:]
-    return ", ".join([*shown, f"{len(others)} others: {sum(one.calls for one in others)}"] if others else shown)
+    shown = [f"{answerer.name}: {answerer.calls}" for answerer in answering[:_MOST]]
+    others = answering[_MOST:]
+    return ", ".join(
+        [*shown, f"{len(others)} others: {sum(answerer.calls for answerer in others)}"] if others else shown
+    )
 
 
-def are_several(found: Sequence[Answerer]) -> bool:
+def are_several(answering: Sequence[Answerer]) -> bool:
     """Whether more than one model or system answered; a system that is not named may be the one that is."""
-    systems = {one.system_fingerprint for one in found} - {None}
-    return len({one.model for one in found}) > 1 or len(systems) > 1
+    systems = {answerer.system_fingerprint for answerer in answering} - {None}
+    return len({answerer.model for answerer in answering}) > 1 or len(systems) > 1
 
 
 def _plain(name: object) -> str | None:

@@ -171,11 +171,11 @@ def grouped_readings(calls: PointTable, groups: Texts, resampling: Resampling) -
         groups: Group of each call; empty where it has none.
         resampling: Of the intervals of values that are no shares.
     """
-    found = {}
+    readings = {}
     for name in sorted(set(groups) - {""}):
         axes = pooled_axes(pooled_calls(calls, groups == name), name, resampling)
-        found[name] = {axis.removeprefix(f"{name}/"): reading for axis, reading in axes.items()}
-    return found
+        readings[name] = {axis.removeprefix(f"{name}/"): reading for axis, reading in axes.items()}
+    return readings
 
 
 def pooled_calls(calls: PointTable, among: Mask | None = None) -> PointTable:
@@ -209,12 +209,12 @@ def _add_metric(
     estimates: dict[str, Reading], calls: PointTable, metric: Metric, resampling: Resampling
 ) -> dict[str, Sampled | None]:
     """Add the axis of a chosen metric wherever there is an accuracy; return what its mean over tests resamples."""
-    found = {}
+    metrics = {}
     for name in sorted(set(calls.test)):
         if f"{name}/accuracy" in estimates:
-            reading, found[name] = metric_reading(calls.of(name), name, metric, resampling, known=estimates)
+            reading, metrics[name] = metric_reading(calls.of(name), name, metric, resampling, known=estimates)
             estimates[f"{name}/{metric.name}"] = reading
-    return found
+    return metrics
 
 
 def _by_metric(test: ScoredTest, metric: Metric, sampled: Mapping[str, Sampled | None]) -> ScoredTest:
@@ -243,12 +243,12 @@ class ScoredTest:
 
 def scored_tests(calls: PointTable, conditions: Sequence[str]) -> list[ScoredTest]:
     """Return for each test, by name, the share that stands for it, as its expectation says."""
-    found = []
+    scored = []
     for name in sorted({score_name(condition) for condition in conditions}):
         expectation = expectation_of(name)
         counted = expectation.count(calls, name)
-        found.append(ScoredTest(name=name, axis=f"{name}/{expectation.statistic}", counted=counted))
-    return found
+        scored.append(ScoredTest(name=name, axis=f"{name}/{expectation.statistic}", counted=counted))
+    return scored
 
 
 def across_tests(
@@ -309,9 +309,9 @@ def _weakest(numbers: Mapping[str, Share], *, lower_is_better: bool) -> str:
     rivals = [test for test in others if not _is_worse(numbers[lowest], numbers[test], lower_is_better=lower_is_better)]
     if not rivals:
         return f"weakest test {words_of_test(lowest)} {numbers[lowest]}"
-    told = ", ".join(f"{words_of_test(test)} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
+    listed = ", ".join(f"{words_of_test(test)} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
     more = len(rivals) + 1 - _MOST_RIVALS
-    return f"weakest test not decided: {told}{f' and {more} more' if more > 0 else ''}"
+    return f"weakest test not decided: {listed}{f' and {more} more' if more > 0 else ''}"
 
 
 def _is_worse(score: Share, other: Share, *, lower_is_better: bool) -> bool:
@@ -321,11 +321,11 @@ def _is_worse(score: Share, other: Share, *, lower_is_better: bool) -> bool:
 def headline_of_tests(tests: Iterable[str], scores: Iterable[str], metric: str = DEFAULT) -> list[str]:
     """Return the axes that MLflow gets by default: of the baseline and each test, and what stands for a test."""
     tests = (BASELINE, *tests)
-    found = [f"{test}/accuracy" for test in tests]
-    found += [f"{test}/{metric}" for test in tests]
-    found += [f"{test}/{expectation_of(test).statistic}" for test in scores]
-    found += [f"{test}/{AGREEMENT}{source}" for source in LABEL_SOURCES for test in tests]
-    return list(dict.fromkeys(found))
+    keys = [f"{test}/accuracy" for test in tests]
+    keys += [f"{test}/{metric}" for test in tests]
+    keys += [f"{test}/{expectation_of(test).statistic}" for test in scores]
+    keys += [f"{test}/{AGREEMENT}{source}" for source in LABEL_SOURCES for test in tests]
+    return list(dict.fromkeys(keys))
 
 
 class CostPoint(NamedTuple):
@@ -423,11 +423,11 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
         by_item.setdefault(int(table.item[wrong]), []).append(int(wrong))
     answered = np.bincount(table.item[table.usable], minlength=len(names))
     ranked = sorted(by_item, key=lambda code: (*_rank(table, size, by_item[code], int(answered[code])), names[code]))
-    found = []
+    worst = []
     for code in _different(ranked, [items[name] for name in names])[:n]:
         item, row = items[names[code]], max(by_item[code], key=lambda row: size[row])
         original, perturbed = _texts(item, baselines.get(item.original))
-        found.append(
+        worst.append(
             WorstItem(
                 item=names[code],
                 test=str(table.test[row]),
@@ -439,7 +439,7 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
                 error_size=size[row],
             )
         )
-    return found
+    return worst
 
 
 def _different(ranked: Iterable[int], items: Sequence[Item]) -> list[int]:

@@ -83,11 +83,11 @@ def _level_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.
     table, tasks = level_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
     parts = []
     for axis in AXES:
-        for key, found in axis.counted(table).items() if axis.comparable else ():
-            units = np.array(found.names, dtype=object)
+        for key, scores in axis.counted(table).items() if axis.comparable else ():
+            units = np.array(scores.names, dtype=object)
             # Replicates of a call are named by their item; what is compared or repeated has none.
             shown = np.array([name.partition("#")[0] for name in units], dtype=object)
-            parts += [_frame(key, units, shown, tasks[found.task], found.score)] if len(units) else []
+            parts += [_frame(key, units, shown, tasks[scores.task], scores.score)] if len(units) else []
     return parts
 
 
@@ -197,26 +197,28 @@ def axis_units(
     Raises:
         RecipeError: when there is no such axis, it is no share over units, or these records do not measure it.
     """
-    found = every_axis_units(frame, labels=labels)
-    if key in found:
-        return found[key]
-    families = dict.fromkeys(_STEP.sub(r"/\1_k", name) for name in found)
+    known = every_axis_units(frame, labels=labels)
+    if key in known:
+        return known[key]
+    families = dict.fromkeys(_STEP.sub(r"/\1_k", name) for name in known)
     can = f"Can be planned here: {', '.join(families)}."
     axis = find(key)
     if axis is None and key in {family.name for family in AXES if family.by_step}:
-        steps = [name for name in found if name.startswith(f"{key}/")]
+        steps = [name for name in known if name.startswith(f"{key}/")]
         raise RecipeError(f"Axis {key!r} has a number for each step: name one of {', '.join(steps) or 'them'}. {can}")
     if key.partition("/")[0] in _ACROSS_TESTS:
         why = "is over several tests of a reliability suite, so its size cannot be planned: plan one of them"
         raise RecipeError(f"{key!r} {why}. {can}")
     if axis is None:
-        raise RecipeError(f"Unknown axis {key!r}.{suggest(key, [*found, *(one.main_key for one in AXES)])} {can}")
+        raise RecipeError(
+            f"Unknown axis {key!r}.{suggest(key, [*known, *(declaration.main_key for declaration in AXES)])} {can}"
+        )
     if not _is_share(axis):
         raise RecipeError(f"{key!r} is no share of calls or pairs, so its size cannot be planned ({axis.label}). {can}")
     if has_levels(frame) and key in axis.counted(level_table(frame, labels=labels)):
         why = "it is over what the judge answers differently, which is not known before it has answered"
         raise RecipeError(f"The size of {key!r} cannot be planned: {why}. {can}")
-    raise RecipeError(f"{source} does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, found)} {can}")
+    raise RecipeError(f"{source} does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, known)} {can}")
 
 
 def every_axis_units(
@@ -242,7 +244,7 @@ def _is_share(axis: Axis) -> bool:
 
 def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
     calls, names = call_table(frame), frame["suite_item"].to_numpy(object)
-    found = {}
+    by_key = {}
     for axis in chosen:
         cells = axis.where(calls.condition, calls.delta) if axis.hits else {}
         for key, own in cells.items():
@@ -252,7 +254,7 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
             units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
             used = units.usable if axis.among is None else units.usable & axis.among(*table.seen)
             assert units.presentations is not None
-            found[key] = AxisUnits(
+            by_key[key] = AxisUnits(
                 task=units.clusters,
                 presentation=units.presentations,
                 score=np.where(used, hits, np.nan),
@@ -260,18 +262,18 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
                 items=frozenset(names[own]),
                 n_tasks=calls.n_tasks,
             )
-    return found
+    return by_key
 
 
 def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
     table = level_table(frame, labels=labels)
-    found = {}
+    by_key = {}
     for axis in chosen:
         for key, units in axis.counted(table).items():
             # A share over what the judge answers differently has no units before it has answered.
             if np.isfinite(units.score).any():
                 apart = np.arange(len(units.score))
-                found[key] = AxisUnits(
+                by_key[key] = AxisUnits(
                     task=units.task,
                     presentation=apart if units.presentation is None else units.presentation,
                     score=units.score,
@@ -279,18 +281,18 @@ def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequen
                     items=frozenset(table.name[units.calls]),
                     n_tasks=table.n_tasks,
                 )
-    return found
+    return by_key
 
 
 def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, AxisUnits]:
     table = point_table(frame, labels=labels)
     tests = sorted(set(table.test) - {BASELINE})
-    found = {}
+    by_key = {}
     for test in scored_tests(table, (BASELINE, *tests)):
         if test.counted is None or not len(test.counted.hits):
             continue
         units = test.counted.units
-        found[test.axis] = AxisUnits(
+        by_key[test.axis] = AxisUnits(
             task=units.clusters,
             presentation=np.arange(len(units.usable)) if units.presentations is None else units.presentations,
             score=np.where(units.usable, test.counted.hits.astype(float), np.nan),
@@ -298,4 +300,4 @@ def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, Ax
             items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
             n_tasks=table.n_sources,
         )
-    return found
+    return by_key

@@ -170,8 +170,8 @@ class FallsWithDose(Expectation):
         A judge that gives the lowest label to the unperturbed response cannot decline and does not count as declining;
         a source whose own label is the lowest is left out.
         """
-        found = {dose: self.count_further(calls.of(dose), dose, "decline") for dose in _doses(calls, name)}
-        return {f"{dose}/decline": one.reading if one else UNKNOWN_ORDER for dose, one in found.items()}
+        declined = {dose: self.count_further(calls.of(dose), dose, "decline") for dose in _doses(calls, name)}
+        return {f"{dose}/decline": counted.reading if counted else UNKNOWN_ORDER for dose, counted in declined.items()}
 
     def count_further(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
         """Count the calls below the baseline, for the decline."""
@@ -202,8 +202,8 @@ def _can_fall(calls: PointTable) -> Mask:
 def _doses(calls: PointTable, test: str) -> list[str]:
     """Return the dose conditions there are, from the smallest on."""
     dose = re.compile(rf"{re.escape(test)}_([0-9]+)")
-    found = {condition: int(match[1]) for condition in set(calls.test) if (match := dose.fullmatch(condition))}
-    return sorted(found, key=lambda condition: found[condition])
+    doses = {condition: int(match[1]) for condition in set(calls.test) if (match := dose.fullmatch(condition))}
+    return sorted(doses, key=lambda condition: doses[condition])
 
 
 def _joined(stages: Iterable[Sequence[npt.NDArray[np.intp]]]) -> npt.NDArray[np.intp]:
@@ -223,13 +223,13 @@ def declines(calls: PointTable, condition: str) -> Counted | None:
 
 def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.NDArray[np.intp]]]:
     """Rows of each condition in order, by source and rubric, where there are one baseline item and all conditions."""
-    stages = [np.asarray(calls.test == condition) for condition in conditions]
-    found = {}
+    of_condition = [np.asarray(calls.test == condition) for condition in conditions]
+    stages = {}
     for original in np.unique(calls.original[calls.n_bases == 1]):
-        own = [np.flatnonzero(stage & (calls.original == original)) for stage in stages]
+        own = [np.flatnonzero(stage & (calls.original == original)) for stage in of_condition]
         if all(len(stage) for stage in own):
-            found[int(original)] = own
-    return found
+            stages[int(original)] = own
+    return stages
 
 
 def _falls(stages: Sequence[npt.NDArray[np.float64]]) -> bool:

@@ -34,7 +34,9 @@ class ParallelArrays:
     def where(self: Rows, mask: Mask) -> Rows:
         """Return the rows of `mask`."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        arrays: dict[str, Any] = {name: each[mask] for name, each in columns.items() if isinstance(each, np.ndarray)}
+        arrays: dict[str, Any] = {
+            name: column[mask] for name, column in columns.items() if isinstance(column, np.ndarray)
+        }
         return replace(self, **arrays)
 
 
@@ -122,20 +124,20 @@ def bounds_of(reading: Reading) -> Bounds | None:
         return reading.bounds
     if reading.bound_low is None or reading.bound_high is None:
         return None
-    asked = reading.n + reading.excluded if reading.n_calls is None else reading.n_calls
-    return Bounds(low=reading.bound_low, high=reading.bound_high, asked=asked, lost=reading.left_out)
+    n_calls = reading.n + reading.excluded if reading.n_calls is None else reading.n_calls
+    return Bounds(low=reading.bound_low, high=reading.bound_high, asked=n_calls, lost=reading.left_out)
 
 
 def difference_bounds(first: Reading, second: Reading) -> Bounds | None:
     """Return between what `first - second` lies, two readings that have no call in common."""
-    one, other = bounds_of(first), bounds_of(second)
-    if one is None or other is None:
+    left, right = bounds_of(first), bounds_of(second)
+    if left is None or right is None:
         return None
     return Bounds(
-        low=one.low - other.high,
-        high=one.high - other.low,
-        asked=one.asked + other.asked,
-        lost={name: one.lost.get(name, 0) + other.lost.get(name, 0) for name in {**one.lost, **other.lost}},
+        low=left.low - right.high,
+        high=left.high - right.low,
+        asked=left.asked + right.asked,
+        lost={name: left.lost.get(name, 0) + right.lost.get(name, 0) for name in {**left.lost, **right.lost}},
     )
 
 
@@ -151,16 +153,16 @@ def refuse(units: Units, *, statistic: Statistic = "rate") -> NotEstimable | Non
     n, excluded = int(units.usable.sum()), int((~units.usable).sum())
     if n + excluded == 0:
         return NotEstimable(reason=f"no {units.what}", statistic=statistic)
-    lost, asked = (excluded, n + excluded) if units.n_calls is None else (sum(units.left_out.values()), units.n_calls)
+    lost, n_calls = (excluded, n + excluded) if units.n_calls is None else (sum(units.left_out.values()), units.n_calls)
     # A quotient is rounded once, so 29 of 100 is exactly the limit 0.29; 0.29 * 100 would fall short of 29.
-    over = lost / asked > units.max_excluded
+    over = lost / n_calls > units.max_excluded
     if n and not over:
         return None
     outcomes = ", ".join(f"{name} {count}" for name, count in units.left_out.items() if count)
     calls = units.what if units.n_calls is None else f"calls on {units.what}"
     few = f"over the limit of {100 * units.max_excluded:g}%" if over else f"at least one of each of the {units.what}"
     return NotEstimable(
-        reason=f"{lost} of {asked} {calls} gave no usable answer ({outcomes}), {few}",
+        reason=f"{lost} of {n_calls} {calls} gave no usable answer ({outcomes}), {few}",
         withheld=True,
         n=n,
         excluded=excluded,
@@ -182,18 +184,18 @@ def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possib
     counted = units.usable if among is None else units.usable & among
     if not counted.any():
         return NotEstimable(reason=f"none of the {units.what} chose a side")
-    found = estimate_share(units, hits, among=counted)
-    low, high = can_be.bounds or (found.value, found.value)
+    estimate = estimate_share(units, hits, among=counted)
+    low, high = can_be.bounds or (estimate.value, estimate.value)
     # A pair with a known half can rule out what the whole pairs read: the bounds hold the number all the same.
-    return replace(found, bound_low=min(low, found.value), bound_high=max(high, found.value))
+    return replace(estimate, bound_low=min(low, estimate.value), bound_high=max(high, estimate.value))
 
 
 def with_bounds(reading: NotEstimable, units: Units, ends: Interval | None) -> NotEstimable:
     """Give a withheld reading its bounds, and any other none: where nothing was asked there is nothing to bound."""
     if not reading.withheld or ends is None:
         return reading
-    asked = len(units.usable) if units.n_calls is None else units.n_calls
-    return replace(reading, bounds=Bounds(low=ends[0], high=ends[1], asked=asked, lost=units.left_out))
+    n_calls = len(units.usable) if units.n_calls is None else units.n_calls
+    return replace(reading, bounds=Bounds(low=ends[0], high=ends[1], asked=n_calls, lost=units.left_out))
 
 
 def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate:
@@ -203,8 +205,8 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
     """
     n, k = int(among.sum()), hits[among].sum().item()
     excluded = int((~units.usable).sum())
-    asked = np.arange(len(among)) if units.presentations is None else units.presentations
-    by_cluster, sizes = collapse_replicates(hits[among].astype(float), asked[among], units.clusters[among])
+    presentations = np.arange(len(among)) if units.presentations is None else units.presentations
+    by_cluster, sizes = collapse_replicates(hits[among].astype(float), presentations[among], units.clusters[among])
     n_clusters = int((sizes > 0).sum())
     return Estimate(
         value=k / n,

@@ -96,7 +96,7 @@ def find_metric(name: str | None) -> Metric | None:
     if _SAME.get(name) in _OWN:
         return Metric(name=name, lower=False, needs=_OWN[_SAME[name]], copies=_SAME[name])
     functions = _functions()
-    spelled = next((each for each in (_SAME.get(name, name), f"{name}_score") if each in functions), None)
+    spelled = next((spelling for spelling in (_SAME.get(name, name), f"{name}_score") if spelling in functions), None)
     if spelled is None:
         known = sorted({DEFAULT, *_OWN, *_SAME, *functions})
         raise RecipeError(f"Unknown metric {name!r}.{suggest(str(name), known)} Known: {', '.join(known)}.")
@@ -120,16 +120,16 @@ def _functions() -> dict[str, tuple[str, ...]]:
     """Return the functions of sklearn.metrics that take (expected, answer) and give one number, with their keywords."""
     from sklearn import metrics
 
-    found = {}
+    functions = {}
     for name in dir(metrics):
         function = getattr(metrics, name)
         if not name.endswith(_ENDS) or name in _PROBABILITIES or not inspect.isfunction(function):
             continue
         keywords = inspect.signature(function).parameters
-        given = [each for each in list(keywords.values())[2:] if each.default is inspect.Parameter.empty]
+        given = [parameter for parameter in list(keywords.values())[2:] if parameter.default is inspect.Parameter.empty]
         if tuple(keywords)[:2] in (("y_true", "y_pred"), ("y1", "y2")) and not given:
-            found[name] = tuple(keywords)
-    return found
+            functions[name] = tuple(keywords)
+    return functions
 
 
 def _score(name: str, keywords: Sequence[str]) -> Score:
@@ -149,10 +149,10 @@ def _score(name: str, keywords: Sequence[str]) -> Score:
 
         with _quiet():
             try:
-                found = float(getattr(metrics, name)(x, y, **settings))
+                value = float(getattr(metrics, name)(x, y, **settings))
             except ValueError:  # a logarithm of a level below 0, one answer only: not defined here
                 return math.nan
-        return found if math.isfinite(found) else math.nan
+        return value if math.isfinite(value) else math.nan
 
     return score
 
@@ -185,9 +185,9 @@ def _resampled(metric: Metric, expected: Array, given: Array, *, binary: bool) -
         function = find_metric(name.removeprefix("root_"))
         assert function is not None
         assert function.score is not None
-        one = np.ones(1)
+        weight = np.ones(1)
         losses = np.array(
-            [function.score(x, y, one, False) for x, y in zip(expected[:, None], given[:, None], strict=True)]
+            [function.score(x, y, weight, False) for x, y in zip(expected[:, None], given[:, None], strict=True)]
         )
 
         def mean(counts: Array) -> Array:
@@ -401,13 +401,13 @@ def metric_reading(
     value = metric.score(expected, given, features.sum(axis=0), used.scale.kind == "binary")
     sample = Sample(units=units, features=features, items=used.item)
     missing = f"{metric.name} is not defined for these answers: no variation, or nothing to divide by"
-    found = sample.readings(
+    readings = sample.readings(
         {"metric": None if math.isnan(value) else value},
         lambda counts: {"metric": score(counts)},
         within_reason(metric, resampling),
         without=missing,
     )
-    return found["metric"], sampled
+    return readings["metric"], sampled
 
 
 def mean_interval(parts: Sequence[Sampled], resampling: Resampling) -> tuple[float | None, float | None]:

@@ -104,14 +104,14 @@ def scale_of(values: Iterable[str], labels: Sequence[str] | None) -> Scale:
         CallsError: when an answer is none of the given labels.
         ValueError: when the given labels are fewer than two, or repeat one; when inferred words shall be a scale.
     """
-    found = {plain_label(value) for value in values if value}
+    answers = {plain_label(value) for value in values if value}
     ordinal = labels.ordinal if isinstance(labels, Answers) else None
     if labels is None or (isinstance(labels, Answers) and not labels):
-        return _inferred(found, ordinal)
+        return _inferred(answers, ordinal)
     given = tuple(plain_label(str(label)) for label in labels)
     if len(given) < 2 or len(set(given)) < len(given):
         raise ValueError(f"`labels` must be two or more different ones, but got {tuple(labels)}.")
-    strange = sorted(found - set(given))
+    strange = sorted(answers - set(given))
     if strange:
         raise CallsError(
             f"{', '.join(map(repr, strange[:5]))} stand(s) in `answer` or `expected` but is none of the labels "
@@ -129,24 +129,24 @@ def told_labels(frame: pd.DataFrame, labels: Sequence[str] | None) -> Sequence[s
 
     Empty `Answers` say of what the records tell, or of what is inferred, whether it is a scale.
     """
-    told = {cell for cell in set(frame["labels"]) if cell}
-    if len(told) != 1 or (labels is not None and not (isinstance(labels, Answers) and not labels)):
+    cells = {cell for cell in set(frame["labels"]) if cell}
+    if len(cells) != 1 or (labels is not None and not (isinstance(labels, Answers) and not labels)):
         return labels
-    found = read_labels_cell(told.pop())
-    return found if labels is None else Answers(found, ordinal=labels.ordinal, meanings=labels.meanings)
+    scale = read_labels_cell(cells.pop())
+    return scale if labels is None else Answers(scale, ordinal=labels.ordinal, meanings=labels.meanings)
 
 
-def _inferred(found: set[str], ordinal: bool | None) -> Scale:
-    if found and all(is_number(value) for value in found):
-        ordered = ordinal is not False or len(found) == 2
-        return Scale(labels=tuple(sorted(found, key=float)), ordered=ordered, ordinal=ordinal, seen=True)
-    if ordinal and found:
-        raise ValueError(f"The order of {', '.join(sorted(found))} is not known: pass labels=(…), low to high.")
-    spelled = {value.casefold(): value for value in found}
+def _inferred(answers: set[str], ordinal: bool | None) -> Scale:
+    if answers and all(is_number(value) for value in answers):
+        ordered = ordinal is not False or len(answers) == 2
+        return Scale(labels=tuple(sorted(answers, key=float)), ordered=ordered, ordinal=ordinal, seen=True)
+    if ordinal and answers:
+        raise ValueError(f"The order of {', '.join(sorted(answers))} is not known: pass labels=(…), low to high.")
+    spelled = {value.casefold(): value for value in answers}
     for pair in KNOWN_PAIRS:
-        if len(found) == 2 and set(spelled) == set(pair):
+        if len(answers) == 2 and set(spelled) == set(pair):
             return Scale(labels=(spelled[pair[0]], spelled[pair[1]]), ordered=True, seen=True)
-    return Scale(labels=tuple(sorted(found)), ordered=False, seen=True)
+    return Scale(labels=tuple(sorted(answers)), ordered=False, seen=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

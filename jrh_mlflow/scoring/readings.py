@@ -42,8 +42,8 @@ def accuracy(calls: PointTable, name: str) -> Counted:
 
 def agreement_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     """Calls equal to a label that is no ground truth, by the source of the label: `agreement_model`, and so on."""
-    found = {source: agreement(calls, name, source) for source in LABEL_SOURCES}
-    return {f"{name}/{AGREEMENT}{source}": one.reading for source, one in found.items() if len(one.hits)}
+    counts = {source: agreement(calls, name, source) for source in LABEL_SOURCES}
+    return {f"{name}/{AGREEMENT}{source}": counted.reading for source, counted in counts.items() if len(counted.hits)}
 
 
 def agreement(calls: PointTable, name: str, source: str) -> Counted:
@@ -81,7 +81,7 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     if several.any():
         reason = f"{int(several.sum())} {name} calls have several baseline items: which is the original is not known"
         return {f"{name}/{axis}": NotEstimable(reason=reason) for axis in both}
-    return {f"{name}/{axis}": one.reading for axis, one in both.items()}
+    return {f"{name}/{axis}": counted.reading for axis, counted in both.items()}
 
 
 def compared(calls: PointTable, name: str, axis: str) -> Counted:
@@ -98,10 +98,10 @@ def compared(calls: PointTable, name: str, axis: str) -> Counted:
 
 def pooled_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
     """Accuracy and error rate, and what the labels add, of the calls of several tests under one name."""
-    found = agreement_axes(calls, name) | {f"{name}/accuracy": accuracy(calls, name).reading}
+    axes = agreement_axes(calls, name) | {f"{name}/accuracy": accuracy(calls, name).reading}
     if not is_judged(calls):
-        return found
-    return found | _error_axes(calls, name) | label_axes(calls, name, resampling)
+        return axes
+    return axes | _error_axes(calls, name) | label_axes(calls, name, resampling)
 
 
 def is_judged(calls: PointTable) -> bool:
@@ -134,8 +134,8 @@ def binary_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[st
     """
     unknown = NotEstimable(reason=ORDER_UNKNOWN.format(what="positive"))
     both = {axis: confused(calls, name, axis) for axis in CONFUSED}
-    found = {f"{name}/{axis}": one.reading if one else unknown for axis, one in both.items()}
-    return {**found, f"{name}/matthews": _matthews(calls, name, resampling)}
+    rates = {f"{name}/{axis}": counted.reading if counted else unknown for axis, counted in both.items()}
+    return {**rates, f"{name}/matthews": _matthews(calls, name, resampling)}
 
 
 CONFUSED = ("fpr", "fnr")
@@ -209,8 +209,8 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
     cells, cell = np.unique(np.stack([x, y]), axis=1, return_inverse=True)
     sample = Sample(units=units, features=np.eye(cells.shape[1])[cell.ravel()], items=judged.item[units.usable])
     without = f"no variation among the {what}, or fewer than three of them"
-    found = sample.readings(values, cell_statistics(cells[0], cells[1]), resampling, without=without)
-    return {f"{name}/{axis}": reading for axis, reading in found.items()} | axes
+    readings = sample.readings(values, cell_statistics(cells[0], cells[1]), resampling, without=without)
+    return {f"{name}/{axis}": reading for axis, reading in readings.items()} | axes
 
 
 def near(calls: PointTable, name: str) -> Counted:
@@ -287,12 +287,12 @@ def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict
     again = repeated(calls)
     axes = {f"{name}/unanimity": unanimity(calls, name).reading}
     flips, alphas = (_replicates(again, name, axis) for axis in ("flip_rate", "krippendorff_alpha"))
-    found = _agreement(again, flips, resampling)
+    readings = _agreement(again, flips, resampling)
     if (flips.usable != alphas.usable).any():
-        found |= {"krippendorff_alpha": _agreement(again, alphas, resampling)["krippendorff_alpha"]}
+        readings |= {"krippendorff_alpha": _agreement(again, alphas, resampling)["krippendorff_alpha"]}
     # The one share among them, though it is averaged over items.
-    found["flip_rate"] = replace(found["flip_rate"], statistic="rate")
-    return axes | {f"{name}/{axis}": reading for axis, reading in found.items()}
+    readings["flip_rate"] = replace(readings["flip_rate"], statistic="rate")
+    return axes | {f"{name}/{axis}": reading for axis, reading in readings.items()}
 
 
 def _replicates(again: PointTable, name: str, axis: str) -> Units:

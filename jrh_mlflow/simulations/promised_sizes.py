@@ -218,7 +218,7 @@ def _gaps_found(design: BiasedTasks, batch: Batch) -> list[tuple[bool, bool, flo
     """Per run: whether a gap is found without one, whether one of the size that would be found, and this size."""
     without = _drawn_gaps(design, 0.0, batch)
     # The size that datasheets of unbiased judges tell, on average.
-    size = float(np.mean([told for _, told in without]))
+    size = float(np.mean([detectable for _, detectable in without]))
     biased = _drawn_gaps(design, size, batch)
     return [(false, right, size) for (false, _), (right, _) in zip(without, biased, strict=True)]
 

@@ -257,7 +257,7 @@ def cohen_kappa(x: Array, y: Array) -> float | None:
     values, codes = np.unique(np.concatenate([x, y]), return_inverse=True)
     if len(values) < 2:
         return None
-    shares = [np.bincount(each, minlength=len(values)) / len(x) for each in np.split(codes.ravel(), 2)]
+    shares = [np.bincount(rater, minlength=len(values)) / len(x) for rater in np.split(codes.ravel(), 2)]
     chance = float(shares[0] @ shares[1])
     return (float((x == y).mean()) - chance) / (1 - chance)
 
@@ -365,16 +365,20 @@ def item_intervals(
         [0.7, 1.0]
     """
     rng = np.random.default_rng(seed)
-    found: dict[int, Interval | None] = {}
+    intervals: dict[int, Interval | None] = {}
     # Those with the same rows share the draws.
-    for key in dict.fromkeys(id(one.counts) for one in coefficients):
-        alike = [(place, one) for place, one in enumerate(coefficients) if id(one.counts) == key]
-        totals = _drawn_totals(np.hstack([one.sums for _, one in alike]), alike[0][1].counts, n_draws, rng)
+    for key in dict.fromkeys(id(coefficient.counts) for coefficient in coefficients):
+        alike = [
+            (place, coefficient) for place, coefficient in enumerate(coefficients) if id(coefficient.counts) == key
+        ]
+        totals = _drawn_totals(
+            np.hstack([coefficient.sums for _, coefficient in alike]), alike[0][1].counts, n_draws, rng
+        )
         heavy, light = (rng.standard_gamma(shape, size=(n_draws, 1)) for shape in (_HEAVY, _LIGHT))
-        starts = np.cumsum([0, *(one.sums.shape[1] for _, one in alike)])
-        for (place, one), start, stop in zip(alike, starts[:-1], starts[1:], strict=True):
-            found[place] = _ends(one, totals[:, start:stop], heavy, light, level)
-    return [found[place] for place in range(len(coefficients))]
+        starts = np.cumsum([0, *(coefficient.sums.shape[1] for _, coefficient in alike)])
+        for (place, coefficient), start, stop in zip(alike, starts[:-1], starts[1:], strict=True):
+            intervals[place] = _ends(coefficient, totals[:, start:stop], heavy, light, level)
+    return [intervals[place] for place in range(len(coefficients))]
 
 
 def _drawn_totals(sums: Array, counts: Array, n_draws: int, rng: np.random.Generator) -> Array:
@@ -395,10 +399,10 @@ def _bundled(sums: Array, counts: Array, rng: np.random.Generator) -> Array:
     return np.asarray(together.tocsr() @ sums)
 
 
-def _ends(one: Coefficient, totals: Array, heavy: Array, light: Array, level: float) -> Interval | None:
+def _ends(coefficient: Coefficient, totals: Array, heavy: Array, light: Array, level: float) -> Interval | None:
     tail = (1 - level) / 2
-    low = _quantile(one.score(totals + heavy * one.against + light * one.in_favour), tail)
-    high = _quantile(one.score(totals + heavy * one.in_favour + light * one.against), 1 - tail)
+    low = _quantile(coefficient.score(totals + heavy * coefficient.against + light * coefficient.in_favour), tail)
+    high = _quantile(coefficient.score(totals + heavy * coefficient.in_favour + light * coefficient.against), 1 - tail)
     return None if low is None or high is None else (low, high)
 
 
@@ -489,13 +493,13 @@ def mean_quadratic_kappa(x: Array, y: Array, counts: Array) -> Coefficient:
     shift = float(x[both].mean()) if both.any() else 0.0
     x, y = np.where(both, x - shift, 0.0), np.where(both, y - shift, 0.0)
     against, in_favour = _imagined(np.concatenate([x[both], y[both]]), np.tile(weights, 2))
-    n_columns, one = x.shape[1], np.ones(x.shape[1])
+    n_columns, ones = x.shape[1], np.ones(x.shape[1])
     return Coefficient(
         sums=np.hstack([both.astype(float), x, y, x * x, y * y, x * y]),
         counts=counts,
         score=_mean_concordance,
-        against=np.concatenate([one, np.repeat(against, n_columns)]),
-        in_favour=np.concatenate([one, np.repeat(in_favour, n_columns)]),
+        against=np.concatenate([ones, np.repeat(against, n_columns)]),
+        in_favour=np.concatenate([ones, np.repeat(in_favour, n_columns)]),
     )
 
 
@@ -511,13 +515,13 @@ def mean_share(hits: Array, counts: Array) -> Coefficient:
     """Mean over columns of the share of `hits` (1, 0 or NaN) in each."""
     used = (counts @ ~np.isnan(hits)) > 0
     given = ~np.isnan(hits[:, used])
-    one, none = np.ones(given.shape[1]), np.zeros(given.shape[1])
+    ones, none = np.ones(given.shape[1]), np.zeros(given.shape[1])
     return Coefficient(
         sums=np.hstack([np.where(given, hits[:, used], 0.0), given.astype(float)]),
         counts=counts,
         score=_mean_share_score,
-        against=np.concatenate([none, one]),
-        in_favour=np.concatenate([one, one]),
+        against=np.concatenate([none, ones]),
+        in_favour=np.concatenate([ones, ones]),
     )
 
 

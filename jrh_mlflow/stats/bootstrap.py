@@ -50,8 +50,8 @@ def cluster_bootstrap(
     order = np.argsort(inverse, kind="stable")
     starts = np.cumsum(sizes) - sizes
     draws = (draw for block in _draws(k, n_resamples=n_resamples, seed=seed) for draw in block)
-    found = (statistic(order[_positions(starts[draw], sizes[draw])]) for draw in draws)
-    values = np.fromiter((np.nan if value is None else value for value in found), float, count=n_resamples)
+    resampled = (statistic(order[_positions(starts[draw], sizes[draw])]) for draw in draws)
+    values = np.fromiter((np.nan if value is None else value for value in resampled), float, count=n_resamples)
     return percentile_interval(values, n_clusters=k, level=level)
 
 

@@ -186,7 +186,7 @@ def _factors(by_class: Strata, judged: float, shrunk: float) -> list[float]:
     apart = values - float(shares @ values)
     spread = float(shares @ np.square(apart))
     shift = (judged - float(shares @ values)) / (shrunk * spread)
-    return [float(each) for each in shares * (1 + shift * apart)]
+    return [float(factor) for factor in shares * (1 + shift * apart)]
 
 
 def effective_n(values: Array, weights: Array | None) -> float:
@@ -492,8 +492,8 @@ def chance_of_fewer(theta: float, counts: FailureCounts) -> Array:
     Returns:
         One chance for each run.
     """
-    runs = [np.atleast_1d(np.asarray(each, float)) for each in (counts.failed, counts.found, counts.wrongly)]
-    failed, found, wrongly = (each.ravel() for each in np.broadcast_arrays(*runs))
+    runs = [np.atleast_1d(np.asarray(count, float)) for count in (counts.failed, counts.found, counts.wrongly)]
+    failed, found, wrongly = (count.ravel() for count in np.broadcast_arrays(*runs))
     widths = [2 * _half_width(n, 0.25) + 1 for n in (counts.failures, counts.passes)]
     step = max(1, _MOST_CELLS // max(widths[0] * widths[1], counts.rows))
     parts = [slice(start, start + step) for start in range(0, len(failed), step)]

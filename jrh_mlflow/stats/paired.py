@@ -153,7 +153,7 @@ def paired_share_interval(
         >>> low.round(3), high.round(3)
         (array([-0.016,  0.022]), array([0.188, 0.293]))
     """
-    b, c, of = np.broadcast_arrays(*(np.asarray(each, float) for each in (gains, losses, n)))
+    b, c, of = np.broadcast_arrays(*(np.asarray(numbers, float) for numbers in (gains, losses, n)))
     if not ((b >= 0) & (c >= 0) & (b + c <= of) & (of > 0)).all():
         raise ValueError(f"`0 <= gains + losses <= n` and `n > 0` must hold, but got {gains=}, {losses=}, {n=}.")
     # Both ends by one rule: the upper one is the lower one with the judges changed over.

@@ -207,19 +207,19 @@ class Spread:
         `p (1 - p) sum_tasks [ICC n² + (1 - ICC) (repeat sum_i r_i² + (1 - repeat) n)]`, r_i the units of presentation i
         and n those of the task.
         """
-        asked, starts = layout.of_tasks(n_tasks)
-        own, sizes = 1 - self.icc, np.add.reduceat(asked, starts)
-        left = self.repeat * float(np.square(asked).sum()) + (1 - self.repeat) * float(asked.sum())
+        units, starts = layout.of_tasks(n_tasks)
+        own, sizes = 1 - self.icc, np.add.reduceat(units, starts)
+        left = self.repeat * float(np.square(units).sum()) + (1 - self.repeat) * float(units.sum())
         return self.rate * (1 - self.rate) * (self.icc * float(np.square(sizes).sum()) + own * left)
 
     def draw(self, layout: Layout, n_tasks: int, *, n: int, rng: np.random.Generator) -> Array:
         """Draw the hits of each task with units, `n` times: rates of tasks are beta, those of presentations too."""
-        asked, starts = layout.of_tasks(n_tasks)
+        units, starts = layout.of_tasks(n_tasks)
         tasks = _beta(np.full((n, len(starts)), self.rate), self.icc, rng)
-        rates = np.repeat(tasks, np.diff([*starts, len(asked)]), axis=1)
-        if (asked > 1).any():
+        rates = np.repeat(tasks, np.diff([*starts, len(units)]), axis=1)
+        if (units > 1).any():
             rates = _beta(rates, self.repeat, rng)
-        hits: Array = np.add.reduceat(rng.binomial(asked, rates), starts, axis=1).astype(np.float64)
+        hits: Array = np.add.reduceat(rng.binomial(units, rates), starts, axis=1).astype(np.float64)
         return hits
 
 
@@ -242,7 +242,7 @@ class Layout:
             >>> Layout.of(np.array([0, 0, 0, 2]), np.array([4, 4, 5, 6]), n_tasks=3).repeats
             ((2, 1), (), (1,))
         """
-        own = (presentation[task == each] for each in range(n_tasks))
+        own = (presentation[task == number] for number in range(n_tasks))
         return cls(tuple(tuple(np.unique(shown, return_counts=True)[1].tolist()) for shown in own))
 
     def ordered(self, places: Codes) -> Layout:
@@ -272,9 +272,9 @@ class Layout:
 
     def collapsed(self, n_tasks: int) -> tuple[float, Array]:
         """Return what a hit weighs where replicates count as one unit, and the sizes of the tasks by that weight."""
-        asked, starts = self.of_tasks(n_tasks)
-        weight = float(asked.sum() / np.square(asked).sum())
-        return weight, weight * np.add.reduceat(asked, starts)
+        units, starts = self.of_tasks(n_tasks)
+        weight = float(units.sum() / np.square(units).sum())
+        return weight, weight * np.add.reduceat(units, starts)
 
 
 def _beta(means: Array, correlation: float, rng: np.random.Generator) -> Array:
@@ -313,7 +313,7 @@ def expected_interval(
     if len(sizes) < 2:
         raise ValueError(f"Two tasks with units are needed for an interval, but {n_tasks=} have {len(sizes)}.")
     hits = weight * spread.draw(layout, drawn, n=draws, rng=np.random.default_rng([seed, drawn]))
-    ends = np.array([cluster_interval(each, sizes) for each in hits])
+    ends = np.array([cluster_interval(run, sizes) for run in hits])
     values = hits.sum(axis=1) / sizes.sum()
     arms = np.maximum(values - ends[:, 0], ends[:, 1] - values)
     # Far from few tasks both fall with the root of their number.
@@ -380,12 +380,12 @@ def simulated_power(
         return np.asarray((statistics[:, at] >= seen - TOLERANCE).mean(axis=0) <= 0.05)
 
     every = np.arange(draws)
-    told = np.flatnonzero(is_told(every, statistics[0]) & (sums.sum(axis=0) * (b.rate - a.rate) > 0))
-    if not limited or not len(told):
-        return len(told) / draws
-    some, (weight, sizes) = told[:_LIMITED], layout.collapsed(n_tasks)
+    apart = np.flatnonzero(is_told(every, statistics[0]) & (sums.sum(axis=0) * (b.rate - a.rate) > 0))
+    if not limited or not len(apart):
+        return len(apart) / draws
+    some, (weight, sizes) = apart[:_LIMITED], layout.collapsed(n_tasks)
     limits = [share_limit(weight * hits[0][at], weight * hits[1][at], sizes) for at in some]
-    return len(told) / draws * float(is_told(some, np.minimum(statistics[0, some], limits)).mean())
+    return len(apart) / draws * float(is_told(some, np.minimum(statistics[0, some], limits)).mean())
 
 
 def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float = POWER, seed: int = 0) -> int:
@@ -414,10 +414,11 @@ def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float =
     return n_tasks
 
 
-def _missing(found: float, power: float) -> float:
+def _missing(reached: float, power: float) -> float:
     """How many times as many tasks turn one power into another."""
-    wanted, reached = (_normal_quantile(0.975) + _normal_quantile(at) for at in (power, min(0.99, max(0.2, found))))
-    return (wanted / reached) ** 2
+    # Outside of .2 … .99 a simulated power says too little of the distance: the next guess would leap.
+    wanted, seen = (_normal_quantile(0.975) + _normal_quantile(at) for at in (power, min(0.99, max(0.2, reached))))
+    return (wanted / seen) ** 2
 
 
 def _by_formula(a: Spread, b: Spread, layout: Layout, *, power: float) -> int:
@@ -455,8 +456,10 @@ def estimated_spread(score: Array, task: Codes, presentation: Codes) -> tuple[fl
     Reference:
         Searle, Casella & McCulloch (1992), Variance Components, section 3.6.
     """
-    shown, first, of_unit, asked = np.unique(presentation, return_index=True, return_inverse=True, return_counts=True)
-    means = np.bincount(of_unit, weights=score) / asked
+    shown, first, of_unit, replicates = np.unique(
+        presentation, return_index=True, return_inverse=True, return_counts=True
+    )
+    means = np.bincount(of_unit, weights=score) / replicates
     rate = (float(means.sum()) + 0.5) / (len(shown) + 1)
     within = float(np.square(score - means[of_unit]).sum())
     of_call = within / (len(score) - len(shown)) if len(score) > len(shown) else None
@@ -470,7 +473,7 @@ def estimated_spread(score: Array, task: Codes, presentation: Codes) -> tuple[fl
     of_task = max(0.0, (between - inside) * (k - 1) / (n - float(np.square(sizes).sum()) / n))
     if of_call is None:
         return rate, min(_HIGHEST_ICC, of_task / (of_task + inside)) if of_task + inside else None, None
-    of_presentation = max(0.0, inside - of_call * float((1 / asked).mean()))
+    of_presentation = max(0.0, inside - of_call * float((1 / replicates).mean()))
     rest = of_presentation + of_call
     icc = min(_HIGHEST_ICC, of_task / (of_task + rest))
     return rate, icc, of_presentation / rest if rest else None
@@ -505,8 +508,8 @@ def family_factor(n_tests: int, *, power: float = POWER, alpha: float = 0.05) ->
         1.54
     """
     z = _normal_quantile(_share(power, "power"))
-    one, all_of_them = (_normal_quantile(1 - alpha / 2 / n) for n in (1, n_tests))
-    return ((all_of_them + z) / (one + z)) ** 2
+    single, all_of_them = (_normal_quantile(1 - alpha / 2 / n) for n in (1, n_tests))
+    return ((all_of_them + z) / (single + z)) ** 2
 
 
 @lru_cache(maxsize=4096)
