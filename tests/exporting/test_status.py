@@ -12,13 +12,14 @@ import mlflow
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from mlflow.genai.scorers import Safety, scorer
+from mlflow.genai.scorers import Guidelines, RelevanceToQuery, Safety, scorer
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.status import status as command
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.exporting.measured import measurements
 from jrh_mlflow.judges import rendering
+from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.judges.judge_registry import active_store
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
@@ -224,6 +225,25 @@ def test_a_judge_of_mlflow_is_compared_by_its_own_data(uri: str, pairs: Suite, m
         monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
         assert said(judge, tracking_uri=uri) == said(run, tracking_uri=uri) == ("stale", {"model"})
     assert said(from_mlflow(compare(name="fresh")), tracking_uri=uri) == ("never measured", set())
+
+
+@pytest.fixture(scope="module")
+def singles() -> Suite:
+    shown: dict[str, Any] = {"condition": "baseline", "kind": "response", "instruction": "Say a", "response": "a"}
+    items = [Item(id=name, task=name, answers=("no", "yes"), expected="yes", **shown) for name in "ab"]
+    return Suite(name="two responses", items=items)
+
+
+@pytest.mark.parametrize("judge", [Safety(), RelevanceToQuery(), Guidelines(name="kind", guidelines="Be kind.")])
+def test_a_judge_that_mlflow_brings_is_measured_itself_as_a_run_and_exported(
+    judge: Any, uri: str, singles: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    with chatting(monkeypatch) as server:
+        server.reply = lambda _: json.dumps({"result": "yes", "rationale": "So it is."})
+        run = measure(judge, singles, uri)
+        for same in (judge, run, jrh.to_mlflow(run, tracking_uri=uri)):
+            found = jrh.status(same, tracking_uri=uri)
+            assert (found.state, found.differs, found.run_id) == ("measured", (), run.run_id)
 
 
 @pytest.fixture

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -197,6 +200,72 @@ def test_mlflow_judges_that_are_data_are_made_again_and_send_the_same(monkeypatc
                 asked.append((sorted(map(json.dumps, server.bodies)), outcome))
             assert asked[0] == asked[1]
             assert asked[0][0]
+
+
+BUILT_IN = """
+import json
+from mlflow.genai.scorers import Guidelines, RelevanceToQuery, Safety
+from jrh_mlflow.tracking.judges.scorers import from_mlflow
+
+model = "openai:/gpt-4o-mini"
+judges = [Safety(model=model), RelevanceToQuery(model=model), Guidelines(name="kind", guidelines="Be kind.", model=model)]
+print(json.dumps([[judge.definition(), judge.fingerprint()] for judge in map(from_mlflow, judges)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def by_hash_seed() -> list[Any]:
+    """Definition and fingerprint of MLflow's own judges, from processes that order sets in two ways."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", BUILT_IN],
+            capture_output=True,
+            env=os.environ | {"PYTHONHASHSEED": seed, "MLFLOW_DISABLE_TELEMETRY": "true"},
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    return [json.loads(text.splitlines()[-1]) for text in printed]
+
+
+def test_a_judge_has_one_definition_and_one_fingerprint_whatever_the_hash_seed(by_hash_seed: list[Any]):
+    first, second = by_hash_seed
+    assert first == second
+
+
+def with_sets_turned(value: Any) -> Any:
+    """Write a definition as an earlier version may have: sets in another order, and no field that says its default."""
+    if isinstance(value, list):
+        return [with_sets_turned(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: one[::-1] if name == "required_columns" else with_sets_turned(one)
+        for name, one in value.items()
+        if (name, one) != ("timeout", None) and name not in ("prompt_uri", "prompt_version")
+    }
+
+
+def test_definitions_of_earlier_versions_are_the_same_judge():
+    judges = [Safety(), RelevanceToQuery(), Guidelines(name="kind", guidelines=["Be kind."]), [Safety(), compare()]]
+    for judge in [PromptedJudge(MODEL), jrh.pointwise(MODEL), *map(from_mlflow, judges)]:
+        definition = judge.definition() or {}
+        before = with_sets_turned(definition)
+        assert differences(before, definition) == differences(definition, before) == ()
+        assert judge_from(before).definition() == definition
+        assert judge_from(before).fingerprint() == judge.fingerprint()
+
+
+def test_the_order_of_fields_is_no_difference():
+    """An exported scorer carries its definition with sorted fields."""
+    params = {"top_p": 0.5, "temperature": 0.3}
+    judges = [Safety(), Guidelines(name="kind", guidelines=["Be kind."]), compare(inference_params=params)]
+    for judge in map(from_mlflow, judges):
+        definition = judge.definition() or {}
+        carried = json.loads(json.dumps(definition, sort_keys=True))
+        assert differences(carried, definition) == differences(definition, carried) == ()
+        assert judge_from(carried).fingerprint() == judge.fingerprint()
 
 
 class _Own(Shortcut):
