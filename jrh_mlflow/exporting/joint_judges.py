@@ -1,6 +1,6 @@
 """Several calls that answer together, in exported scorers: juries, cascades, and one judge asked several times.
 
-Each is what answers for a specification of its kind (`exported.ASKING`). Beside the fields of every specification:
+Each answers for a specification of its kind (`exported_scorers.ASKING`). Beside the fields of every specification:
 
     kind "jury"      panel     `LivePanel.to_dict()`
     kind "cascade"   cascade   `LiveCascade.to_dict()`
@@ -29,10 +29,9 @@ from jrh_mlflow.measures.composite import cast_vote, decision_of
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import USABLE, Call, CallRecord, Item
 from jrh_mlflow.scoring.pointwise import Scale
-from jrh_mlflow.tracking.judges.definitions import differences, judge_from
+from jrh_mlflow.tracking.judges.identity import differences, judge_from
 from jrh_mlflow.tracking.runs import keys
 
-JOINT_KINDS = ("jury", "cascade", "policy")
 Differs = dict[str, str]
 """One of `differs` of a specification."""
 
@@ -66,8 +65,8 @@ class LiveMember:
     """A judge made again of its definition."""
 
     def __init__(self, spec: Mapping[str, Any], *, longest_s: float = LONGEST_S) -> None:
-        self._judge, self._defined, datasheet = judge_from(spec["judge"]), spec["judge"], spec["datasheet"] or {}
-        judge = self._judge
+        self._judge = judge = judge_from(spec["judge"])
+        self._defined, datasheet = spec["judge"], spec["datasheet"] or {}
         self.live, self.tie_criterion = LiveJudge(judge, longest_s=longest_s), judge.tie_criterion
         self.name, self.model = str(spec["name"]), str(judge.settings()["model"])
         self.run_id, self._answered_by = datasheet.get("run_id"), datasheet.get("answered_by")
@@ -95,6 +94,14 @@ class LiveMember:
             return [Said(judge=self.name, run_id=self.run_id, records=tuple(part)) for part in parts]
 
         return said
+
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Answer the calls, where the judge is asked by itself."""
+        return self.live.ask(calls)
+
+    def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
+        """Nothing more than of every judge."""
+        return {}
 
     def differences(self, records: Iterable[CallRecord]) -> list[Differs]:
         """What differs here and now, and by who answered, from the judge that was exported."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.exporting.measured import measured_judge
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -15,6 +14,7 @@ from jrh_mlflow.measuring.resolve import resolve_judge, resolve_suite
 from jrh_mlflow.options import AUTOMATIC
 from jrh_mlflow.suites import Suite
 from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking.judges.identity import measured_judge
 from jrh_mlflow.tracking.judges.prompts import register_template, tell_run
 from jrh_mlflow.tracking.judges.scorers import is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys

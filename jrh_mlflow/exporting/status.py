@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
 from jrh_mlflow.comparing.jury.jury import Jury
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.exporting.feedback_in_use import answered_since
-from jrh_mlflow.exporting.joint_exports import best_run
-from jrh_mlflow.exporting.joint_judges import JOINT_KINDS
-from jrh_mlflow.exporting.measured import JudgeRecord, judge_record, judge_records, kept_run, link_of
-from jrh_mlflow.exporting.today import changes_since
 from jrh_mlflow.judges import Judge, rendering
 from jrh_mlflow.judges.naming import shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
@@ -25,22 +21,35 @@ from jrh_mlflow.models.catalog import endpoint_of, split_model
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema.criteria import BUILT_IN as CRITERIA
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.judges.definitions import JudgeDifference, differences, judge_from
+from jrh_mlflow.tracking.judges.identity import (
+    Definition,
+    JudgeDifference,
+    MeasuredJudge,
+    changes_since,
+    differences,
+    judge_from,
+    kept_run,
+    measured_judge,
+    measured_judges,
+)
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, RegisteredScorer, newest_version, scorer_at
+from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
-from jrh_mlflow.tracking.judges.specifications import specification
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import active_uri, reading_client
+from jrh_mlflow.tracking.runs.read import experiment_names, run_file
+from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
 
 State = Literal["measured", "stale", "never measured"]
 _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
-_UNLIKE = frozenset(("name", "prompt", "prompt_sha256", "prompt_uri", "instructions_sha256", "answered_by"))
-_UNLIKE |= {"registered_name", "scorer_version"}
+_NAMED = ("name", "registered_name", "scorer_version", "answered_by")
+_UNLIKE = frozenset((*_NAMED, "prompt", "prompt_sha256", "prompt_uri", "instructions_sha256"))
 """Settings by which runs of the same judge may differ: its texts are compared themselves, and names change nothing."""
 
 _SINGLES = "pointwise-datasheet"
 _ONE_RESPONSE = f" --suite {_SINGLES}"
 """For a judge that grades one response: the suite that is taken when none is named has pairs."""
+_TRACES = 200
+"""The newest traces that are looked through: what a provider changed shows in any of them."""
 _MOST_COMPARED = 20
 """Newest runs of a model among which the one most like a changed judge is looked for: each is read from its store."""
 
@@ -79,24 +88,63 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Running:
-    """A judge that is in use."""
+class LoggedRun:
+    """A run of some kind, and the evaluations it stands for: itself, those of a jury, the best one of a sweep."""
 
+    run_id: str
+    kind: str | None
     name: str
-    label: str
-    measure: str
-    judge: Judge | None = None
-    """None where it is code that was not made."""
-    definition: Mapping[str, Any] | None = None
-    fingerprint: str | None = None
-    simulated: bool = False
-    datasheet: str | None = None
-    """Id of the run that an exported judge names as its datasheet."""
-    registered_name: str | None = None
-    feedback: str | None = None
-    """Name of its feedback, where that is known."""
-    members: tuple[_Running, ...] = ()
-    """Of a jury or a cascade: the judges that answer."""
+    link: str
+    uri: str
+    params: Mapping[str, str]
+    evaluations: tuple[str, ...]
+
+
+def logged_run(run: str, uri: str) -> LoggedRun:
+    """Return a run by its id, `runs:/<id>`, or the first digits of the id.
+
+    Raises:
+        RecipeError: when there is none, it was deleted, or it is a sweep without a best configuration.
+    """
+    with reading_client(uri) as client:
+        kept = kept_run(client, run, uri)
+    run_id, kind, params = str(kept.info.run_id), kept.data.tags.get(keys.TAG_KIND), dict(kept.data.params)
+    evaluations = [run_id]
+    if kind == "jury":
+        evaluations = keys.param_group(params, "jury")["runs"].split(", ")
+    elif kind == "sweep":
+        evaluations = [_best_run(run_id, uri)]
+    return LoggedRun(
+        run_id=run_id,
+        kind=kind,
+        name=str(kept.info.run_name),
+        link=run_link(uri, str(kept.info.experiment_id), run_id),
+        uri=uri,
+        params=params,
+        evaluations=tuple(evaluations),
+    )
+
+
+def page_of_run(run_id: str, uri: str) -> str:
+    """Return where MLflow's own pages show a run."""
+    with reading_client(uri) as client:
+        return f"#/experiments/{client.get_run(run_id).info.experiment_id}/runs/{run_id}"
+
+
+def _best_run(run_id: str, uri: str) -> str:
+    """Return the run that measured a sweep's best configuration, on the held-out half where there is one.
+
+    Raises:
+        RecipeError: when it has none.
+    """
+    sweep = json.loads(run_file(uri, run_id, keys.SWEEP_JSON) or b"{}")
+    measured = (member for member in sweep.get("measured", ()) if member["configuration"] == sweep.get("best"))
+    if (best := next(measured, None)) is None:
+        raise RecipeError(
+            f"Sweep {run_id} has no best configuration, for none was held out. Take one of its members, or a run of "
+            "one: sweep.members[0]."
+        )
+    return str(best["runs"]["holdout"] or best["runs"]["search"])
 
 
 def status(what: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Status:
@@ -121,75 +169,285 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
     """
     uri, run = tracking_uri or active_uri(), getattr(what, "run_id", what)
     if isinstance(what, Jury):
-        return _of_jury([one.run_id for one in what.runs], name=what.title, run_id=what.run_id, uri=uri)
+        return _of_jury([member.run_id for member in what.runs], name=what.title, run_id=what.run_id, uri=uri)
     if isinstance(run, str) and (what is not run or _RUN.fullmatch(run)):
-        return _of_any_run(run, uri)
-    running = _running(what, experiment, uri)
-    return _of_several(running, uri) if running.members else _of_one(running, uri)
+        logged = logged_run(run, uri)
+        if logged.kind == "jury":
+            return _of_jury(logged.evaluations, name=logged.name, run_id=logged.run_id, uri=uri)
+        return _of_run(measured_judge(logged.evaluations[0], tracking_uri=uri))
+    return _running(what, experiment, uri).status()
 
 
-def _of_one(running: _Running, uri: str) -> Status:
-    """Hold a judge against the run that measured it, or against the newest one of its name."""
-    if (measured := next(_measured(running, uri), None)) is not None:
-        return _compared(running, measured, _answering(measured, uri, running))
-    if (before := next(_earlier(running, uri), None)) is not None:
-        return _compared(running, before, _since(running, before))
-    return Status(
-        state="never measured",
-        name=running.label,
-        reason=_never(running),
-        measure=running.measure,
-        simulated=running.simulated,
-    )
-
-
-def _of_several(running: _Running, uri: str) -> Status:
-    found = [(one.name, _of_one(one, uri)) for one in running.members]
-    return _together(found, name=running.label, run_id=running.datasheet, uri=uri)
+# Of what was measured
 
 
 def _of_jury(runs: Iterable[str], *, name: str, run_id: str | None, uri: str) -> Status:
-    records = [judge_record(one, tracking_uri=uri) for one in runs]
-    return _together([(one.name, _of_run(one, uri)) for one in records], name=name, run_id=run_id, uri=uri)
+    judges = [measured_judge(run, tracking_uri=uri) for run in runs]
+    return _together([(judge.name, _of_run(judge)) for judge in judges], name=name, run_id=run_id, uri=uri)
 
 
-def _together(found: Sequence[tuple[str, Status]], *, name: str, run_id: str | None, uri: str) -> Status:
+def _together(members: Sequence[tuple[str, Status]], *, name: str, run_id: str | None, uri: str) -> Status:
     """Say of a jury or a cascade what its judges are: never measured where one is not, stale where one is."""
-    states = {one.state for _, one in found}
+    states = {member.state for _, member in members}
     state: State = "never measured" if "never measured" in states else "stale" if "stale" in states else "measured"
     differs = tuple(
-        replace(each, measured=f"{judge}: {each.measured}", running=f"{judge}: {each.running}")
-        for judge, one in found
-        for each in one.differs
+        replace(one, measured=f"{judge}: {one.measured}", running=f"{judge}: {one.running}")
+        for judge, member in members
+        for one in member.differs
     )
-    changed, first = [judge for judge, one in found if not one], found[0][1]
-    link = None if run_id is None else link_of(run_id, tracking_uri=uri)
-    reason = f"{state.capitalize()}: {', '.join(changed)} of its {len(found)} judges."
+    changed, first = [judge for judge, member in members if not member], members[0][1]
+    try:
+        link = None if run_id is None else logged_run(run_id, uri).link
+    except RecipeError:  # A scorer that was registered from another store names a run that is not here.
+        link = None
+    reason = f"{state.capitalize()}: {', '.join(changed)} of its {len(members)} judges."
+    if not changed:
+        reason = f"Measured, all {len(members)} of its judges."
     return Status(
         state=state,
         name=name,
         differs=differs,
         run_id=run_id if link else first.run_id,
         link=link or first.link,
-        reason=first.reason if len(found) == 1 else reason if changed else f"Measured, all {len(found)} of its judges.",
-        measure="; ".join(dict.fromkeys(one.measure for _, one in found if not one)) or first.measure,
-        simulated=any(one.simulated for _, one in found),
+        reason=first.reason if len(members) == 1 else reason,
+        measure="; ".join(dict.fromkeys(member.measure for _, member in members if not member)) or first.measure,
+        simulated=any(member.simulated for _, member in members),
     )
+
+
+def _of_run(measured: MeasuredJudge) -> Status:
+    """Hold a run against what its judge would be today."""
+    definition = measured.definition
+    changes = () if definition is None else changes_since(definition, tracking_uri=measured.uri)
+    note = "" if definition else f" Whether its judge has changed cannot be told: {measured.no_definition}"
+    return _compared(measured, (*changes, *_answering(measured)), measure=_command(definition, measured), note=note)
+
+
+def status_of_export(measured: MeasuredJudge, judge: Judge) -> Status:
+    """Say what a scorer is that a run is made into: it keeps the measured judge, whatever its sources give today.
+
+    Args:
+        measured: What the run says.
+        judge: The judge of the run, made again.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    was, now = measured.definition, judge.definition()
+    changes = () if was is None or now is None else differences(was, _as_asked(now))
+    return _compared(measured, (*changes, *_answering(measured)), measure=_command(was, measured))
+
+
+def _compared(
+    measured: MeasuredJudge,
+    differs: tuple[JudgeDifference, ...],
+    *,
+    measure: str,
+    label: str | None = None,
+    note: str = "",
+) -> Status:
+    what = ", ".join(dict.fromkeys(one.what for one in differs))
+    on = f"on {measured.suite_name}" + (f", truncated ({measured.truncated})" if measured.truncated else "")
+    reason = f"Stale: {what} differ{'' if ', ' in what else 's'} from what was measured {on}." if differs else ""
+    return Status(
+        state="stale" if differs else "measured",
+        name=label or measured.label,
+        differs=differs,
+        run_id=measured.run_id,
+        link=measured.link,
+        reason=reason or f"Measured {on}.{note}",
+        measure=measure,
+        simulated=measured.simulated,
+    )
+
+
+def _answering(
+    measured: MeasuredJudge, *, fingerprint: str | None = None, scorer: str | None = None
+) -> tuple[JudgeDifference, ...]:
+    """Say which other models have answered since a judge was measured, for it or for one of another fingerprint."""
+    if not measured.answered_by:
+        return ()
+    since = _answered_since(measured, {measured.fingerprint, fingerprint or measured.fingerprint}, scorer)
+    others = [name for name in since if name not in measured.answered_by]
+    if not others:
+        return ()
+    was, now = ", ".join(measured.answered_by), ", ".join(others)
+    return (JudgeDifference(what="answering model", measured=was, running=now),)
+
+
+def _answered_since(
+    measured: MeasuredJudge, fingerprints: Collection[str | None], scorer: str | None
+) -> tuple[str, ...]:
+    """Return the models that answered for a judge since it was measured, the latest first, as feedback tells.
+
+    Args:
+        measured: The datasheet, whose run feedback of an exported judge names.
+        fingerprints: Of the judge. A stale judge names the datasheet that it differs from, but is another judge.
+        scorer: Name of the feedback, where it is known: then the newest traces that have it are looked through, and
+            otherwise the newest of all.
+    """
+    from mlflow.exceptions import MlflowException
+
+    with reading_client(measured.uri) as client:
+        newest: dict[str, Any] = {"locations": list(experiment_names(client)), "order_by": ["timestamp_ms DESC"]}
+        newest |= {"max_results": _TRACES, "include_spans": False}
+        try:
+            chosen = None if scorer is None else f"feedback.`{scorer}` IS NOT NULL"
+            traces = client.search_traces(**newest, filter_string=chosen)
+        except MlflowException:
+            # A store of files, an older server or an odd name: without the filter the newest traces tell as much.
+            traces = client.search_traces(**newest)
+    feedback = [assessment for trace in traces for assessment in trace.info.assessments or ()]
+    newer = [assessment for assessment in feedback if (assessment.create_time_ms or 0) >= measured.ended_at]
+    newer.sort(key=lambda assessment: -(assessment.create_time_ms or 0))
+    told = (answered for assessment in newer for answered in _answered(assessment.metadata or {}))
+    ours = (names for run, mark, names in told if run == measured.run_id and mark in fingerprints)
+    return tuple(dict.fromkeys(name for names in ours for name in names))
+
+
+def _answered(metadata: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Sequence[str]]]:
+    """Yield datasheet, fingerprint and answering models of a judge, and of each that answered together with others."""
+    names = str(metadata.get(keys.FEEDBACK_ANSWERED_BY) or "").split(",")
+    own = [name.strip() for name in names if name.strip()]
+    yield metadata.get(keys.FEEDBACK_RUN), metadata.get(keys.FEEDBACK_FINGERPRINT), own
+    try:
+        members = json.loads(str(metadata.get(keys.FEEDBACK_MEMBERS) or "[]"))
+    except ValueError:
+        # Anybody can edit feedback: what is not as a jury wrote it tells nothing of its judges.
+        return
+    for member in members if isinstance(members, list) else ():
+        if isinstance(member, Mapping):
+            yield member.get("datasheet_run_id"), member.get("fingerprint"), member.get("answered_by") or ()
+
+
+# Of what is running
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Running:
+    """A judge that is in use, held against the runs of a store."""
+
+    uri: str
+    name: str
+    label: str
+    measure: str
+    judge: Judge | None = None
+    """None where it is code that was not made."""
+    definition: Definition | None = None
+    fingerprint: str | None = None
+    simulated: bool = False
+    datasheet: str | None = None
+    """Id of the run that an exported judge names as its datasheet."""
+    registered_name: str | None = None
+    feedback: str | None = None
+    """Name of its feedback, where that is known."""
+    members: tuple[_Running, ...] = ()
+    """Of a jury or a cascade: the judges that answer."""
+
+    def status(self) -> Status:
+        """Hold the judge against the run that measured it, or else against the newest one of its name."""
+        if self.members:
+            members = [(member.name, member.status()) for member in self.members]
+            return _together(members, name=self.label, run_id=self.datasheet, uri=self.uri)
+        if (measured := next(self._measured(), None)) is not None:
+            differs = _answering(measured, fingerprint=self.fingerprint, scorer=self.feedback)
+            return self._held_against(measured, differs)
+        if (before := next(self._earlier(), None)) is not None:
+            return self._held_against(before, self._since(before))
+        code = "" if self.fingerprint or self.definition else " It is code that cannot be told from other code."
+        reason = f"Never measured.{code}"
+        if self.datasheet is not None:
+            reason = f"Never measured in this store: its datasheet, run {self.datasheet}, is not here."
+        return Status(
+            state="never measured", name=self.label, reason=reason, measure=self.measure, simulated=self.simulated
+        )
+
+    def _held_against(self, measured: MeasuredJudge, differs: tuple[JudgeDifference, ...]) -> Status:
+        # A judge that changed is measured on what it was measured on before: any other suite may not suit it.
+        on, measure = _suite_of(measured), self.measure
+        if differs and measure.startswith("jrh evaluate "):
+            measure = f"{measure.removesuffix(_ONE_RESPONSE)} --suite {shlex.quote(on)}"
+        elif differs:
+            measure = f"jrh.evaluate(judge, {on!r})"
+        return _compared(measured, differs, measure=measure, label=self.label)
+
+    def _measured(self) -> Iterator[MeasuredJudge]:
+        """Yield the runs that measured exactly this judge: its datasheet, those of its fingerprint, those of its like.
+
+        What a sweep tried comes last: mostly half a suite, and read as often as the sweep asked.
+        """
+        yield from filter(self._is_same, self._carried())
+        tags = {keys.TAG_FINGERPRINT: self.fingerprint or ""}
+        for trials in (False, True):
+            same: Iterable[MeasuredJudge] = ()
+            if self.fingerprint is not None:
+                same = measured_judges(tags=tags, trials=trials, tracking_uri=self.uri)
+            yield from filter(self._is_same, chain(same, self._alike(trials=trials)))
+
+    def _earlier(self) -> Iterator[MeasuredJudge]:
+        """Yield the runs that measured what this judge was before: its datasheet, then those of its name and model."""
+        yield from self._carried()
+        if self.registered_name is not None:
+            named = {keys.PARAM_REGISTERED_NAME: self.registered_name}
+            yield from measured_judges(params=named, tracking_uri=self.uri)
+        # MLflow's judges take the names of others when these are exported; code that was not made is a scorer of
+        # MLflow's.
+        kind = keys.grouped_params({"judge": {"kind": (self.judge or MlflowJudge).kind}})
+        yield from measured_judges(tags={keys.TAG_JUDGE: self.name}, params=kind, tracking_uri=self.uri)
+        # A judge that nobody named is called after its settings: changed, it has another name.
+        yield from sorted(islice(self._of_same_model(), _MOST_COMPARED), key=lambda run: len(self._since(run)))
+
+    def _of_same_model(self) -> Iterator[MeasuredJudge]:
+        """Yield the runs that asked the same model; MLflow's judges and code are known by their names only."""
+        has_own = self.datasheet is not None  # Which is not in this store: no other run is a better answer.
+        if has_own or self.judge is None or self.judge.kind not in (PromptedJudge.kind, PointwiseJudge.kind):
+            return
+        settings = self.judge.settings()
+        wanted = keys.grouped_params({"judge": {name: settings[name] for name in ("model", "kind")}})
+        runs = measured_judges(params=wanted, tracking_uri=self.uri)
+        yield from (run for run in runs if run.definition is not None)
+
+    def _carried(self) -> Iterator[MeasuredJudge]:
+        """Yield the datasheet that an exported judge names, where this store has it."""
+        try:
+            carried = None if self.datasheet is None else measured_judge(self.datasheet, tracking_uri=self.uri)
+        except RecipeError:
+            return
+        yield from [] if carried is None else [carried]
+
+    def _alike(self, *, trials: bool) -> Iterator[MeasuredJudge]:
+        """Yield runs with the same settings: of the same judge under another name, or of an earlier version."""
+        if self.judge is not None and self.definition is not None:
+            settings = {name: value for name, value in self.judge.settings().items() if name not in _UNLIKE}
+            params = keys.grouped_params({"judge": settings})
+            yield from measured_judges(params=params, trials=trials, tracking_uri=self.uri)
+
+    def _is_same(self, measured: MeasuredJudge) -> bool:
+        if self.definition is None or measured.definition is None:
+            return self.fingerprint is not None and self.fingerprint == measured.fingerprint
+        return not differences(measured.definition, self.definition)
+
+    def _since(self, before: MeasuredJudge) -> tuple[JudgeDifference, ...]:
+        """Return in what it differs from a run of its name; code can be told apart, but not what differs in it."""
+        if self.definition is not None and before.definition is not None:
+            return differences(before.definition, self.definition)
+        was, now = ((mark or "unknown")[:12] for mark in (before.fingerprint, self.fingerprint))
+        return (JudgeDifference(what="version", measured=f"code {was}", running=f"code {now}"),)
 
 
 def _running(what: object, experiment: str | None, uri: str) -> _Running:
     """Return the judge that a user means, with all that tells it from others."""
     if isinstance(what, str) and split_model(what)[0] is None:
         address = what if what.startswith(SCORERS) else f"{SCORERS}{what}"
-        return _of_registered(scorer_at(address, experiment=experiment, tracking_uri=uri), uri)
+        return _registered(scorer_at(address, experiment=experiment, tracking_uri=uri), uri)
     if (carried := specification(what) if is_mlflow_judge(what) else None) is not None:
-        return _of_exported(carried, name=str(getattr(what, "name", carried["name"])))
+        return _exported(carried, str(getattr(what, "name", carried["name"])), uri)
     judge = MlflowJudge.unchecked(what) if is_mlflow_judge(what) else resolve_judge(what, tracking_uri=uri)
     registered = judge.registered[0]["name"] if isinstance(judge, MlflowJudge) and judge.registered else None
     measure = _evaluating(registered, judge) if registered else _command(judge.definition())
     if not registered and isinstance(judge, MlflowJudge) and judge.grades_one_response:
         measure = f"jrh.evaluate(judge, {_SINGLES!r})"
-    return _of_judge(judge, measure=measure, registered_name=registered)
+    return _of_judge(judge, uri=uri, measure=measure, registered_name=registered)
 
 
 def _of_judge(judge: Judge, **more: Any) -> _Running:
@@ -204,53 +462,47 @@ def _of_judge(judge: Judge, **more: Any) -> _Running:
     )
 
 
-def _of_registered(found: RegisteredScorer, uri: str) -> _Running:
+def _registered(scorer: RegisteredScorer, uri: str) -> _Running:
     """Read a scorer of MLflow's registry; the code of one that is code is not run."""
-    if not found.is_code:
-        judge = MlflowJudge.registered_as(found)
-        return _of_judge(judge, measure=_evaluating(found.name, judge), registered_name=found.name)
-    if (carried := specification(found)) is not None:
-        running = _of_exported(carried, name=found.name)
-        return running if running.datasheet else replace(running, datasheet=_datasheet_before(found, uri))
-    return _Running(name=found.name, label=found.name, measure=_evaluating(found.name), registered_name=found.name)
+    name = scorer.name
+    if not scorer.is_code:
+        judge = MlflowJudge.registered_as(scorer)
+        return _of_judge(judge, uri=uri, measure=_evaluating(name, judge), registered_name=name)
+    if (carried := specification(scorer)) is not None:
+        running = _exported(carried, name, uri)
+        return running if running.datasheet else replace(running, datasheet=_datasheet_before(scorer, uri))
+    return _Running(uri=uri, name=name, label=name, measure=_evaluating(name), registered_name=name)
 
 
-def _evaluating(registered: str, judge: Judge | None = None) -> str:
-    """Return the command that measures a registered scorer, on a suite that it can be put to."""
-    singles = isinstance(judge, MlflowJudge) and judge.grades_one_response
-    return f"jrh evaluate {shlex.quote(f'{SCORERS}{registered}')}{_ONE_RESPONSE if singles else ''}"
-
-
-def _datasheet_before(found: RegisteredScorer, uri: str) -> str | None:
+def _datasheet_before(scorer: RegisteredScorer, uri: str) -> str | None:
     """Return the datasheet that the newest earlier version of a scorer carries."""
-    for version in range(found.version - 1, 0, -1):
-        before = newest_version(found.name, experiment_id=found.experiment_id, uri=uri, version=version)
+    for version in range(scorer.version - 1, 0, -1):
+        before = newest_version(scorer.name, experiment_id=scorer.experiment_id, uri=uri, version=version)
         carried = None if before is None else specification(before)
         if carried is not None and carried.get("datasheet"):
             return str(carried["datasheet"]["run_id"])
     return None
 
 
-def _of_exported(carried: Mapping[str, Any], *, name: str) -> _Running:
+def _exported(carried: Mapping[str, Any], name: str, uri: str) -> _Running:
+    """Read what an exported scorer carries: a judge, or several that answer together."""
     datasheet = (carried.get("datasheet") or {}).get("run_id")
-    if carried["kind"] in JOINT_KINDS:
-        members = tuple(_of_exported(one, name=name) for one in carried["members"])
-        label = shown_name(carried["name"], simulated=carried["simulated"], recorded=False)
+    if "members" in carried:
         return _Running(
+            uri=uri,
             name=name,
-            label=label,
+            label=shown_name(carried["name"], simulated=carried["simulated"], recorded=False),
             measure="",
             simulated=carried["simulated"],
             datasheet=datasheet,
-            members=members,
+            members=tuple(_exported(member, name, uri) for member in carried["members"]),
         )
-    running = _of_judge(
-        judge_from(carried["judge"]), measure=_command(carried["judge"]), datasheet=datasheet, feedback=name
-    )
+    judge, measure = judge_from(carried["judge"]), _command(carried["judge"])
+    running = _of_judge(judge, uri=uri, measure=measure, datasheet=datasheet, feedback=name)
     return replace(running, definition=running.definition and _as_asked(running.definition))
 
 
-def _as_asked(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_asked(definition: Definition) -> Definition:
     """Return a definition with the endpoint that the environment names here, where no address is kept: it is asked."""
     if "inner" in definition:
         return {**definition, "inner": _as_asked(definition["inner"])}
@@ -259,180 +511,29 @@ def _as_asked(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**definition, "endpoint": endpoint_of(definition["model"])}
 
 
-def _measured(running: _Running, uri: str) -> Iterator[JudgeRecord]:
-    """Yield the runs that measured exactly this judge: its datasheet, those of its fingerprint, those of its like.
-
-    What a sweep tried comes last: mostly half a suite, and read as often as the sweep asked.
-    """
-    if (carried := _carried(running, uri)) is not None and _is_same(running, carried):
-        yield carried
-    tags = {keys.TAG_FINGERPRINT: running.fingerprint or ""}
-    for trials in (False, True):
-        found: Iterable[JudgeRecord] = ()
-        if running.fingerprint is not None:
-            found = judge_records(tags=tags, trials=trials, tracking_uri=uri)
-        yield from (one for one in chain(found, _alike(running, uri, trials=trials)) if _is_same(running, one))
+# What measures a judge
 
 
-def _earlier(running: _Running, uri: str) -> Iterator[JudgeRecord]:
-    """Yield the runs that measured what this judge was before: its datasheet, those of its name, those of its model."""
-    if (carried := _carried(running, uri)) is not None:
-        yield carried
-    if running.registered_name is not None:
-        yield from judge_records(params={keys.PARAM_REGISTERED_NAME: running.registered_name}, tracking_uri=uri)
-    # MLflow's judges take the names of others when these are exported; code that was not made is a scorer of MLflow's.
-    kind = keys.grouped_params({"judge": {"kind": (running.judge or MlflowJudge).kind}})
-    yield from judge_records(tags={keys.TAG_JUDGE: running.name}, params=kind, tracking_uri=uri)
-    # A judge that nobody named is called after its settings: changed, it has another name.
-    found = islice(_of_same_model(running, uri), _MOST_COMPARED)
-    yield from sorted(found, key=lambda record: len(_since(running, record)))
+def _evaluating(registered: str, judge: Judge | None = None) -> str:
+    """Return the command that measures a registered scorer, on a suite that it can be put to."""
+    singles = isinstance(judge, MlflowJudge) and judge.grades_one_response
+    return f"jrh evaluate {shlex.quote(f'{SCORERS}{registered}')}{_ONE_RESPONSE if singles else ''}"
 
 
-def _of_same_model(running: _Running, uri: str) -> Iterator[JudgeRecord]:
-    """Yield the runs that asked the same model; MLflow's judges and code are known by their names only."""
-    has_own = running.datasheet is not None  # Which is not in this store: no other run is a better answer.
-    if has_own or running.judge is None or running.judge.kind not in (PromptedJudge.kind, PointwiseJudge.kind):
-        return
-    settings = running.judge.settings()
-    wanted = keys.grouped_params({"judge": {name: settings[name] for name in ("model", "kind")}})
-    yield from (one for one in judge_records(params=wanted, tracking_uri=uri) if one.definition is not None)
-
-
-def _carried(running: _Running, uri: str) -> JudgeRecord | None:
-    """Return the datasheet that an exported judge names, where this store has it."""
-    if running.datasheet is None:
-        return None
-    try:
-        return judge_record(running.datasheet, tracking_uri=uri)
-    except RecipeError:
-        return None
-
-
-def _alike(running: _Running, uri: str, *, trials: bool) -> Iterator[JudgeRecord]:
-    """Yield runs with the same settings: of the same judge under another name, or of an earlier version."""
-    if running.judge is None or running.definition is None:
-        return
-    settings = {name: value for name, value in running.judge.settings().items() if name not in _UNLIKE}
-    yield from judge_records(params=keys.grouped_params({"judge": settings}), trials=trials, tracking_uri=uri)
-
-
-def _is_same(running: _Running, record: JudgeRecord) -> bool:
-    if running.definition is None or record.definition is None:
-        return running.fingerprint is not None and running.fingerprint == record.fingerprint
-    return not differences(record.definition, running.definition)
-
-
-def _since(running: _Running, before: JudgeRecord) -> tuple[JudgeDifference, ...]:
-    """Return in what a judge differs from a run of its name; code can be told apart, but not what differs in it."""
-    if running.definition is not None and before.definition is not None:
-        return differences(before.definition, running.definition)
-    was, now = ((one or "unknown")[:12] for one in (before.fingerprint, running.fingerprint))
-    return (JudgeDifference(what="version", measured=f"code {was}", running=f"code {now}"),)
-
-
-def _answering(record: JudgeRecord, uri: str, running: _Running | None = None) -> tuple[JudgeDifference, ...]:
-    """Say which other models have answered since a judge was measured."""
-    if not record.answered_by:
-        return ()
-    since = answered_since(
-        record.run_id,
-        record.ended_at,
-        fingerprints={record.fingerprint, running.fingerprint if running else record.fingerprint},
-        scorer=running.feedback if running else None,
-        tracking_uri=uri,
-    )
-    others = [name for name in since if name not in record.answered_by]
-    if not others:
-        return ()
-    measured, answering = ", ".join(record.answered_by), ", ".join(others)
-    return (JudgeDifference(what="answering model", measured=measured, running=answering),)
-
-
-def _of_any_run(run: str, uri: str) -> Status:
-    """Hold an evaluation against today's judge, of a jury all its judges, of a sweep its best configuration."""
-    with reading_client(uri) as client:
-        found = kept_run(client, run, uri)
-    run_id, kind = str(found.info.run_id), found.data.tags.get(keys.TAG_KIND)
-    if kind == "jury":
-        runs = keys.param_group(found.data.params, "jury")["runs"].split(", ")
-        return _of_jury(runs, name=str(found.info.run_name), run_id=run_id, uri=uri)
-    return _of_run(judge_record(best_run(run_id, uri) if kind == "sweep" else run_id, tracking_uri=uri), uri)
-
-
-def _of_run(record: JudgeRecord, uri: str) -> Status:
-    """Hold a run against what its judge would be today."""
-    changes = () if record.definition is None else changes_since(record.definition, tracking_uri=uri)
-    differs = (*changes, *_answering(record, uri))
-    note = "" if record.definition else f" Whether its judge has changed cannot be told: {record.no_definition}"
-    return _found(record, differs, measure=_command(record.definition, record), label=record.label, note=note)
-
-
-def status_of_export(measured: JudgeRecord, judge: Judge, *, tracking_uri: str | None = None) -> Status:
-    """Say what a scorer is that a run is made into: it keeps the measured judge, whatever its sources give today.
-
-    Args:
-        measured: What the run says.
-        judge: The judge of the run, made again.
-        tracking_uri: MLflow store; the active one when None.
-
-    Raises:
-        TrackingError: when MLflow cannot be reached.
-    """
-    was, now = measured.definition, judge.definition()
-    changes = () if was is None or now is None else differences(was, _as_asked(now))
-    differs = (*changes, *_answering(measured, tracking_uri or active_uri()))
-    return _found(measured, differs, measure=_command(was, measured), label=measured.label)
-
-
-def _compared(running: _Running, record: JudgeRecord, differs: tuple[JudgeDifference, ...]) -> Status:
-    # A judge that changed is measured on what it was measured on before: any other suite may not suit it.
-    on, measure = _suite_of(record), running.measure
-    if differs and measure.startswith("jrh evaluate "):
-        measure = f"{measure.removesuffix(_ONE_RESPONSE)} --suite {shlex.quote(on)}"
-    elif differs:
-        measure = f"jrh.evaluate(judge, {on!r})"
-    return _found(record, differs, measure=measure, label=running.label)
-
-
-def _found(
-    record: JudgeRecord, differs: tuple[JudgeDifference, ...], *, measure: str, label: str, note: str = ""
-) -> Status:
-    what = ", ".join(dict.fromkeys(one.what for one in differs))
-    on = f"on {record.suite_name}" + (f", truncated ({record.truncated})" if record.truncated else "")
-    reason = f"Stale: {what} differ{'' if ', ' in what else 's'} from what was measured {on}." if differs else ""
-    return Status(
-        state="stale" if differs else "measured",
-        name=label,
-        differs=differs,
-        run_id=record.run_id,
-        link=record.link,
-        reason=reason or f"Measured {on}.{note}",
-        measure=measure,
-        simulated=record.simulated,
-    )
-
-
-def _never(running: _Running) -> str:
-    if running.datasheet is not None:
-        return f"Never measured in this store: its datasheet, run {running.datasheet}, is not here."
-    code = "" if running.fingerprint or running.definition else " It is code that cannot be told from other code."
-    return f"Never measured.{code}"
-
-
-def _command(definition: Mapping[str, Any] | None, record: JudgeRecord | None = None) -> str:
+def _command(definition: Definition | None, measured: MeasuredJudge | None = None) -> str:
     """Return what measures a judge, on the suite of a run: a command where one can say it, and Python otherwise."""
-    suite = None if record is None else _suite_of(record)
+    suite = None if measured is None else _suite_of(measured)
     words = None if definition is None else _words(definition)
     if words is None:
         return f"jrh.evaluate(judge, {suite!r})" if suite else "jrh.evaluate(judge)"
     return shlex.join(["jrh", "evaluate", *words, *(["--suite", suite] if suite else [])])
 
 
-def _suite_of(record: JudgeRecord) -> str:
-    return record.suite_name if record.suite_name in BUILT_IN else f"runs:/{record.run_id}/suite"
+def _suite_of(measured: MeasuredJudge) -> str:
+    return measured.suite_name if measured.suite_name in BUILT_IN else f"runs:/{measured.run_id}/suite"
 
 
-def _words(definition: Mapping[str, Any]) -> list[str] | None:
+def _words(definition: Definition) -> list[str] | None:
     """Return how a judge is written on the command line; None where that takes a text, a file or code."""
     if definition["kind"] == "mlflow" and len(definition["registered"]) == 1:
         return [f"{SCORERS}{definition['registered'][0]['name']}"]

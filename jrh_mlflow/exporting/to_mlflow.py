@@ -1,37 +1,71 @@
-"""`jrh.to_mlflow`: the judge that was measured as an MLflow scorer, which carries its datasheet."""
+"""`jrh.to_mlflow`: the judge that was measured as an MLflow scorer, which carries its datasheet.
+
+| `to_mlflow` of | exports |
+|---|---|
+| a jury (`Jury`, or a run of kind jury) | all its judges, voting by its rule |
+| … with part="best" | its best panel, chosen on all units |
+| … with part="cascade" | its cascade, with the threshold chosen on all units |
+| a sweep (`Sweep`, or a run of kind sweep) | its best configuration |
+| a member of a sweep, or a run of one | that configuration |
+
+A configuration of a sweep is a judge with a policy: how often it is asked, how that is counted, and in which orders.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
-from jrh_mlflow.comparing.jury.jury import Jury
+from jrh_mlflow.comparing.jury.jury import Jury, jury
+from jrh_mlflow.comparing.jury.jury_report import Cascade, cascade_answers
+from jrh_mlflow.comparing.jury.live import live_cascade, live_panel
+from jrh_mlflow.comparing.jury.panels import BestPanel, PanelAnswers, VotingRule, panel_answer, panel_calls
+from jrh_mlflow.comparing.jury.votes import VoteTable, votes
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
-from jrh_mlflow.exporting.evaluation_hook import run_page
+from jrh_mlflow.exporting.exported_scorers import keep_every_verdict, note_registering
 from jrh_mlflow.exporting.instructions import instructions_judge, note_made_judge
-from jrh_mlflow.exporting.joint_exports import JointExport, exported_source, is_run, sweep_policy, with_policy
-from jrh_mlflow.exporting.measured import MeasuredJudge, measured_judge
-from jrh_mlflow.exporting.status import State, Status, status, status_of_export
-from jrh_mlflow.exporting.today import changes_since
+from jrh_mlflow.exporting.status import LoggedRun, State, Status, logged_run, page_of_run, status, status_of_export
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.measuring.resolve import resolve_judge
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.models.catalog import split_model
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.show.numbers import reading_text
+from jrh_mlflow.show.results import measure
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.exported import keep_every_verdict, note_registering
-from jrh_mlflow.tracking.judges.definitions import JudgeDifference, judge_from
+from jrh_mlflow.tracking.judges.identity import (
+    POSITIONAL,
+    JudgeDifference,
+    MeasuredJudge,
+    changes_since,
+    judge_from,
+    measured_judge,
+)
+from jrh_mlflow.tracking.judges.judge_registry import SCORERS
+from jrh_mlflow.tracking.judges.scorer_facts import FORMAT, exported_scorer, specification
 from jrh_mlflow.tracking.judges.scorers import is_mlflow_judge
-from jrh_mlflow.tracking.judges.specifications import FORMAT, exported_scorer, specification
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.tracking.runs.view import server_address
 
+Specification = dict[str, Any]
+"""What a scorer carries, as `exported_scorers.py` describes it."""
 ORDER_MATTERS, NONE_SEEN = 0.2, 0.3
 """Pairs are asked in both orders, which costs twice as much, unless the order decides at most the first share of equal
 pairs, by the upper end of the clustered interval. Where no order decided at all, the second share is enough: on the
 built-in suites that end is then 0.09 to 0.29, and a judge that showed nothing is asked once."""
-_STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer", "make_judge")
+_KNOWN = {
+    "stale": ("warn", "refuse"),
+    "orders": ("auto", "both", "one"),
+    "form": ("scorer", "make_judge"),
+    "part": ("jury", "best", "cascade"),
+}
 _UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
 _LONGEST_NAME = 200
 """MLflow logs `<name>/mean`, and names of metrics and scorers may have 250 characters."""
@@ -72,67 +106,29 @@ def to_mlflow(
     Raises:
         RecipeError: when it cannot be exported, or with stale="refuse" is not the judge that was measured.
     """
-    for option, given, known in (("stale", stale, _STALE), ("orders", orders, _ORDERS), ("form", form, _FORMS)):
-        check_known(option, given, known)
+    for option, given in {"stale": stale, "orders": orders, "form": form, "part": part}.items():
+        check_known(option, given, _KNOWN[option])
     if not isinstance(name, str | None):
         raise RecipeError(f"name= is a text, but got {type(name).__name__}.")
-    source = exported_source(what, part=part, tracking_uri=tracking_uri)
+    source = source_of(what, part=part, tracking_uri=tracking_uri)
     if form == "make_judge":
-        return _made_judge(source, name, answers, tracking_uri)
-    if isinstance(source, Jury):
-        export, described = JointExport(source, part), source.title
-        spec = _joint_specification(export, stale=stale, orders=orders, answers=answers, uri=tracking_uri)
-    else:
-        subject = _subject(source, tracking_uri)
-        _tell_stale(subject, refuse=stale == "refuse")
-        spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
-        spec, described = with_policy(spec, subject.policy), _described(subject)
+        made = source.made_judge(name, answers)
+        keep_every_verdict(tracking_uri)
+        return made
+    source.tell_stale(refuse=stale == "refuse")
+    spec = source.specification(orders, answers, stale)
     if spec["datasheet"] is not None:
         spec["datasheet"]["link"] = datasheet_link(spec["datasheet"]["run_id"], uri=tracking_uri)
     keep_every_verdict(tracking_uri)
     note_registering(tracking_uri)
-    return exported_scorer(spec, name=fit_name(spec["name"] if name is None else name), description=described)
+    return exported_scorer(spec, name=fit_name(spec["name"] if name is None else name), description=source.described())
 
 
-def _joint_specification(
-    export: JointExport, *, stale: str, orders: str, answers: Sequence[str] | None, uri: str | None
-) -> dict[str, Any]:
-    """Return the specification of several judges; whether both orders are asked is decided for all of them."""
-    if export.run_id is None:
-        _tell("This jury has no run that feedback could name. Log it: jrh.jury(…, log=True).", refuse=stale == "refuse")
-    members = {}
-    for judge, run_id in export.runs.items():
-        subject = _subject(run_id, uri)
-        _tell_stale(subject, refuse=stale == "refuse")
-        members[judge] = judge_specification(subject, stale=stale, orders="one", answers=answers)
-    if orders == "auto":
-        orders = "both" if order_matters(export.positional()) else "one"
-    return export.specification(members, orders=orders)
-
-
-def _made_judge(source: object, name: str | None, answers: Sequence[str] | None, uri: str | None) -> Any:
-    """Make the MLflow judge that is nearest to a judge; being another one, it has no datasheet to be stale."""
-    if isinstance(source, Jury):
-        raise RecipeError('form="make_judge" is one judge: export the runs of the jury one by one.')
-    subject = _subject(source, uri)
-    judge, measured = subject.judge, subject.measured
-    known = _answerable(judge, measured, answers)
-    singles = [kind for kind in measured.kinds if kind != "pair"] if measured is not None else []
-    made = instructions_judge(
-        judge,
-        name=fit_name(judge.name if name is None else name),
-        kind="pair" if known["answers"] is None else singles[0] if singles else "response",
-        answers=known["answers"] or (),
-        ordinal=known["ordinal"],
-        rubric=None if measured is None else measured.rubric,
-    )
-    keep_every_verdict(uri)
-    note_made_judge(judge)
-    return made
+# What is exported
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Subject:
+class OneJudge:
     """A judge to be exported, and how it compares with the run that measured it."""
 
     judge: Judge
@@ -146,47 +142,289 @@ class Subject:
     policy: Mapping[str, str] = field(default_factory=dict)
     """How a sweep asked the judge of its run: `replicates`, `vote`, `orders`. A judge by itself has none."""
 
+    @classmethod
+    def of_run(cls, measured: MeasuredJudge) -> OneJudge:
+        """Export the judge of a run as it was measured."""
+        judge = measured.judge()
+        state = status_of_export(measured, judge)
+        today = changes_since(measured.definition or {}, tracking_uri=measured.uri)
+        moved = tuple(change for change in today if change not in state.differs)
+        chosen = keys.param_group(measured.params, "choice")
+        policy = {name: choice for name, choice in chosen.items() if name in ("replicates", "vote", "orders")}
+        return cls(judge=judge, measured=measured, status=state, moved=moved, policy=policy)
+
+    @classmethod
+    def of_judge(cls, judge: Judge, *, tracking_uri: str | None) -> OneJudge:
+        """Export a judge as it is, with the datasheet of the run that measured it, where there is one."""
+        _definition(judge)
+        state = status(judge, tracking_uri=tracking_uri)
+        # Whether another model answers today is seen when it answers.
+        differs = tuple(difference for difference in state.differs if difference.what != "answering model")
+        measured = measured_judge(state.run_id, tracking_uri=tracking_uri) if state.run_id else None
+        return cls(judge=judge, measured=measured, status=state, differs=differs)
+
     @property
     def state(self) -> State:
-        """Of the judge itself; whether another model answers today is seen when it answers."""
+        """Of the judge itself."""
         return "never measured" if self.measured is None else "stale" if self.differs else "measured"
 
+    def tell_stale(self, *, refuse: bool) -> None:
+        """Warn of, or refuse, what is not the judge that was measured; of sources that moved, warn.
 
-def _subject(what: object, uri: str | None) -> Subject:
-    if is_run(what) or hasattr(what, "run_id"):
-        return _subject_of_run(measured_judge(what, tracking_uri=uri), uri)
+        Raises:
+            RecipeError: naming what differs.
+        """
+        name, state = brief_name(self.status.name), self.status
+        if state.state != "measured":
+            how = f' Measure it ({state.measure}) and export that run, or pass stale="warn".' if refuse else ""
+            _tell(f"{name}: {state.reason}{_listed(state.differs)}{how}", refuse=refuse)
+        if self.moved:
+            kept = "The scorer stays the judge that was measured, but its sources give another one today."
+            _tell(f"{name}: {kept}{_listed(self.moved)}", refuse=False)
+
+    def specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
+        """Return what the scorer carries; a configuration of a sweep is asked as often as it was there.
+
+        Raises:
+            RecipeError: for a judge that is no data, or where nobody says what may be answered.
+        """
+        spec, replicates = self.judge_specification(orders, answers, stale), int(self.policy.get("replicates", 1))
+        if replicates < 2:
+            return spec
+        rest = {name: value for name, value in spec.items() if name != "judge"}
+        policy = {"replicates": replicates, "vote": self.policy["vote"]}
+        return {**rest, "kind": "policy", "policy": policy, "members": [spec]}
+
+    def judge_specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
+        """Return what a scorer carries that asks the judge once."""
+        judge, measured = self.judge, self.measured
+        asked = None if measured is None else measured.asked
+        return {
+            "format": FORMAT,
+            "kind": "judge",
+            "name": judge.name,
+            "judge": _definition(judge),
+            "fingerprint": judge.fingerprint(),
+            "simulated": judge.simulated,
+            **self._answerable(answers),
+            "levels": asked is not None and asked.levels,
+            "rubric": None if asked is None else asked.rubric,
+            "orders": self._orders() if orders == "auto" else orders,
+            "stale": stale,
+            "status": self.state,
+            "differs": [asdict(difference) for difference in self.differs],
+            "datasheet": None if measured is None else _datasheet_facts(measured),
+        }
+
+    def _orders(self) -> str:
+        if "orders" in self.policy:
+            return self.policy["orders"]
+        # How much the order decides was measured of another judge where this one is stale.
+        measured = self.measured if self.state == "measured" else None
+        return "both" if measured is None or order_matters(measured.asked.positional) else "one"
+
+    def _answerable(self, answers: Sequence[str] | None) -> dict[str, Any]:
+        """Return what responses and transcripts may be answered."""
+        measured = self.measured
+        if answers is not None:
+            return {"answers": _checked(answers), "ordinal": None}
+        if measured is None or "pair" in measured.asked.kinds:
+            return {"answers": None, "ordinal": None}
+        if not measured.asked.labels:
+            raise RecipeError(
+                f"The items of suite {measured.suite_name!r} have different labels, so nobody knows what a row may be "
+                f"answered. Say so: jrh.to_mlflow(…, answers=[…]), for {brief_name(self.judge.name)}."
+            )
+        return {"answers": list(measured.asked.labels), "ordinal": measured.asked.ordinal}
+
+    def described(self) -> str:
+        """Say in one line what was measured of it."""
+        measured, simulated = self.measured, " A simulated judge." if self.judge.simulated else ""
+        if measured is None:
+            return f"A judge of jrh-mlflow that was not measured.{simulated}"
+        if self.differs:
+            run = f"run {measured.run_id} measured on suite {measured.suite_name}"
+            return f"Not measured: it differs from the judge that {run}.{_listed(self.differs)}{simulated}"
+        return f"Measured by run {measured.run_id} on suite {measured.suite_name}: {measured.profile}.{simulated}"
+
+    def made_judge(self, name: str | None, answers: Sequence[str] | None) -> Any:
+        """Make the MLflow judge that is nearest to it; being another one, it has no datasheet to be stale."""
+        asked, known = None if self.measured is None else self.measured.asked, self._answerable(answers)
+        singles = [kind for kind in asked.kinds if kind != "pair"] if asked is not None else []
+        made = instructions_judge(
+            self.judge,
+            name=fit_name(self.judge.name if name is None else name),
+            kind="pair" if known["answers"] is None else singles[0] if singles else "response",
+            answers=known["answers"] or (),
+            ordinal=known["ordinal"],
+            rubric=None if asked is None else asked.rubric,
+        )
+        note_made_judge(self.judge)
+        return made
+
+
+class SeveralJudges:
+    """The part of a jury that is exported: who answers, by which rule, and what was measured of it."""
+
+    def __init__(self, done: Jury, part: str, *, tracking_uri: str | None) -> None:
+        self._jury, self._part, self._uri = done, part, tracking_uri
+
+    @cached_property
+    def _measured(self) -> tuple[dict[str, Any], VoteTable, PanelAnswers, Reading]:
+        """How the part comes to an answer, all votes, what it answered when measured, and how often that was right.
+
+        Raises:
+            RecipeError: when the jury has no such part.
+        """
+        runs = self._jury.runs
+        table = votes({run.judge: run.calls for run in runs}, labels=runs[0].suite.labels)
+        rule, answers, accuracy = _measured_part(self._jury.report, table, self._part)
+        return rule, table, answers, accuracy
+
+    @cached_property
+    def _members(self) -> dict[str, OneJudge]:
+        """Judge to what is exported of it."""
+        judges: tuple[str, ...] = self._measured[0]["cascade" if self._part == "cascade" else "panel"]["judges"]
+        runs = {run.judge: run.run_id for run in self._jury.runs if run.judge in judges}
+        return {judge: OneJudge.of_run(measured_judge(run, tracking_uri=self._uri)) for judge, run in runs.items()}
+
+    def tell_stale(self, *, refuse: bool) -> None:
+        """Warn of, or refuse, a jury without a run, and judges that are not those that were measured."""
+        members = self._members
+        if self._jury.run_id is None:
+            _tell("This jury has no run that feedback could name. Log it: jrh.jury(…, log=True).", refuse=refuse)
+        for member in members.values():
+            member.tell_stale(refuse=refuse)
+
+    def specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
+        """Return what the scorer carries: fields that its judges share, and how they come to one answer.
+
+        Whether both orders are asked is decided for all of them: they vote on each order.
+        """
+        rule, _, _, accuracy = self._measured
+        if orders == "auto":
+            orders = "both" if order_matters(self._positional()) else "one"
+        specs = [
+            {**member.judge_specification("one", answers, stale), "name": judge}
+            for judge, member in self._members.items()
+        ]
+        first, states = specs[0], [spec["status"] for spec in specs]
+        marks, count = [spec["fingerprint"] for spec in specs], "1 judge" if len(specs) == 1 else f"{len(specs)} judges"
+        runs = ", ".join(str(spec["datasheet"]["run_id"]) for spec in specs)
+        return {
+            **{name: first[name] for name in ("format", "answers", "ordinal", "rubric", "stale")},
+            **rule,
+            "kind": "cascade" if self._part == "cascade" else "jury",
+            "name": " ".join([self._part, *rule["cascade" if self._part == "cascade" else "panel"]["judges"]]),
+            "members": specs,
+            "fingerprint": None if None in marks else _digest([marks, rule]),
+            "simulated": any(spec["simulated"] for spec in specs),
+            "orders": orders,
+            "status": next((state for state in ("never measured", "stale") if state in states), "measured"),
+            "differs": [difference for spec in specs for difference in spec["differs"]],
+            "datasheet": {
+                **first["datasheet"],
+                # A jury that was not logged has no datasheet but those of its judges.
+                "run_id": self._jury.run_id or runs,
+                "profile": f"{self._part} of {count}: accuracy {reading_text(accuracy, places=2)}",
+                "answered_by": [],
+            },
+        }
+
+    def _positional(self) -> Reading | None:
+        """How often the order of a pair decided what these judges answered together; None where nothing is a pair."""
+        _, table, answers, _ = self._measured
+        if table.pointwise:
+            return None
+        estimates = measure(panel_calls(table, answers)).estimates
+        return next((estimates[axis] for axis in POSITIONAL if axis in estimates), None)
+
+    def described(self) -> str:
+        """Say in one line who votes."""
+        return self._jury.title
+
+    def made_judge(self, name: str | None, answers: Sequence[str] | None) -> Any:
+        """Refuse: what MLflow makes of instructions is one judge."""
+        raise RecipeError('form="make_judge" is one judge: export the runs of the jury one by one.')
+
+
+def source_of(what: object, *, part: str, tracking_uri: str | None) -> OneJudge | SeveralJudges:
+    """Return what is to be exported: one judge, or several that answer together.
+
+    Raises:
+        RecipeError: when a sweep has no best one, or there is no jury that `part` could be of.
+    """
+    if isinstance(what, Cascade):
+        raise RecipeError('A cascade knows its judges by name only: pass its jury, to_mlflow(jury, part="cascade").')
+    run, logged = getattr(what, "run_id", what), None
+    if not isinstance(what, Jury) and _is_run(run):
+        logged = logged_run(str(run), tracking_uri or active_uri())
+    voting = _jury_again(logged) if logged is not None and logged.kind == "jury" else what
+    if isinstance(voting, Jury):
+        return SeveralJudges(voting, part, tracking_uri=tracking_uri)
+    if part != "jury":
+        raise RecipeError(f"part={part!r} is of a jury: pass what `jrh.jury` returned, or its run.")
+    if logged is not None or hasattr(what, "run_id"):
+        one = what if logged is None else logged.evaluations[0]
+        return OneJudge.of_run(measured_judge(one, tracking_uri=tracking_uri))
     carried = specification(what) if is_mlflow_judge(what) else None
     if carried is not None and "judge" not in carried:
         raise RecipeError(f"This scorer is exported already, as a {carried['kind']}: use it as it is.")
-    judge = resolve_judge(what, tracking_uri=uri) if carried is None else judge_from(carried["judge"])
-    _definition(judge)
-    found = status(judge, tracking_uri=uri)
-    differs = tuple(one for one in found.differs if one.what != "answering model")
-    measured_by = measured_judge(found.run_id, tracking_uri=uri) if found.run_id else None
-    return Subject(judge=judge, measured=measured_by, status=found, differs=differs)
+    judge = resolve_judge(what, tracking_uri=tracking_uri) if carried is None else judge_from(carried["judge"])
+    return OneJudge.of_judge(judge, tracking_uri=tracking_uri)
 
 
-def _subject_of_run(measured: MeasuredJudge, uri: str | None) -> Subject:
-    judge = measured.judge()
-    found = status_of_export(measured, judge, tracking_uri=uri)
-    today = changes_since(measured.definition or {}, tracking_uri=uri or active_uri())
-    moved = tuple(one for one in today if one not in found.differs)
-    return Subject(judge=judge, measured=measured, status=found, moved=moved, policy=sweep_policy(measured))
+def _is_run(what: object) -> bool:
+    """Whether a text is meant as a run: it is no address of a registered judge, and no model after its provider."""
+    return isinstance(what, str) and not what.startswith(SCORERS) and split_model(what)[0] is None
 
 
-def _tell_stale(subject: Subject, *, refuse: bool) -> None:
-    """Warn of, or refuse, what is not the judge that was measured; of sources that moved, warn.
+def _jury_again(logged: LoggedRun) -> Jury:
+    """Let the judges of a logged jury vote again, as its run says; their calls are all that is read."""
+    own, report = keys.param_group(logged.params, "jury"), run_file(logged.uri, logged.run_id, keys.JURY_JSON)
+    cascade = json.loads(report or b"{}").get("cascade") or {}
+    steps = [*cascade["cheap"], cascade["strong"]] if "strong" in cascade else None
+    fewest = int(own["min_votes"])
+    done = jury(
+        list(logged.evaluations),
+        rule=own["rule"],
+        ties=own["ties"],
+        # The run names the votes that all judges need; unless told otherwise, a best panel of fewer needs fewer.
+        min_votes=None if fewest == VotingRule().quorum(len(logged.evaluations)) else fewest,
+        size=int(own["size"]) if "size" in own else None,
+        max_usd=float(own["max_usd"]) if "max_usd" in own else None,
+        cascade=steps,
+        unsure=cascade.get("unsure") if steps else None,
+        seed=int(own.get("seed", 0)),
+        tracking_uri=logged.uri,
+        log=False,
+    )
+    return replace(done, run_id=logged.run_id, link=logged.link)
 
-    Raises:
-        RecipeError: naming what differs.
-    """
-    found = subject.status
-    if found.state != "measured":
-        how = f' Measure it ({found.measure}) and export that run, or pass stale="warn".' if refuse else ""
-        _tell(f"{brief_name(found.name)}: {found.reason}{_listed(found.differs)}{how}", refuse=refuse)
-    if subject.moved:
-        kept = "The scorer stays the judge that was measured, but its sources give another one today."
-        _tell(f"{brief_name(found.name)}: {kept}{_listed(subject.moved)}", refuse=False)
+
+def _measured_part(report: Any, table: VoteTable, part: str) -> tuple[dict[str, Any], PanelAnswers, Reading]:
+    """Return how a part comes to an answer in use, what it answered when measured, and how often that was right."""
+    rule, measured = report.rule, report.cascade if part == "cascade" else report.best
+    if part == "jury":
+        panel = live_panel(table, table.judges, rule)
+        return {"panel": panel.to_dict()}, panel_answer(table, table.judges, rule), report.readings["accuracy"]
+    if measured is None or isinstance(measured, NotEstimable):
+        how = "cascade=[cheap, strong]" if part == "cascade" else "size=…"
+        why = f"has none: {measured.reason}" if measured else f"was measured without one. Give `jury` {how}"
+        raise RecipeError(f"part={part!r} cannot be exported: this jury {why}.")
+    if isinstance(measured, BestPanel):
+        panel = live_panel(table, measured.panel, rule)
+        return {"panel": panel.to_dict()}, panel_answer(table, measured.panel, rule), measured.accuracy
+    live = live_cascade(measured)
+    shown = {"cascade": {**live.to_dict(), "judges": live.judges}}
+    return shown, cascade_answers(table, measured, seed=rule.seed), measured.accuracy
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+# What a scorer carries and is called
 
 
 def _tell(text: str, *, refuse: bool) -> None:
@@ -196,42 +434,17 @@ def _tell(text: str, *, refuse: bool) -> None:
 
 
 def _listed(differs: Sequence[JudgeDifference]) -> str:
-    return "".join(f" {one}." for one in differs)
+    return "".join(f" {difference}." for difference in differs)
 
 
-def judge_specification(subject: Subject, *, stale: str, orders: str, answers: Sequence[str] | None) -> dict[str, Any]:
-    """Return the specification of a scorer, as `tracking/exported.py` describes it.
-
-    Raises:
-        RecipeError: for a judge that is no data, or where nobody says what may be answered.
-    """
-    judge, measured = subject.judge, subject.measured
-    return {
-        "format": FORMAT,
-        "kind": "judge",
-        "name": judge.name,
-        "judge": _definition(judge),
-        "fingerprint": judge.fingerprint(),
-        "simulated": judge.simulated,
-        **_answerable(judge, measured, answers),
-        "levels": measured is not None and measured.levels,
-        "rubric": None if measured is None else measured.rubric,
-        "orders": _orders(orders, subject),
-        "stale": stale,
-        "status": subject.state,
-        "differs": [_plain(one) for one in subject.differs],
-        "datasheet": None if measured is None else datasheet_facts(measured),
-    }
-
-
-def datasheet_facts(measured: MeasuredJudge) -> dict[str, Any]:
+def _datasheet_facts(measured: MeasuredJudge) -> dict[str, Any]:
     """Return what feedback says of the datasheet behind it."""
     return {
         "run_id": measured.run_id,
         "suite_name": measured.suite_name,
         "suite_sha256": measured.suite_sha256,
         "profile": measured.profile,
-        "kinds": list(measured.kinds),
+        "kinds": list(measured.asked.kinds),
         "answered_by": list(measured.answered_by),
     }
 
@@ -241,7 +454,7 @@ def datasheet_link(run_id: str | None, *, uri: str | None) -> str | None:
     where = uri or active_uri()
     if run_id is None or not (where.startswith("http") or where == active_uri()):
         return None
-    page = run_page(run_id, where)
+    page = page_of_run(run_id, where)
     return f"{server_address(where)}/{page}" if where.startswith("http") else page
 
 
@@ -273,20 +486,6 @@ def _definition(judge: Judge) -> Mapping[str, Any]:
     return definition
 
 
-def _answerable(judge: Judge, measured: MeasuredJudge | None, answers: Sequence[str] | None) -> dict[str, Any]:
-    """Return what responses and transcripts may be answered."""
-    if answers is not None:
-        return {"answers": _checked(answers), "ordinal": None}
-    if measured is None or "pair" in measured.kinds:
-        return {"answers": None, "ordinal": None}
-    if not measured.labels:
-        raise RecipeError(
-            f"The items of suite {measured.suite_name!r} have different labels, so nobody knows what a row may be "
-            f"answered. Say so: jrh.to_mlflow(…, answers=[…]), for {brief_name(judge.name)}."
-        )
-    return {"answers": list(measured.labels), "ordinal": measured.ordinal}
-
-
 def _checked(answers: Sequence[str]) -> list[str]:
     if not isinstance(answers, Sequence):
         raise RecipeError(f"answers= are two or more texts, but got {type(answers).__name__}.")
@@ -296,32 +495,8 @@ def _checked(answers: Sequence[str]) -> list[str]:
     return given
 
 
-def _orders(orders: str, subject: Subject) -> str:
-    if orders != "auto":
-        return orders
-    if "orders" in subject.policy:
-        return subject.policy["orders"]
-    # How much the order decides was measured of another judge where this one is stale.
-    measured = subject.measured if subject.state == "measured" else None
-    return "both" if measured is None or order_matters(measured.positional) else "one"
-
-
 def order_matters(positional: Reading | None) -> bool:
     """Whether the order of a pair may decide too often to ask it once; what was not measured may."""
     if not isinstance(positional, Estimate) or positional.cluster_high is None:
         return True
     return positional.cluster_high > (ORDER_MATTERS if positional.value else NONE_SEEN)
-
-
-def _plain(difference: JudgeDifference) -> dict[str, str]:
-    return {"what": difference.what, "measured": difference.measured, "running": difference.running}
-
-
-def _described(subject: Subject) -> str:
-    measured, simulated = subject.measured, " A simulated judge." if subject.judge.simulated else ""
-    if measured is None:
-        return f"A judge of jrh-mlflow that was not measured.{simulated}"
-    if subject.differs:
-        run = f"run {measured.run_id} measured on suite {measured.suite_name}"
-        return f"Not measured: it differs from the judge that {run}.{_listed(subject.differs)}{simulated}"
-    return f"Measured by run {measured.run_id} on suite {measured.suite_name}: {measured.profile}.{simulated}"

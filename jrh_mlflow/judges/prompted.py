@@ -324,8 +324,7 @@ class PromptedJudge(ModelJudge):
             rubric=self.rubric,
             **{name: getattr(self, name) for name in _SAMPLING},
             recorded=self.recorded,
-            # Only where it is set: a definition without them is the one it was before there were such prompts.
-            **({} if self.prompt_uri is None else {name: getattr(self, name) for name in _REGISTERED}),
+            **{name: getattr(self, name) for name in _REGISTERED},
         )
 
     def renewed(self) -> PromptedJudge:

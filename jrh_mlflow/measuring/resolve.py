@@ -29,8 +29,9 @@ from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
-from jrh_mlflow.tracking.judges.definitions import judge_from
+from jrh_mlflow.tracking.judges.identity import judge_from
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, scorer_at
+from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import (
     MlflowJudge,
     from_mlflow,
@@ -38,7 +39,6 @@ from jrh_mlflow.tracking.judges.scorers import (
     is_mlflow_judge,
     registration_of,
 )
-from jrh_mlflow.tracking.judges.specifications import specification
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 
 if TYPE_CHECKING:

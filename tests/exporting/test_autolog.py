@@ -20,10 +20,9 @@ from mlflow.genai.scorers import RegexMatch, Safety, scorer
 
 import jrh_mlflow as jrh
 from jrh_mlflow.exporting import autolog as autolog_module
-from jrh_mlflow.exporting import evaluation_hook
+from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.judges.scripted import LongerWins
 from jrh_mlflow.show.markdown import MAX_DESCRIPTION
-from jrh_mlflow.tracking import exported
 from jrh_mlflow.tracking.runs import keys
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -170,7 +169,7 @@ def test_the_description_of_an_open_run_keeps_its_text_and_gets_one_section(here
 
 def test_all_that_a_user_writes_around_the_list_of_judges_stays() -> None:
     def described(text: str, **told: str) -> str:
-        return evaluation_hook.described(text, {f"`{name}`": [f"- `{name}`: {what}"] for name, what in told.items()})
+        return autolog_module.described(text, {f"`{name}`": [f"- `{name}`: {what}"] for name, what in told.items()})
 
     once = described("Mine.", old="Never measured.", kept="code, not a judge.")
     mine = "\n\n- `old`: I like it.\n\n## My conclusions\nImportant text.\u2028More.\n- `old`: Stale, I think.\r\n"
@@ -276,7 +275,7 @@ def test_an_evaluation_on_a_database_begins_with_few_workers_also_for_scorers_th
     def begun(data: Any, scorers: Any) -> None:
         raise LookupError(os.environ.get(WORKERS))
 
-    monkeypatch.setattr(evaluation_hook, "_PLAIN", [begun])
+    monkeypatch.setattr(autolog_module, "_PLAIN", [begun])
     monkeypatch.setenv(WORKERS, users or "")
     if users is None:
         monkeypatch.delenv(WORKERS)

@@ -13,10 +13,8 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.exporting.earlier_judges import earlier_definition
-from jrh_mlflow.exporting.measured import measured_judge
 from jrh_mlflow.suites.suite import read_suite
-from jrh_mlflow.tracking.judges.definitions import differences, judge_from
+from jrh_mlflow.tracking.judges.identity import differences, earlier_definition, judge_from, measured_judge
 from jrh_mlflow.tracking.runs import keys
 
 ROOT = Path(__file__).parent.parent.parent

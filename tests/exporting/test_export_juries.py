@@ -14,7 +14,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.judges.parsing import TIE
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.tracking.judges.specifications import specification
+from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer, Reply
 

@@ -23,15 +23,15 @@ from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.live_sessions import NoJournal
 from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
+from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking import exported
 from jrh_mlflow.tracking.exported import score
+from jrh_mlflow.tracking.judges.scorer_facts import exported_scorer, specification
 from jrh_mlflow.tracking.judges.scorers import from_mlflow, in_memory_trace, scorer_fields
-from jrh_mlflow.tracking.judges.specifications import exported_scorer, specification
 from jrh_mlflow.tracking.runs import keys
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply, verdict
 from tests.mlflow_features import before

@@ -17,10 +17,10 @@ from mlflow.genai.scorers import Guidelines, RelevanceToQuery, Safety, scorer
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.status import status as command
 from jrh_mlflow.errors import JrhWarning, RecipeError
-from jrh_mlflow.exporting.measured import measurements
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking.judges.identity import measured_judges
 from jrh_mlflow.tracking.judges.judge_registry import active_store
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
 from jrh_mlflow.tracking.mlflow_server import folder_uri
@@ -212,7 +212,7 @@ def test_a_new_version_of_a_registered_judge_is_stale_by_prompt_and_version(
             assert (found.run_id, found.measure) == (run.run_id, command_line)
         assert found.differs[1].running == "registered as nearer version 3"
         assert said("scorers:/nearer@2", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
-        assert len(measurements(registered_name="nearer", tracking_uri=uri)) == 1
+        assert len([*measured_judges(params={keys.PARAM_REGISTERED_NAME: "nearer"}, tracking_uri=uri)]) == 1
 
 
 def test_a_judge_of_mlflow_is_compared_by_its_own_data(uri: str, pairs: Suite, monkeypatch: pytest.MonkeyPatch):
@@ -234,7 +234,9 @@ def singles() -> Suite:
     return Suite(name="two responses", items=items)
 
 
-@pytest.mark.parametrize("judge", [Safety(), RelevanceToQuery(), Guidelines(name="kind", guidelines="Be kind.")])
+@pytest.mark.parametrize(
+    "judge", [Safety(name="safe"), RelevanceToQuery(name="apt"), Guidelines(name="kind", guidelines="Be kind.")]
+)
 def test_a_judge_that_mlflow_brings_is_measured_itself_as_a_run_and_exported(
     judge: Any, uri: str, singles: Suite, monkeypatch: pytest.MonkeyPatch
 ):

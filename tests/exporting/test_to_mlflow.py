@@ -27,10 +27,10 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import exported
-from jrh_mlflow.tracking.judges.definitions import JudgeDifference
+from jrh_mlflow.tracking.judges.identity import JudgeDifference
 from jrh_mlflow.tracking.judges.judge_registry import active_store
+from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import scorer_fields
-from jrh_mlflow.tracking.judges.specifications import specification
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
@@ -295,7 +295,7 @@ def test_feedback_links_the_datasheet_where_a_page_of_mlflow_can_show_it(
     assert re.fullmatch(rf"#/experiments/\d+/runs/{measured.run_id}", page)
     monkeypatch.setattr(to_mlflow_module, "active_uri", lambda: "sqlite:///elsewhere.db")
     assert link() is None, "the pages of another store have no such run"
-    monkeypatch.setattr(to_mlflow_module, "run_page", lambda run_id, uri: "#/p")
+    monkeypatch.setattr(to_mlflow_module, "page_of_run", lambda run_id, uri: "#/p")
     assert datasheet_link("run7", uri="http://user:secret@mlflow:5000/") == "http://mlflow:5000/#/p"
     assert datasheet_link(None, uri=store_uri) is None, "a jury that was not logged"
 

@@ -15,7 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.errors import RecipeError, SuiteError
-from jrh_mlflow.exporting.judged_rows import row_calls, row_item
+from jrh_mlflow.exporting.exported_scorers import row_calls, row_item
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Presentation

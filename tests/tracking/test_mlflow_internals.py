@@ -50,7 +50,7 @@ OF_THE_LANGUAGE = {"_fields", "_make", "_replace", "_asdict", "_exit"}
 """Public in spite of the underscore: of named tuples and of `os`."""
 INSIDE = re.compile(r"__(code|closure|globals|defaults|kwdefaults|dict|wrapped|signature|pydantic_\w+)__")
 """What functions and objects are made of: through it all that is private can be read and exchanged."""
-OF_USERS = {"jrh_mlflow/judges/callables.py", "jrh_mlflow/tracking/judges/feedback_types.py"}
+OF_USERS = {"jrh_mlflow/judges/callables.py", "jrh_mlflow/tracking/judges/scorer_facts.py"}
 """Files that look into functions which users wrote, and into nothing of MLflow's."""
 READERS = ("getattr", "hasattr", "setattr", "delattr", "__getattribute__", "__setattr__", "attrgetter", "methodcaller")
 """What reads or writes an attribute by its name as a text."""

@@ -19,7 +19,7 @@ from jrh_mlflow.people.alignment.held_out import Order, Verdict
 from jrh_mlflow.people.labels.assessments import HUMAN, _same, expectations_of, read_assessments
 from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
-from jrh_mlflow.tracking.judges.feedback_types import asked_values, possible_values
+from jrh_mlflow.tracking.judges.scorer_facts import asked_values, possible_values
 from jrh_mlflow.tracking.judges.scorers import answer_for, ask_scorer
 from jrh_mlflow.tracking.runs import keys
 

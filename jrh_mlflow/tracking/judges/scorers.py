@@ -6,6 +6,7 @@ becomes an answer with rationale, tokens and dollars.
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
 import json
@@ -30,29 +31,26 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import mlflow_internals
-from jrh_mlflow.tracking.judges.feedback_types import can_compare, check_fit
-from jrh_mlflow.tracking.judges.in_memory_traces import called_tools, in_memory_session, in_memory_trace
 from jrh_mlflow.tracking.judges.judge_registry import RegisteredScorer, loaded_scorer
-from jrh_mlflow.tracking.judges.scorer_needs import (
+from jrh_mlflow.tracking.judges.scorer_facts import (
+    asked_by_suites,
+    called_tools,
+    can_compare,
+    canonical_scorer,
+    check_fit,
     check_scorer,
     check_suite_has,
+    is_simulated,
     judges_sessions,
     needed_fields,
     needs_tools,
     takes_guidelines,
     takes_shares,
 )
-from jrh_mlflow.tracking.judges.specifications import asked_by_suites, is_simulated
-from jrh_mlflow.tracking.runs.keys import (
-    CHOICE_CONFIDENCE,
-    JUDGE_COST,
-    JUDGE_INPUT_TOKENS,
-    JUDGE_OUTPUT_TOKENS,
-    TRUE_PROBABILITY,
-)
+from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
-    from mlflow.entities import Trace
+    from mlflow.entities import Span, Trace
 
     from jrh_mlflow.suites.suite import Suite
 
@@ -64,13 +62,16 @@ _SLOT_WORDS = {
     "tie": "tie",
 }
 """Feedback values read as the answer to a pair."""
-_USAGE = (JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS, JUDGE_COST)
+_USAGE = (keys.JUDGE_INPUT_TOKENS, keys.JUDGE_OUTPUT_TOKENS, keys.JUDGE_COST)
 _MEMBERS = "mlflow.ensemble.sub_feedbacks"
 _SHARE = "/precision"
 """What MLflow puts behind the name of a judge for the share of retrieved texts that it found relevant."""
 _DATA_KINDS = ("instructions", "builtin", "guidelines")
 """Kinds of scorers that are data throughout, so that a hash tells two of them apart."""
 _SAMPLING = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "reasoning_effort")
+_STEP_NS = 1_000_000
+_ASKING = ("user", "system", "developer")
+"""Roles of messages that begin a turn."""
 _VOTING = (
     "Majority vote: the answer most members gave. A shared first place is a tie where a tie may be answered, otherwise "
     "abstain. A member that failed or answered outside the scale has no vote; half of the votes missing is an error.\n"
@@ -398,7 +399,7 @@ def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
     from mlflow.exceptions import MlflowException
 
     try:
-        return [one.model_dump() for one in scorers]
+        return [canonical_scorer(scorer.model_dump()) for scorer in scorers]
     except (MlflowException, NotImplementedError):
         # Of `KnowledgeRetention` MLflow itself cannot write down the instructions.
         return None
@@ -557,6 +558,140 @@ def _message(message: Message) -> dict[str, Any]:
     return plain
 
 
+def in_memory_trace(
+    inputs: object,
+    outputs: object,
+    transcript: Iterable[Message] = (),
+    *,
+    context: Sequence[str] = (),
+    tools: Sequence[str] = (),
+    session: tuple[str, int] | None = None,
+) -> Trace:
+    """Build a trace: a root span, a RETRIEVER span, and a TOOL span for each tool call of the transcript.
+
+    Args:
+        inputs: Of the root span.
+        outputs: Of the root span.
+        transcript: Messages whose tool calls are spans of their own.
+        context: Texts that were retrieved; without any there is no RETRIEVER span.
+        tools: Names of the tools there were; where there are any, a CHAT_MODEL span declares them.
+        session: Id of the session it belongs to, and its place there.
+    """
+    from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
+
+    told = [inputs, outputs] if session is None else [inputs, outputs, *session]
+    trace_id = hashlib.sha256(_json(told).encode("utf-8", "surrogatepass")).digest()[:16]
+    wanted = [("judged", "AGENT", inputs, outputs)]
+    if context:
+        wanted.append(("retrieval", "RETRIEVER", inputs, [{"page_content": text} for text in context]))
+    if tools:
+        declared = [{"type": "function", "function": {"name": name}} for name in tools]
+        wanted.append(("model", "CHAT_MODEL", {"tools": declared}, None))
+    wanted += _tool_spans(list(transcript))
+    spans = [
+        _span(trace_id, index, name=name, kind=kind, inputs=given, outputs=made)
+        for index, (name, kind, given, made) in enumerate(wanted)
+    ]
+    info = TraceInfo(
+        trace_id=f"tr-{trace_id.hex()}",
+        trace_location=TraceLocation.from_experiment_id("0"),
+        request_time=1 if session is None else session[1] + 1,
+        execution_duration=len(spans),
+        state=TraceState.OK,
+        trace_metadata={} if session is None else {keys.TRACE_SESSION: session[0]},
+    )
+    return Trace(info=info, data=TraceData(spans=spans))
+
+
+def in_memory_session(shown: Presentation) -> list[Trace]:
+    """Lay a transcript out as MLflow keeps a conversation: one trace for each turn, its tool calls as TOOL spans.
+
+    The inputs of a trace are the messages that began the turn, a system message among them; its outputs are what the
+    assistant wrote until the next one. A single response is a conversation of one turn: instruction, response.
+    """
+    turns = _turns(shown.transcript or _one_turn(shown))
+    name = hashlib.sha256(
+        _json([list(map(_role_and_text, one)) for turn in turns for one in turn]).encode("utf-8", "replace")
+    )
+    return [
+        in_memory_trace(
+            {"messages": list(map(_role_and_text, asked))} if asked else None,
+            "\n\n".join(filter(None, (_message_text(one) for one in answered if one.role == "assistant"))) or None,
+            answered,
+            session=(f"jrh-{name.hexdigest()[:16]}", place),
+        )
+        for place, (asked, answered) in enumerate(turns)
+    ]
+
+
+def _one_turn(shown: Presentation) -> tuple[Message, ...]:
+    answer = shown.response if shown.response is not None else ""
+    return Message(role="user", content=shown.instruction), Message(role="assistant", content=answer)
+
+
+def _turns(messages: Sequence[Message]) -> list[tuple[list[Message], list[Message]]]:
+    """Cut a conversation before each message of the user's, or of the system's, that follows an answer."""
+    turns: list[tuple[list[Message], list[Message]]] = []
+    for message in messages:
+        asks = message.role in _ASKING
+        if not turns or (asks and turns[-1][1]):
+            turns.append(([], []))
+        turns[-1][0 if asks else 1].append(message)
+    return turns
+
+
+def _role_and_text(message: Message) -> dict[str, str]:
+    return {"role": message.role, "content": _message_text(message)}
+
+
+def _message_text(message: Message) -> str:
+    return "\n".join(filter(None, [message.content, *map(part_text, message.parts)]))
+
+
+def _tool_spans(messages: Sequence[Message]) -> list[tuple[str, str, object, object]]:
+    results: dict[Any, str] = {
+        message.tool_call_id: "\n".join(filter(None, (message.content, message.error)))
+        for message in messages
+        if message.tool_call_id
+    }
+    return [
+        (str(call.get("name", "tool")), "TOOL", call.get("arguments"), results.get(call.get("id")))
+        for message in messages
+        for call in message.tool_calls
+    ]
+
+
+def _span(trace_id: bytes, index: int, *, name: str, kind: str, inputs: object, outputs: object) -> Span:
+    from mlflow.entities import Span
+
+    attributes = {
+        keys.SPAN_TRACE: f"tr-{trace_id.hex()}",
+        keys.SPAN_KIND: kind,
+        keys.SPAN_INPUTS: inputs,
+        keys.SPAN_OUTPUTS: outputs,
+    }
+    return Span.from_dict(
+        {
+            "name": name,
+            "trace_id": _base64(trace_id),
+            "span_id": _base64((index + 1).to_bytes(8, "big")),
+            "parent_span_id": _base64((1).to_bytes(8, "big")) if index else "",
+            "start_time_unix_nano": (index + 1) * _STEP_NS,
+            "end_time_unix_nano": (index + 2) * _STEP_NS,
+            "status": {"code": "STATUS_CODE_OK", "message": ""},
+            "attributes": {key: _json(value) for key, value in attributes.items()},
+        }
+    )
+
+
+def _base64(identifier: bytes) -> str:
+    return base64.b64encode(identifier).decode("ascii")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def _read_feedback(scorer: Any, returned: object, shown: Presentation, words: Mapping[str, str]) -> Answer:
     """Turn what `scorer.run` returned into an answer.
 
@@ -674,7 +809,7 @@ def _confidence(value: object, metadata: Mapping[str, Any]) -> float | None:
         >>> _confidence(False, {"typesafe.probability": "0.25"}), _confidence("B", {"typesafe.confidence": "0.8"})
         (0.75, 0.8)
     """
-    chosen, holds = (_first_probability(metadata, names) for names in (CHOICE_CONFIDENCE, TRUE_PROBABILITY))
+    chosen, holds = (_first_probability(metadata, names) for names in (keys.CHOICE_CONFIDENCE, keys.TRUE_PROBABILITY))
     if chosen is not None or holds is None:
         return chosen
     yes, no = LABEL_WORDS

@@ -13,8 +13,7 @@ import pytest
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.tracking.judges.in_memory_traces import in_memory_session
-from jrh_mlflow.tracking.judges.scorers import MlflowJudge, from_mlflow
+from jrh_mlflow.tracking.judges.scorers import MlflowJudge, from_mlflow, in_memory_session
 from tests.tracking.judges.mlflow_chat import (
     MODEL,
     ChatServer,

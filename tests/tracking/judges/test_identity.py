@@ -27,7 +27,7 @@ from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking.judges.definitions import WHAT, differences, judge_from
+from jrh_mlflow.tracking.judges.identity import WHAT, differences, judge_from
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
 from tests.mlflow_features import RATIONALE_FIRST
 from tests.tracking.judges.mlflow_chat import ask, chatting, compare, pair_call
@@ -208,7 +208,8 @@ from mlflow.genai.scorers import Guidelines, RelevanceToQuery, Safety
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
 
 model = "openai:/gpt-4o-mini"
-judges = [Safety(model=model), RelevanceToQuery(model=model), Guidelines(name="kind", guidelines="Be kind.", model=model)]
+kind = Guidelines(name="kind", guidelines="Be kind.", model=model)
+judges = [Safety(model=model), RelevanceToQuery(model=model), kind]
 print(json.dumps([[judge.definition(), judge.fingerprint()] for judge in map(from_mlflow, judges)]))
 """
 

@@ -13,7 +13,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.exporting.instructions import instructions_judge, mlflow_model
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.tracking.judges.specifications import specification
+from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import wait_for_sqlite
 from tests.benchmarks.exported_rows import stored_feedback

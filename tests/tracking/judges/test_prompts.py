@@ -18,7 +18,7 @@ from jrh_mlflow.exporting import registries
 from jrh_mlflow.judges.rendering import PLACEHOLDERS, RegisteredPrompt, Template, load_template, template_pieces
 from jrh_mlflow.measuring.resolve import load_suite, resolve_judge
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.tracking.judges.definitions import judge_from
+from jrh_mlflow.tracking.judges.identity import judge_from
 from jrh_mlflow.tracking.judges.prompts import registered_prompt, registry_form, template_text
 from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer

@@ -1,0 +1,692 @@
+"""The one identity of a judge: what it is as data, whether two are the same, and which runs measured it.
+
+definition    `Judge.definition()`: plain JSON of which `judge_from` makes the judge again, in one `canonical` form
+fingerprint   `Judge.fingerprint()`: a hash of the configuration, the tag by which runs of the judge are found
+differences   in what two definitions are not the same judge
+today         `changes_since`: in what the sources of a measured judge give another one now
+measured      `MeasuredJudge`: what a finished run of `evaluate` says of the judge that it measured
+earlier       `earlier_definition`: of a judge whose run was logged before runs kept definitions; it is proved
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from jrh_mlflow.engine.calls import plan_calls
+from jrh_mlflow.engine.sessions import Numbering, record
+from jrh_mlflow.errors import JrhError, RecipeError
+from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted
+from jrh_mlflow.judges.naming import shown_name
+from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.records import answerers
+from jrh_mlflow.models.local.weights import shown_name as shown_model
+from jrh_mlflow.options import AUTOMATIC, JudgeOptions
+from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
+from jrh_mlflow.schema.estimates import Reading, read_reading
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS
+from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.text import brief_name, clean_text
+from jrh_mlflow.tracking.judges.judge_registry import newest_version
+from jrh_mlflow.tracking.judges.prompts import registered_prompt
+from jrh_mlflow.tracking.judges.scorer_facts import canonical_scorer
+from jrh_mlflow.tracking.judges.scorers import MlflowJudge
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.read import (
+    check_evaluation,
+    downloaded,
+    experiment_names,
+    find_run,
+    finished_runs,
+    read_calls,
+)
+from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+Definition = Mapping[str, Any]
+What = Literal["prompt", "model", "version", "answering model", "settings"]
+WHAT: tuple[What, ...] = ("prompt", "model", "version", "answering model", "settings")
+"""What two judges can differ in, in the order in which it is told."""
+NONE = "none"
+POSITIONAL = ("positional_false_preference", "natural/positional")
+"""What says how often the order of a pair decides; the second where only natural pairs were asked."""
+_EXCERPT = 60
+"""Characters of a long text that are shown from a little before where two begin to differ."""
+_GONE = "no longer there"
+
+
+# Definitions
+
+
+def canonical(definition: Definition) -> Definition:
+    """Return a definition in the one form of its judge, whichever version and process wrote it.
+
+    What is a set is sorted, for the order in which a process writes it is an accident of its hash seed; settings that
+    the version which wrote it did not know, or did not write where they had their default, are named.
+    """
+    kind = definition.get("kind")
+    if kind == "pointwise":
+        return {**definition, "inner": canonical(definition["inner"])}
+    if kind == "prompted":
+        return {"prompt_uri": None, "prompt_version": None, **definition}
+    if kind == "mlflow":
+        return {**definition, "scorers": canonical_scorer(definition["scorers"])}
+    if kind == "scripted":
+        return {**definition, "arguments": scripted.named_arguments(definition)}
+    return definition
+
+
+def judge_from(definition: Definition) -> Judge:
+    """Make a judge again from `Judge.definition`: same fingerprint, same requests, answers read the same way.
+
+    Where it is asked is part of it: an address that once came from the environment is not looked up again.
+
+    Raises:
+        RecipeError: for a definition that a newer version wrote.
+    """
+    kind, written = definition.get("kind"), definition.get("format")
+    if written != DEFINITION_FORMAT or kind not in _MAKERS:
+        raise RecipeError(
+            f"This judge is written down in a form ({kind}, format {written}) that this version of jrh_mlflow does not "
+            "know: update it (pip install -U jrh-mlflow), or pass the judge itself."
+        )
+    return _MAKERS[str(kind)](canonical(definition))
+
+
+_MAKERS: dict[str, Callable[[Definition], Judge]] = {
+    "prompted": PromptedJudge.from_definition,
+    "pointwise": lambda definition: PointwiseJudge.from_definition(judge_from(definition["inner"]), definition),
+    "scripted": scripted.from_definition,
+    "mlflow": MlflowJudge.from_definition,
+}
+"""Kind of a judge to what makes one from its definition."""
+
+
+# Differences
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeDifference:
+    """One thing in which the judge that runs is not the judge that was measured."""
+
+    what: What
+    measured: str
+    """As it was measured, on one line: `temperature 0.0`."""
+    running: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.measured} → {self.running}"
+
+
+def differences(measured: Definition, running: Definition) -> tuple[JudgeDifference, ...]:
+    """Return in what two definitions differ, the prompt first; names are no difference, for they change no answer."""
+    before, after = (dict(_facts(canonical(definition))) for definition in (measured, running))
+    changed = [fact for fact in dict.fromkeys((*before, *after)) if before.get(fact) != after.get(fact)]
+    # A version of the registry that holds what the measured one held is the measured judge.
+    if all(fact == _REGISTERED for fact in changed):
+        return ()
+    values = ((what, *_told_apart(name, before.get((what, name)), after.get((what, name)))) for what, name in changed)
+    differ = [JudgeDifference(what=what, measured=was, running=now) for what, was, now in values]
+    return tuple(sorted(differ, key=lambda difference: WHAT.index(difference.what)))
+
+
+Fact = tuple[tuple[What, str], Any]
+"""What it belongs to and what it is called; its value."""
+_REGISTERED: tuple[What, str] = ("version", "registered as")
+
+
+def _facts(definition: Definition) -> Iterator[Fact]:
+    """Yield everything that makes a judge answer as it does."""
+    kind, criterion = definition["kind"], definition["tie_criterion"]
+    yield ("settings", "kind"), kind
+    yield ("prompt", "tie criterion"), criterion["text"]
+    yield ("prompt", "tie"), "offered" if criterion["offers_tie"] else "not offered"
+    yield from _FACTS.get(kind, _other_facts)(definition)
+
+
+def _prompted_facts(definition: Definition) -> Iterator[Fact]:
+    yield ("model", "model"), definition["model"]
+    yield ("model", "endpoint"), definition["api_base"] or definition["endpoint"]
+    yield ("prompt", "template"), _templates_sent(definition)
+    yield ("prompt", "answer format"), definition["texts"]["format"]
+    yield ("prompt", "no rubric"), definition["texts"]["no_rubric"]
+    yield ("prompt", "rubric"), definition["rubric"]
+    for name in ("temperature", "max_tokens", "reasoning_effort", "seed", "structured", "answer_style", "logprobs"):
+        yield ("settings", name), definition[name]
+    for name, value in definition["extra"].items():
+        yield ("settings", f"extra.{name}"), value
+
+
+def _templates_sent(definition: Definition) -> str:
+    """Return all templates that a judge may send, each with its name: one, or those of the package."""
+    own, package = definition["prompt"], definition["texts"]["templates"]
+    parts = [] if any(template["user"] for template in package.values()) else [("", own)]
+    parts += sorted(package.items())
+    return "\n".join(f"{name}\n[system]\n{part['system']}\n[user]\n{part['user']}".lstrip() for name, part in parts)
+
+
+def _pointwise_facts(definition: Definition) -> Iterator[Fact]:
+    yield ("prompt", "question"), definition["question"]
+    yield ("settings", "answers"), [definition["answers"], definition["given"]]
+    for (what, name), value in _facts(definition["inner"]):
+        yield (what, f"inner {name}"), value
+
+
+def _scripted_facts(definition: Definition) -> Iterator[Fact]:
+    yield ("model", "script"), definition["class"]
+    for name, value in definition["arguments"].items():
+        yield ("settings", name), value
+
+
+def _mlflow_facts(definition: Definition) -> Iterator[Fact]:
+    yield ("model", "model"), ", ".join(str(model) for model in definition["models"])
+    places = [*definition["endpoints"], *(url for url in definition["base_urls"] if url)]
+    yield ("model", "endpoint"), ", ".join(dict.fromkeys(places)) or None
+    for number, kept in enumerate(definition["scorers"], start=1):
+        which = f"scorer {number} " if len(definition["scorers"]) > 1 else ""
+        for (what, name), value in _kept_facts(kept):
+            yield (what, f"{which}{name}"), value
+    yield ("settings", "answers"), definition["words"]
+    if definition["registered"]:
+        versions = [f"{entry['name']} version {entry['version']}" for entry in definition["registered"]]
+        yield _REGISTERED, ", ".join(versions)
+
+
+_KEPT_AS: dict[str, What] = {
+    "instructions": "prompt",
+    "guidelines": "prompt",
+    "mlflow_version": "version",
+    "serialization_version": "version",
+}
+"""Fields of what MLflow keeps of a scorer; everything else is a setting."""
+_NO_FACTS = ("name", "model")
+"""Fields that change no answer, or are told apart from the rest."""
+
+
+def _kept_facts(kept: object, path: tuple[str, ...] = ()) -> Iterator[Fact]:
+    """Yield the leaves of what MLflow keeps of a scorer, by the fields they stand in."""
+    if isinstance(kept, list) and any(isinstance(part, Mapping) for part in kept):
+        kept = {str(number): part for number, part in enumerate(kept, start=1)}
+    if not isinstance(kept, Mapping):
+        yield (_KEPT_AS.get(path[-1], "settings"), " ".join(path)), kept
+        return
+    inside = [name for name, value in kept.items() if name.endswith("_data") and isinstance(value, Mapping)]
+    fields = {name: value for name, value in kept.items() if name not in inside}
+    # What the scorer is made of stands inside; around it MLflow repeats some fields, with a timeout that is no setting
+    # of this scorer but the default of the record. So what is inside wins, in whatever order the fields were written.
+    fields |= {"timeout": None} if inside else {}
+    for name in inside:
+        fields |= kept[name]
+    for name, value in fields.items():
+        yield from () if name in _NO_FACTS else _kept_facts(value, (*path, name))
+
+
+def _other_facts(definition: Definition) -> Iterator[Fact]:
+    """Compare a kind that this version does not know as a whole."""
+    rest = {name: value for name, value in definition.items() if name not in ("name", "kind", "tie_criterion")}
+    yield ("settings", "definition"), rest
+
+
+_FACTS: dict[str, Callable[[Definition], Iterator[Fact]]] = {
+    "prompted": _prompted_facts,
+    "pointwise": _pointwise_facts,
+    "scripted": _scripted_facts,
+    "mlflow": _mlflow_facts,
+}
+
+
+def _told_apart(name: str, measured: Any, running: Any) -> tuple[str, str]:
+    """Write two values of a fact on a line each; of long texts the part from where they begin to differ."""
+    before, after = _text(measured), _text(running)
+    if max(len(before), len(after)) > _EXCERPT:
+        same = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
+        start = max(0, (min(len(before), len(after)) if same is None else same) - _EXCERPT // 3)
+        before, after = (_excerpt(text, start) for text in (before, after))
+    return f"{name} {_line(before)}", f"{name} {_line(after)}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NONE
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _excerpt(text: str, start: int) -> str:
+    if text == NONE:
+        return text
+    before, after = "…" if start else "", "…" if start + _EXCERPT < len(text) else ""
+    return f"“{before}{text[start : start + _EXCERPT]}{after}”"
+
+
+def _line(text: str) -> str:
+    r"""Put a text on one line; ends of lines show as \n, for they may be all that differs."""
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+# Today
+
+
+def changes_since(definition: Definition, *, tracking_uri: str) -> tuple[JudgeDifference, ...]:
+    """Return in what the judge that the same sources give today differs from a definition.
+
+    Sources are the variable of an endpoint that was not given, the built-in prompts of this version, the alias of a
+    registered prompt, the newest version of a registered scorer, and the installed MLflow with its default model.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    gone: list[JudgeDifference] = []
+    judge = _from_registries(judge_from(definition).renewed(), tracking_uri, gone)
+    running = judge.definition()
+    if running is None:  # What was data is code by now.
+        version = JudgeDifference(what="version", measured="data", running="code")
+        return (version, *gone)
+    return (*differences(definition, running), *gone)
+
+
+def _from_registries(judge: Judge, uri: str, gone: list[JudgeDifference]) -> Judge:
+    """Return a judge as the registries have it now; what they no longer have is added to `gone`."""
+    if isinstance(judge, PointwiseJudge):
+        return judge.with_inner(_from_registries(judge.inner, uri, gone))
+    if isinstance(judge, PromptedJudge) and judge.prompt_uri:
+        try:
+            return judge.with_prompt(registered_prompt(judge.prompt_uri, tracking_uri=uri))
+        except RecipeError:
+            measured, running = judge.prompt_version or judge.prompt_uri, f"{judge.prompt_uri} {_GONE}"
+            gone.append(JudgeDifference(what="prompt", measured=measured, running=running))
+    if isinstance(judge, MlflowJudge):
+        newest = {}
+        for entry in judge.registered:
+            name = str(entry["name"])
+            scorer = newest_version(name, experiment_id=entry["experiment_id"], uri=uri)
+            if scorer is None:
+                measured = f"{name} version {entry['version']}"
+                gone.append(JudgeDifference(what="version", measured=measured, running=f"{name} {_GONE}"))
+            else:
+                newest[name] = scorer
+        return judge.with_versions(newest)
+    return judge
+
+
+# Measured by a run
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedItems:
+    """What the suite of a run asked, and how much the order of a pair decided."""
+
+    kinds: tuple[str, ...]
+    """Of the suite's items: `pair`, `response`, `transcript`."""
+    levels: bool
+    """Whether they are single responses of known level, of which grades of any form are read."""
+    labels: tuple[str, ...] | None
+    """What single responses and transcripts may be answered; None for pairs, and where items differ."""
+    ordinal: bool | None
+    """Whether `labels` are a scale."""
+    rubric: str | None
+    """The one that all items share; None where they have none or differ."""
+    positional: Reading | None
+    """How often the order of a pair decided; None where no pairs were asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredJudge:
+    """A judge as one finished run of `evaluate` measured it."""
+
+    run_id: str
+    name: str
+    """Of the judge."""
+    label: str
+    """Its name as people see it: a simulated or a recorded judge says so."""
+    uri: str
+    """Store of the run."""
+    link: str
+    definition: Definition | None
+    """`Judge.definition` of then, in canonical form; None where the run does not tell, as `no_definition` says."""
+    no_definition: str
+    """Why there is no definition, and what to do; empty where there is one."""
+    fingerprint: str | None
+    suite_name: str
+    suite_sha256: str
+    profile: str
+    simulated: bool
+    recorded: bool
+    answered_by: tuple[str, ...]
+    """Names under which models answered, the most frequent first; empty where the run does not tell."""
+    ended_at: int
+    """Milliseconds since 1970."""
+    truncated: str | None
+    """Why calls are missing, or None."""
+    params: Mapping[str, str]
+    """Of the run."""
+
+    def __repr__(self) -> str:
+        on = f"{brief_name(self.label)} on {brief_name(self.suite_name)}"
+        return f"{type(self).__name__}({on}, run {self.run_id[:8]})"
+
+    def judge(self) -> Judge:
+        """Make the judge again.
+
+        Raises:
+            RecipeError: where the run does not tell all of it.
+        """
+        if self.definition is None:
+            raise RecipeError(self.no_definition)
+        return judge_from(self.definition)
+
+    @cached_property
+    def asked(self) -> AskedItems:
+        """What its suite asked; read from the store when first looked at, for most uses need none of it."""
+        with reading_client(self.uri) as client, tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            run = client.get_run(self.run_id)
+            suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
+            estimates = _json(downloaded(client, run, keys.DATASHEET_JSON, folder)).get("estimates", {})
+        labels, rubrics = suite.labels, {item.rubric for item in suite.items}
+        positional = (read_reading(estimates[axis]) for axis in POSITIONAL if axis in estimates)
+        return AskedItems(
+            kinds=tuple(sorted({item.kind for item in suite.items})),
+            levels=any(item.condition in LEVEL_CONDITIONS for item in suite.items),
+            labels=None if labels is None else tuple(labels),
+            ordinal=None if labels is None else labels.ordinal,
+            rubric=next(iter(rubrics)) if len(rubrics) == 1 and suite.has_texts else None,
+            positional=next(positional, None),
+        )
+
+
+def measured_judge(run: object, *, tracking_uri: str | None = None) -> MeasuredJudge:
+    """Return the judge that a run measured.
+
+    Args:
+        run: A run id, `runs:/<id>`, the first eight or more digits of an id, or an object with `run_id`.
+        tracking_uri: MLflow store; the active one when None.
+
+    Raises:
+        RecipeError: when there is no such run, it was deleted, is no evaluation, or did not finish.
+        TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
+    """
+    uri, text = tracking_uri or active_uri(), getattr(run, "run_id", run)
+    if not isinstance(text, str):
+        raise RecipeError(f"A run is its id, runs:/<id> or what `evaluate` returned, but got {type(run).__name__}.")
+    with reading_client(uri) as client:
+        kept = kept_run(client, text, uri)
+        check_evaluation(kept, "used")
+        return _measured(client, kept, uri)
+
+
+def measured_judges(
+    *,
+    tags: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
+    trials: bool | None = None,
+    tracking_uri: str,
+) -> Iterator[MeasuredJudge]:
+    """Yield the judges of finished evaluations with these tags and params, newest first; each is read when asked for.
+
+    Args:
+        tags: Of the run.
+        params: Of the run.
+        trials: Only what a sweep tried, or only other evaluations; both when None.
+        tracking_uri: MLflow store.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    wanted = [("tags", key, clean_text(value)) for key, value in (tags or {}).items()]
+    wanted += [("params", key, clean_text(value)) for key, value in (params or {}).items()]
+    chosen = " and ".join(_condition(f"{where}.`{key}`", value) for where, key, value in wanted)
+    with reading_client(tracking_uri) as client:
+        runs = finished_runs(client, "evaluate", list(experiment_names(client)), chosen=chosen)
+    for run in runs:
+        is_meant = all(getattr(run.data, where).get(key) == value for where, key, value in wanted)
+        if is_meant and trials in (None, bool(keys.param_group(run.data.params, "choice"))):
+            with reading_client(tracking_uri) as client:
+                measured = _measured(client, run, tracking_uri)
+            yield measured
+
+
+def _condition(key: str, value: str) -> str:
+    """Ask for a value in the words of MLflow's search, which knows no escapes: what it cannot say matches anything."""
+    if not {"'", "\\"} & set(value):
+        return f"{key} = '{value}'"
+    return f"{key} LIKE '{value.translate({ord(mark): '_' for mark in chr(39) + chr(92)})}'"
+
+
+def kept_run(client: MlflowClient, run: str, uri: str) -> Run:
+    """Return a run of whatever kind.
+
+    Raises:
+        RecipeError: when there is none, or it was deleted.
+    """
+    kept = find_run(client, run, uri)
+    if kept.info.lifecycle_stage == "deleted":
+        run_id = kept.info.run_id
+        raise RecipeError(f"Run {run_id} was deleted. Bring it back with `mlflow runs restore --run-id {run_id}`.")
+    return kept
+
+
+def _json(path: Path) -> dict[str, Any]:
+    written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return written
+
+
+def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
+    """Read what a run says of its judge."""
+    run_id, tags, params = str(run.info.run_id), run.data.tags, run.data.params
+    simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        file, calls = partial(downloaded, client, run, folder=folder), partial(read_calls, client, run, folder)
+        written, sheet = _json(file(keys.JUDGE_FILE)), _json(file(keys.DATASHEET_JSON))
+        name, definition, fingerprint = str(written["name"]), written.get("definition"), written.get("fingerprint")
+        if "definition" not in written and written["kind"] in ("prompted", "scripted"):
+            definition = earlier_definition(
+                written,
+                file(keys.PROMPT_FILE).read_text(encoding="utf-8"),
+                suite=read_suite(file(keys.SUITE_FOLDER), hashes=True),
+                calls=calls(),
+                replicates=int(params.get(keys.PARAM_REPLICATES, 1)),
+                recorded=recorded,
+            )
+            fingerprint = None if definition is None else judge_from(definition).fingerprint()
+        models = [str(answerer["model"]) for answerer in sheet.get("answered_by", ())]
+        # Datasheets of earlier versions do not hold the names of the models that answered, but the calls do.
+        if not models and written["kind"] == "prompted":
+            models = [answerer.model for answerer in answerers(calls())]
+    return MeasuredJudge(
+        run_id=run_id,
+        name=name,
+        label=shown_name(name, simulated=simulated, recorded=recorded),
+        uri=uri,
+        link=run_link(uri, run.info.experiment_id, run_id),
+        definition=None if definition is None else canonical(definition),
+        no_definition="" if definition else _no_definition(run_id, written),
+        fingerprint=fingerprint,
+        suite_name=str(params.get(keys.PARAM_SUITE_NAME, "")),
+        suite_sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
+        profile=str(tags.get(keys.TAG_PROFILE, "")),
+        simulated=simulated,
+        recorded=recorded,
+        answered_by=tuple(dict.fromkeys(models)),
+        ended_at=int(run.info.end_time or run.info.start_time or 0),
+        truncated=tags.get(keys.TAG_TRUNCATED),
+        params=dict(params),
+    )
+
+
+def _no_definition(run_id: str, written: Mapping[str, Any]) -> str:
+    """Say why a run cannot tell how its judge is made."""
+    if written.get("kind") == "callable":
+        return f"The judge of run {run_id} is code, which a run does not keep. Pass the judge itself."
+    again = "Measure it again (`jrh evaluate`), or pass the judge itself."
+    return f"Run {run_id} does not hold all that its judge {written['name']!r} is made of. {again}"
+
+
+# Measured by an earlier version
+
+_PROMPT = re.compile(
+    r"(?P<templates># Prompt .*?)\n\n# \{format\}\n\n(?P<format>.*?)\n\n"
+    r"(?:# Rubric of the judge, before the suite's\n\n(?P<rubric>.*)\n\n)?"
+    r"Tie criterion \((?P<criterion>[^)]*)\): (?P<text>.*)\n",
+    re.DOTALL,
+)
+"""`judge/prompt.txt` of a prompted judge."""
+_TEMPLATE = re.compile(r"(?:\[system\]\n(?P<system>.*?)\n\n)?\[user\]\n(?P<user>.*)", re.DOTALL)
+_EXTRA = "extra."
+_RECORDED = "Answers recorded earlier: no model was asked."
+_STEPS = re.compile(r"([^:,\s]+): ([^,]+)")
+
+
+def earlier_definition(
+    facts: Mapping[str, Any],
+    prompt: str,
+    *,
+    suite: Suite,
+    calls: pd.DataFrame,
+    replicates: int,
+    recorded: bool = False,
+) -> dict[str, Any] | None:
+    """Return the definition of a judge that an earlier version measured; None where none can be proved.
+
+    Args:
+        facts: Its `judge/judge.json`.
+        prompt: Its `judge/prompt.txt`.
+        suite: The suite of the run, with its texts.
+        calls: The calls of the run.
+        replicates: How often each presentation was asked.
+        recorded: Whether its answers had been given earlier, and nobody was asked.
+
+    A prompted judge is made of its settings and of `judge/prompt.txt`. It is the measured one if what it would send for
+    each call has the hash that the call was logged with. A scripted judge is the measured one if it answers each call
+    as it was logged. What cannot be proved is not said.
+    """
+    if not suite.has_texts or calls.empty:
+        return None
+    try:
+        if facts["kind"] == "prompted":
+            prompted = PromptedJudge.from_definition(_logged_prompted(facts, prompt))
+            judge: Judge | None = prompted if _sends(prompted, suite, calls, replicates) else None
+        else:
+            candidates = _logged_scripted(facts)
+            judge = next((made for made in candidates if _answers(made, suite, calls, replicates)), None)
+    except (JrhError, KeyError, ValueError, TypeError):
+        # What somebody else has logged or edited may have any form: nothing of it is proved.
+        return None
+    definition = None if judge is None else judge.definition()
+    return {**definition, "recorded": _RECORDED} if definition and recorded else definition
+
+
+def _logged_prompted(facts: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+    """Return what a prompted judge may have been.
+
+    Raises:
+        ValueError: for a prompt that was not logged by this package.
+    """
+    parts = _PROMPT.fullmatch(prompt)
+    if parts is None:
+        raise ValueError("`judge/prompt.txt` has another form.")
+    names = str(facts["prompt"]).split("+")
+    templates = dict(_logged_templates(parts["templates"], names))
+    is_built_in = set(names) <= set(rendering.BUILT_IN)
+    now = rendering.package_texts()
+    used = {name: asdict(template) for name, template in now.templates.items()} | (templates if is_built_in else {})
+    criterion = Criterion(name=parts["criterion"], text=parts["text"])
+    offers = BUILT_IN[criterion.name].offers_tie if criterion.name in BUILT_IN else True
+    address: str = facts.get("api_base") or ""
+    # Whether the environment named an address was not logged: it is taken for one that was given.
+    is_given = urlsplit(address).scheme in ("http", "https") and " " not in address
+    extra = {key.removeprefix(_EXTRA): _json_or_plain(facts[key]) for key in facts if key.startswith(_EXTRA)}
+    # Settings that a version had not got are what they were without.
+    usual = {name: JudgeOptions.model_fields[name].default for name in ("reasoning_effort", "answer_style", "logprobs")}
+    return {
+        "format": DEFINITION_FORMAT,
+        "kind": "prompted",
+        "name": facts["name"],
+        "tie_criterion": {**asdict(criterion), "offers_tie": offers},
+        "model": facts["model"],
+        "shown": shown_model(facts["model"]),
+        "api_base": address if is_given else None,
+        "endpoint": None if is_given else address or None,
+        "address": "given" if is_given else "environment",
+        "prompt": used[AUTOMATIC] if is_built_in else templates[names[0]],
+        "texts": {"templates": used, "format": parts["format"], "no_rubric": now.no_rubric},
+        "rubric": parts["rubric"],
+        **{name: facts.get(name) for name in ("temperature", "max_tokens", "seed", "structured")},
+        **{name: facts.get(name, default) for name, default in usual.items()},
+        "extra": extra,
+        "recorded": "",
+    }
+
+
+def _logged_templates(text: str, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Cut the part with the templates at their names."""
+    heads = [f"# Prompt {name}\n\n" for name in names]
+    places = [text.index(head) for head in heads]
+    ends = [place - len("\n\n") for place in places[1:]] + [len(text)]
+    for name, head, place, end in zip(names, heads, places, ends, strict=True):
+        sections = _TEMPLATE.fullmatch(text[place + len(head) : end])
+        if sections is None:
+            raise ValueError(f"Prompt {name!r} has no user section.")
+        yield name, {"name": name, "system": sections["system"], "user": sections["user"]}
+
+
+def _json_or_plain(value: Any) -> Any:
+    """Return a further field as it was given: lists and maps were logged as JSON."""
+    return json.loads(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
+
+
+def _sends(judge: PromptedJudge, suite: Suite, calls: pd.DataFrame, replicates: int) -> bool:
+    """Whether every logged call is one that the judge would send."""
+    judge.begin(suite)
+    numbering = Numbering(judge)
+    hashes = {numbering.prepare(call)[1] for call in plan_calls(suite, judge, replicates=replicates)}
+    return hashes >= set(calls["prompt_sha256"])
+
+
+def _logged_scripted(facts: Mapping[str, Any]) -> Iterator[scripted.Scripted]:
+    """Yield what a scripted judge may have been: the classes whose settings have the names that were logged."""
+    name, criterion = str(facts["name"]), str(facts["tie_criterion"])
+    if name in scripted.published():
+        yield scripted.profile(name)
+    for made in (getattr(scripted, public) for public in scripted.__all__):
+        if not (isinstance(made, type) and issubclass(made, scripted.Scripted)) or made in _NO_SCRIPT:
+            continue
+        known = made().arguments()
+        if set(known) <= set(facts) and (known or made.__name__ == name):
+            judge = made(**{key: _logged_argument(facts[key], like) for key, like in known.items()})
+            judge.name, judge.tie_criterion = name, BUILT_IN[criterion]
+            yield judge
+
+
+_NO_SCRIPT = (scripted.Scripted, scripted.Profile, scripted.Shortcut)
+"""What several scripts share, and those of the paper, which are known by name."""
+
+
+def _logged_argument(value: Any, like: Any) -> Any:
+    """Read an argument of which the settings hold a text: rates by step, or by test."""
+    if not isinstance(like, list | dict):
+        return value
+    rates = {key: float(rate) for key, rate in _STEPS.findall(value or "")}
+    return rates if isinstance(like, dict) else {float(key): rate for key, rate in rates.items()}
+
+
+def _answers(judge: scripted.Scripted, suite: Suite, calls: pd.DataFrame, replicates: int) -> bool:
+    """Whether the judge answers every logged call as it was answered then."""
+    judge.begin(suite)
+    again = {}
+    for call in plan_calls(suite, judge, replicates=replicates):
+        answer = record(judge, call, judge.answer(call), failure=None, latency_s=0.0)
+        again[call.item.id, call.order, call.replicate] = (answer.outcome, answer.answer)
+    asked = zip(calls["suite_item"], calls["order"], calls["replicate"], strict=True)
+    answered = zip(calls["outcome"], calls["answer"], strict=True)
+    return all(again.get(call) == answer for call, answer in zip(asked, answered, strict=True))
