@@ -88,7 +88,7 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedRun:
+class NamedRun:
     """A run of some kind, and the evaluations it stands for: itself, those of a jury, the best one of a sweep."""
 
     run_id: str
@@ -100,7 +100,7 @@ class LoggedRun:
     evaluations: tuple[str, ...]
 
 
-def logged_run(run: str, uri: str) -> LoggedRun:
+def named_run(run: str, uri: str) -> NamedRun:
     """Return a run by its id, `runs:/<id>`, or the first digits of the id.
 
     Raises:
@@ -114,7 +114,7 @@ def logged_run(run: str, uri: str) -> LoggedRun:
         evaluations = keys.param_group(params, "jury")["runs"].split(", ")
     elif kind == "sweep":
         evaluations = [_best_run(run_id, uri)]
-    return LoggedRun(
+    return NamedRun(
         run_id=run_id,
         kind=kind,
         name=str(kept.info.run_name),
@@ -171,7 +171,7 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
     if isinstance(what, Jury):
         return _of_jury([member.run_id for member in what.runs], name=what.title, run_id=what.run_id, uri=uri)
     if isinstance(run, str) and (what is not run or _RUN.fullmatch(run)):
-        logged = logged_run(run, uri)
+        logged = named_run(run, uri)
         if logged.kind == "jury":
             return _of_jury(logged.evaluations, name=logged.name, run_id=logged.run_id, uri=uri)
         return _of_run(measured_judge(logged.evaluations[0], tracking_uri=uri))
@@ -197,7 +197,7 @@ def _together(members: Sequence[tuple[str, Status]], *, name: str, run_id: str |
     )
     changed, first = [judge for judge, member in members if not member], members[0][1]
     try:
-        link = None if run_id is None else logged_run(run_id, uri).link
+        link = None if run_id is None else named_run(run_id, uri).link
     except RecipeError:  # A scorer that was registered from another store names a run that is not here.
         link = None
     reason = f"{state.capitalize()}: {', '.join(changed)} of its {len(members)} judges."

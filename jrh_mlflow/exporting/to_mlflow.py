@@ -30,7 +30,7 @@ from jrh_mlflow.comparing.jury.votes import VoteTable, votes
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict, note_registering
 from jrh_mlflow.exporting.instructions import instructions_judge, note_made_judge
-from jrh_mlflow.exporting.status import LoggedRun, State, Status, logged_run, page_of_run, status, status_of_export
+from jrh_mlflow.exporting.status import NamedRun, State, Status, named_run, page_of_run, status, status_of_export
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.catalog import split_model
@@ -358,7 +358,7 @@ def source_of(what: object, *, part: str, tracking_uri: str | None) -> OneJudge 
         raise RecipeError('A cascade knows its judges by name only: pass its jury, to_mlflow(jury, part="cascade").')
     run, logged = getattr(what, "run_id", what), None
     if not isinstance(what, Jury) and _is_run(run):
-        logged = logged_run(str(run), tracking_uri or active_uri())
+        logged = named_run(str(run), tracking_uri or active_uri())
     voting = _jury_again(logged) if logged is not None and logged.kind == "jury" else what
     if isinstance(voting, Jury):
         return SeveralJudges(voting, part, tracking_uri=tracking_uri)
@@ -379,7 +379,7 @@ def _is_run(what: object) -> bool:
     return isinstance(what, str) and not what.startswith(SCORERS) and split_model(what)[0] is None
 
 
-def _jury_again(logged: LoggedRun) -> Jury:
+def _jury_again(logged: NamedRun) -> Jury:
     """Let the judges of a logged jury vote again, as its run says; their calls are all that is read."""
     own, report = keys.param_group(logged.params, "jury"), run_file(logged.uri, logged.run_id, keys.JURY_JSON)
     cascade = json.loads(report or b"{}").get("cascade") or {}

@@ -20,13 +20,13 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
+from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.exporting.to_mlflow import datasheet_link, fit_name, order_matters
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking import exported
 from jrh_mlflow.tracking.judges.identity import JudgeDifference
 from jrh_mlflow.tracking.judges.judge_registry import active_store
 from jrh_mlflow.tracking.judges.scorer_facts import specification

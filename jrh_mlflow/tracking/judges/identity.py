@@ -1,6 +1,6 @@
 """The one identity of a judge: what it is as data, whether two are the same, and which runs measured it.
 
-definition    `Judge.definition()`: plain JSON of which `judge_from` makes the judge again, in one `canonical` form
+definition    `Judge.definition()`: plain JSON of which `judge_from` makes the judge again, in one canonical form
 fingerprint   `Judge.fingerprint()`: a hash of the configuration, the tag by which runs of the judge are found
 differences   in what two definitions are not the same judge
 today         `changes_since`: in what the sources of a measured judge give another one now
@@ -70,7 +70,7 @@ _GONE = "no longer there"
 # Definitions
 
 
-def canonical(definition: Definition) -> Definition:
+def canonical_definition(definition: Definition) -> Definition:
     """Return a definition in the one form of its judge, whichever version and process wrote it.
 
     What is a set is sorted, for the order in which a process writes it is an accident of its hash seed; settings that
@@ -78,7 +78,7 @@ def canonical(definition: Definition) -> Definition:
     """
     kind = definition.get("kind")
     if kind == "pointwise":
-        return {**definition, "inner": canonical(definition["inner"])}
+        return {**definition, "inner": canonical_definition(definition["inner"])}
     if kind == "prompted":
         return {"prompt_uri": None, "prompt_version": None, **definition}
     if kind == "mlflow":
@@ -102,7 +102,7 @@ def judge_from(definition: Definition) -> Judge:
             f"This judge is written down in a form ({kind}, format {written}) that this version of jrh_mlflow does not "
             "know: update it (pip install -U jrh-mlflow), or pass the judge itself."
         )
-    return _MAKERS[str(kind)](canonical(definition))
+    return _MAKERS[str(kind)](canonical_definition(definition))
 
 
 _MAKERS: dict[str, Callable[[Definition], Judge]] = {
@@ -132,7 +132,7 @@ class JudgeDifference:
 
 def differences(measured: Definition, running: Definition) -> tuple[JudgeDifference, ...]:
     """Return in what two definitions differ, the prompt first; names are no difference, for they change no answer."""
-    before, after = (dict(_facts(canonical(definition))) for definition in (measured, running))
+    before, after = (dict(_facts(canonical_definition(definition))) for definition in (measured, running))
     changed = [fact for fact in dict.fromkeys((*before, *after)) if before.get(fact) != after.get(fact)]
     # A version of the registry that holds what the measured one held is the measured judge.
     if all(fact == _REGISTERED for fact in changed):
@@ -509,7 +509,7 @@ def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
         label=shown_name(name, simulated=simulated, recorded=recorded),
         uri=uri,
         link=run_link(uri, run.info.experiment_id, run_id),
-        definition=None if definition is None else canonical(definition),
+        definition=None if definition is None else canonical_definition(definition),
         no_definition="" if definition else _no_definition(run_id, written),
         fingerprint=fingerprint,
         suite_name=str(params.get(keys.PARAM_SUITE_NAME, "")),
