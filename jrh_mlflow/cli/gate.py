@@ -115,14 +115,14 @@ def _is_replaceable(path: Path) -> bool:
 
 def _print(done: Gate, *, as_json: bool, markdown: bool) -> None:
     from jrh_mlflow.decisions.gate_view import gate_lines
-    from jrh_mlflow.show.terminal import wrapped
+    from jrh_mlflow.show.plain_text import wrapped_line
 
     if as_json:
         click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
     elif markdown:
         click.echo(done.to_markdown())
     else:
-        lines = [*gate_lines(done.results), *wrapped("gate", done.reason)]
+        lines = [*gate_lines(done.results), *wrapped_line("gate", done.reason)]
         print_page(f"Gate: {done.subject}", lines, notes=done.shown_notes)
 
 

@@ -68,15 +68,13 @@ def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
 def evaluation_lines(one: Evaluation) -> list[str]:
     """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
     from jrh_mlflow.show.plain_text import plain
-    from jrh_mlflow.show.results import Datasheet
-    from jrh_mlflow.show.terminal import datasheet_lines, report_lines
+    from jrh_mlflow.show.sheets import sheet_lines
 
     sheet = one.sheet
-    table = datasheet_lines(sheet.estimates) if isinstance(sheet, Datasheet) else report_lines(sheet)
     ended = ", ".join(f"{count:,} {name}" for name, count in sheet.outcomes.items() if count)
     suite = f"{one.suite.name} ({len(one.suite):,} items, sha256 {one.suite.sha256[:12]})"
     head = [plain(_title(one)), plain(f"{len(one.calls):,} calls ({ended}) on {suite}")]
-    return [*head, "", *table, "", *_about(one)]
+    return [*head, "", *sheet_lines(sheet), "", *_about(one)]
 
 
 def _title(one: Evaluation) -> str:
@@ -87,15 +85,15 @@ def _title(one: Evaluation) -> str:
 
 def _about(one: Evaluation) -> list[str]:
     """Return what stands below the numbers: profile, biases, cost, what is withheld, what to know, where it is."""
-    from jrh_mlflow.show.findings import finding_lines
-    from jrh_mlflow.show.terminal import withheld_lines, wrapped
+    from jrh_mlflow.show.plain_text import wrapped_line
+    from jrh_mlflow.show.readings import finding_lines, withheld_lines
 
-    notes = [line for note in _notes(one) for line in wrapped("note", note)]
+    notes = [line for note in _notes(one) for line in wrapped_line("note", note)]
     found = finding_lines(one.sheet.estimates)
     return [
-        *wrapped("profile", f"{one.sheet.profile}."),
-        *(line for head, told in found.items() for line in wrapped(head, f"{told}.")),
-        *wrapped("cost", one.cost_text),
+        *wrapped_line("profile", f"{one.sheet.profile}."),
+        *(line for head, told in found.items() for line in wrapped_line(head, f"{told}.")),
+        *wrapped_line("cost", one.cost_text),
         *withheld_lines(one.sheet.withheld_readings),
         *notes,
         f"logged: {one.link}",
@@ -106,9 +104,9 @@ def _about(one: Evaluation) -> list[str]:
 def _notes(one: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
     from jrh_mlflow.measuring.run_page import evaluation_notes
-    from jrh_mlflow.show.reliability import invalid_note
+    from jrh_mlflow.show.readings import few_clusters
     from jrh_mlflow.show.results import Datasheet
-    from jrh_mlflow.show.terminal import few_clusters
+    from jrh_mlflow.show.sheets import invalid_note
 
     cluster = "task" if isinstance(one.sheet, Datasheet) else "source"
     few = few_clusters(one.sheet.estimates.values(), cluster=cluster)
@@ -119,10 +117,9 @@ def _notes(one: Evaluation) -> list[str]:
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:
     """Print a result under its title, then what a reader must know."""
-    from jrh_mlflow.show.plain_text import plain
-    from jrh_mlflow.show.terminal import wrapped
+    from jrh_mlflow.show.plain_text import plain, wrapped_line
 
-    print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped("note", note))])
+    print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped_line("note", note))])
 
 
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:

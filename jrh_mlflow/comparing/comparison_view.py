@@ -38,8 +38,7 @@ from jrh_mlflow.show.numbers import (
     short_interval,
     source_ends,
 )
-from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text
-from jrh_mlflow.show.terminal import wrapped
+from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text, wrapped_line
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -595,7 +594,7 @@ def _letter_cell(reading: Reading, letter: str) -> str:
 
 def _comparison_costs(comparison: Contrasts) -> list[str]:
     known = {name: row["usd"] for name, row in comparison.costs.items() if row["usd"] is not None}
-    return wrapped("Cost", ", ".join(f"{name} {money_text(usd)}" for name, usd in known.items())) if known else []
+    return wrapped_line("Cost", ", ".join(f"{name} {money_text(usd)}" for name, usd in known.items())) if known else []
 
 
 def contrast_tables(contrasts: Contrasts) -> list[CardTable]:

@@ -21,12 +21,10 @@ from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data
-from jrh_mlflow.show.cards import Card, CardTable, brief_readings, brief_run
-from jrh_mlflow.show.datasheet_page import page_row
+from jrh_mlflow.show.cards import Card, CardTable, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.show.figures.svg import figure_files
-from jrh_mlflow.show.frames import reading_columns
 from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import (
@@ -40,6 +38,7 @@ from jrh_mlflow.show.numbers import (
     value_text,
 )
 from jrh_mlflow.show.plain_text import aligned, line_text
+from jrh_mlflow.show.readings import brief_readings, page_row, reading_columns
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys

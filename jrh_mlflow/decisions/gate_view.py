@@ -9,8 +9,7 @@ from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.show.cards import CardTable
 from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import rule_name
-from jrh_mlflow.show.plain_text import aligned, line_text, plain
-from jrh_mlflow.show.terminal import wrapped
+from jrh_mlflow.show.plain_text import aligned, line_text, plain, wrapped_line
 
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
@@ -71,7 +70,7 @@ def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
         line
         for each in checks
         if each.state != "holds"
-        for line in wrapped(
+        for line in wrapped_line(
             each.state, f"{rule_name(each.rule.text)}: {advice_text(each.state, each.further_tasks, each.reason)}"
         )
     ]

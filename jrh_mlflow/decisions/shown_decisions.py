@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jrh_mlflow.decisions.decisions_view import DecisionSection, with_markdown_section, with_section
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION, shortened
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import Store, add_to_run, run_description

@@ -19,8 +19,7 @@ from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict
 from jrh_mlflow.exporting.status import Status, page_of_run, status
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION
-from jrh_mlflow.show.plain_text import code, literal
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members, exchangeable_function, function_like, run_code_of
 from jrh_mlflow.tracking.runs import keys

@@ -38,7 +38,7 @@ from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.show.reliability import invalid_note
+from jrh_mlflow.show.sheets import invalid_note
 from jrh_mlflow.suites.dataset import ROLES, Table
 from jrh_mlflow.suites.labels import inferred_scale, read_labels, wrong_way_round
 from jrh_mlflow.suites.people import PEOPLE

@@ -32,8 +32,8 @@ from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import at_least_text, short_interval, tag_text, withheld_text
-from jrh_mlflow.show.reliability import invalid_note
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
+from jrh_mlflow.show.sheets import invalid_note
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.prompts import link_prompt

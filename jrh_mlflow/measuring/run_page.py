@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.decisions.decisions_view import DecisionSection, gate_section, until_section
+from jrh_mlflow.decisions.decisions_view import DecisionSection, gate_section, until_section, with_section
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.records import Answerer, answered_by_text, answerers, are_several, label_sources, n_alone
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
@@ -18,14 +19,6 @@ from jrh_mlflow.measuring.until import UNTIL, UntilReport
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.datasheet_page import (
-    PageLinks,
-    axis_sections,
-    datasheet_page,
-    headline_rows,
-    report_headline,
-    report_sections,
-)
 from jrh_mlflow.show.figures.calibration import calibration_figures
 from jrh_mlflow.show.figures.canvas import Figures
 from jrh_mlflow.show.figures.datasheet import datasheet_figures
@@ -34,8 +27,8 @@ from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import TERMS
 from jrh_mlflow.show.numbers import at_least_text, money_text
 from jrh_mlflow.show.page import Drawing
-from jrh_mlflow.show.reliability import invalid_note
 from jrh_mlflow.show.results import Datasheet, Report, read_report
+from jrh_mlflow.show.sheets import PageLinks, invalid_note, sheet_page
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedEvaluation, LoggedGate, logged_evaluation
@@ -107,31 +100,21 @@ class ShownRun:
 
     def page(self, drawings: Sequence[Drawing]) -> str:
         """Return the page, with these figures in it."""
-        sheet, stopped = self.sheet, self.stopped
-        if isinstance(sheet, Datasheet):
-            sections, tiles = axis_sections(sheet.estimates), headline_rows(sheet.estimates)
-        else:
-            sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics, sheet.metric)
-            tiles = report_headline(sheet)
-        decisions = ([until_section(stopped)] if stopped else []) + ([self.gate] if self.gate else [])
-        return datasheet_page(
-            sections,
+        stopped = self.stopped
+        page = sheet_page(
+            self.sheet,
             title=self.title,
-            profile=sheet.profile,
-            estimates=sheet.estimates,
-            outcomes=sheet.outcomes,
-            max_excluded=sheet.max_excluded,
             facts=_facts(self),
             judge={"name": self.judge.name, **self.judge.settings},
-            tiles=tiles,
             marks=self._marks,
-            figures={drawing.caption: drawing.svg for drawing in sorted(drawings, key=lambda drawing: drawing.name)},
+            drawings=sorted(drawings, key=lambda drawing: drawing.name),
             worst=self.worst,
             # What came of the rules is a section of its own there.
             notes=[note for note in self.notes if stopped is None or note not in stopped.lines],
-            decisions=decisions,
             links=self.links,
         )
+        decisions = ([until_section(stopped)] if stopped else []) + ([self.gate] if self.gate else [])
+        return reduce(with_section, decisions, page.to_html())
 
     @property
     def _marks(self) -> list[str]:

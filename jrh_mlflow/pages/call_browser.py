@@ -11,10 +11,10 @@ from jrh_mlflow.measures.records import choice
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
 from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.datasheet_page import PageRow
 from jrh_mlflow.show.html import render
 from jrh_mlflow.show.names import axis_meaning, axis_name, condition_name
 from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.readings import PageRow
 from jrh_mlflow.text import visible
 
 PAGE_SIZE = 50

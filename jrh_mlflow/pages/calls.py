@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.measures.behind import Behind
     from jrh_mlflow.pages.call_browser import CallFilters, Choice, OpenedItem, ShownCall
-    from jrh_mlflow.show.datasheet_page import PageRow
+    from jrh_mlflow.show.readings import PageRow
     from jrh_mlflow.stats import Codes, Mask
     from jrh_mlflow.tracking.runs.run_calls import CallStore, RunCalls, RunFacts
 
@@ -208,7 +208,7 @@ def _notes(facts: RunFacts, calls: RunCalls) -> list[str]:
 
 def _reading(calls: RunCalls, key: str) -> PageRow | None:
     """Spell a number as the run's datasheet has it."""
-    from jrh_mlflow.show.datasheet_page import across_row, page_row
+    from jrh_mlflow.show.readings import across_row, page_row
 
     reading = calls.reading(key)
     return across_row(key, calls.summary, len(calls.scores)) if reading is None else page_row("", reading, key=key)

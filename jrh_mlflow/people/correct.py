@@ -28,8 +28,8 @@ from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files
-from jrh_mlflow.show.frames import readings_frame
 from jrh_mlflow.show.numbers import interval_text, reading_text
+from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.corrected_rates import bounded_mean
 from jrh_mlflow.text import brief_name

@@ -1,41 +1,18 @@
-"""Results as data frames: one row per axis, difference or item; what is missing is an empty cell, never 0."""
+"""Results as data frames; what is missing is an empty cell, never 0."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.rules import RuleCheck
-from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.show.numbers import withheld_text
+from jrh_mlflow.show.readings import (
+    reading_columns,
+    readings_frame,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
-
-
-def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
-    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none.
-
-    Under the name of its axis a bias says how large it must be to be found; see `measures.findings.detectable`.
-    """
-    known = reading if isinstance(reading, Estimate) else None
-    return {
-        "value": known and known.value,
-        "n": reading.n,
-        "excluded": reading.excluded,
-        **{name: known and getattr(known, name) for name in _ENDS},
-        "detectable": detectable(axis, reading),
-        "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
-    }
-
-
-def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
-    """Return one row per axis, in the order of the readings."""
-    return _frame([{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()])
-
 
 _CHECK = {"rule": "str", "state": "str", **dict.fromkeys(("estimate", "low", "high"), "float64")}
 _CHECK |= {**dict.fromkeys(("further_tasks", "n", "n_clusters"), "Int64"), "reason": "str", "censored": "str"}
@@ -61,3 +38,6 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = No
 
     frame: pd.DataFrame = pd.DataFrame(list(rows), columns=list(columns) if columns else None)
     return frame
+
+
+__all__ = ["checks_frame", "frame_rows", "reading_columns", "readings_frame"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.glossary import terms_among
 from jrh_mlflow.show.html import render
 from jrh_mlflow.show.plain_text import broken, code, line_text, plain
-from jrh_mlflow.show.tables import FilledTable
+from jrh_mlflow.show.tables import FilledTable, Medium
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -19,7 +19,6 @@ Named: TypeAlias = Callable[[str], str]
 """How a name of any origin is written in a medium."""
 Sentence: TypeAlias = "str | Callable[[Named], str]"
 """A text; where it holds names in a sentence of ours, a function that is told how the medium writes them."""
-Medium = Literal["html", "markdown", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,30 @@ class Facts:
     values: Mapping[str, Any]
 
 
-Block: TypeAlias = "Sentence | FilledTable[Any] | Sequence[Drawing] | Facts | Markup"
+@dataclass(frozen=True, slots=True)
+class Only:
+    """A block that some media do not have."""
+
+    media: tuple[Medium, ...]
+    block: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tile:
+    """A number that sums a result up, in large letters at the top of a page."""
+
+    label: str
+    value: str
+    address: str = ""
+    """Where the number leads on a served page."""
+    details: str = ""
+    """Interval and n, in small letters."""
+    verdict: str = ""
+    """Of a bias: `bias found`, `none found` or `not known`."""
+    meaning: str = ""
+
+
+Block: TypeAlias = "Sentence | FilledTable[Any] | Sequence[Drawing] | Facts | Markup | Only"
 """What a section holds. Markup is shown on pages only."""
 
 
@@ -51,6 +73,8 @@ class Section:
     heading: str
     blocks: Sequence[Any]
     """`Block`s in their order; a table without rows is left out, and a section of nothing else with it."""
+    always: bool = False
+    """Whether sentences alone are worth the heading."""
     folded: bool = False
     """On pages it starts closed."""
     media: Sequence[Medium] = ("html", "markdown", "text")
@@ -81,6 +105,9 @@ class Page:
     marks: Sequence[str] = ()
     """Beside the title: simulated, recorded, truncated."""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """A word to a sentence, such as which biases were found; below the tiles."""
+    tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
     navigation: Navigation | None = None
 
@@ -89,7 +116,9 @@ class Page:
         lead, sentences = _said(self.lead, str), [_said(text, str) for text in self.sentences]
         sections = [(section, list(_html_blocks(section))) for section in self._sections("html")]
         texts = [text for _, blocks in sections for kind, text in blocks if kind == "text"]
-        heads = [column.head for table in self._tables() for column in table.shown()]
+        texts += [*self.findings, *self.findings.values(), *self.notes, *(section.heading for section, _ in sections)]
+        texts += [text for tile in self.tiles for text in (tile.label, tile.verdict)]
+        heads = [text for table in self._tables() for column in table.shown() for text in (column.head, column.meaning)]
         return render(
             "page.html",
             page=self,
@@ -105,8 +134,7 @@ class Page:
         parts += [f"**{text}**" for text in [_markdown_said(self.lead)] if text]
         parts += [_markdown_said(text) for text in self.sentences]
         parts += [f"> {line_text(note)}" for note in self.notes]
-        for section in self._sections("markdown"):
-            parts += [f"### {line_text(section.heading)}", *_markdown_blocks(section)]
+        parts += [section_markdown(section) for section in self._sections("markdown")]
         return "\n\n".join([*parts, ""])
 
     def to_text(self) -> list[str]:
@@ -118,12 +146,36 @@ class Page:
 
     def _sections(self, medium: Medium) -> Iterator[Section]:
         for section in self.sections:
-            if medium in section.media and any(_has_content(block, medium) for block in section.blocks):
+            if _is_shown(section, medium):
                 yield section
 
     def _tables(self) -> Iterator[FilledTable[Any]]:
         for section in self.sections:
-            yield from (block for block in section.blocks if isinstance(block, FilledTable) and block.rows)
+            yield from (block for block in _blocks(section, "html") if isinstance(block, FilledTable) and block.rows)
+
+
+def section_markdown(section: Section) -> str:
+    """Return a section as Markdown: a heading, and its blocks with an empty line between them."""
+    return "\n\n".join([f"### {line_text(section.heading)}", *_markdown_blocks(section)])
+
+
+def has_markdown(section: Section) -> bool:
+    """Whether Markdown shows a section."""
+    return _is_shown(section, "markdown")
+
+
+def _is_shown(section: Section, medium: Medium) -> bool:
+    has_content = section.always or any(_has_content(block, medium) for block in _blocks(section, medium))
+    return medium in section.media and has_content
+
+
+def _blocks(section: Section, medium: Medium) -> Iterator[Any]:
+    """Return the blocks of a section that a medium has."""
+    for block in section.blocks:
+        if not isinstance(block, Only):
+            yield block
+        elif medium in block.media:
+            yield block.block
 
 
 def _said(sentence: Sentence, named: Named) -> str:
@@ -151,7 +203,7 @@ def _has_content(block: Any, medium: Medium) -> bool:
 
 
 def _html_blocks(section: Section) -> Iterator[tuple[str, Any]]:
-    for block in section.blocks:
+    for block in _blocks(section, "html"):
         if isinstance(block, FilledTable):
             if block.rows:
                 yield "markup", block.to_html(label=section.heading)
@@ -166,7 +218,7 @@ def _html_blocks(section: Section) -> Iterator[tuple[str, Any]]:
 
 
 def _markdown_blocks(section: Section) -> Iterator[str]:
-    for block in section.blocks:
+    for block in _blocks(section, "markdown"):
         if isinstance(block, FilledTable):
             if block.rows:
                 yield block.to_markdown()
@@ -177,7 +229,7 @@ def _markdown_blocks(section: Section) -> Iterator[str]:
 
 
 def _text_blocks(section: Section) -> Iterator[str]:
-    for block in section.blocks:
+    for block in _blocks(section, "text"):
         if isinstance(block, FilledTable):
             yield from block.to_text().splitlines()
         elif isinstance(block, Facts):

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 WIDTH = 100
 """Columns of a screen: what is wider is broken."""
+MAX_DESCRIPTION = 7900
+"""Characters. The description of a run is a tag, and MLflow cuts tags at 8,000 without a word."""
 _INTERVAL = re.compile(r"\[(?=[\d\s.,−–%$±<>≤≥-]*\](?![(\[:]))")
 """A bracket that opens an interval of numbers, which is no link."""
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
@@ -77,3 +79,25 @@ def _aligned_line(row: Sequence[str], block: Sequence[int], widths: Sequence[int
 def broken(text: str, *, width: int = WIDTH) -> list[str]:
     """Break a sentence into the lines of a screen."""
     return textwrap.wrap(plain(text), width, break_on_hyphens=False)
+
+
+def wrapped_line(head: str, text: str) -> list[str]:
+    """Write a line under a head of one word, broken at the width of a screen."""
+    return textwrap.wrap(f"{head}: {plain(text)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def shortened(markdown: str, *, artifact: str, most: int = MAX_DESCRIPTION) -> str:
+    """Return a page as a description: whole sections where they fit, and a pointer to the artifact with the rest.
+
+    Example:
+        >>> shortened("# Short", artifact="datasheet.md")
+        '# Short'
+    """
+    if len(markdown) <= most:
+        return markdown
+    pointer = f"\n\nThe whole text is in the artifact `{artifact}`.\n"
+    room = most - len(pointer) - 1
+    section = max(markdown.rfind(f"\n{mark} ", 0, room) for mark in ("##", "###"))
+    # A first section that alone is too long ends with a whole line, so that its table stays one.
+    end = section if section > room // 2 else markdown.rfind("\n", 0, room)
+    return markdown[: end if end > 0 else room] + pointer

@@ -28,23 +28,13 @@ from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
-from jrh_mlflow.show.cards import (
-    Card,
-    CardTable,
-    brief_readings,
-    brief_sheet,
-    datasheet_table,
-    finding_notes,
-    missing_notes,
-    scores_table,
-)
+from jrh_mlflow.show.cards import Card, finding_notes, missing_notes
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures
 from jrh_mlflow.show.figures.reliability import score_chart
-from jrh_mlflow.show.frames import readings_frame
-from jrh_mlflow.show.markdown import datasheet_markdown
 from jrh_mlflow.show.numbers import short_interval
-from jrh_mlflow.show.reliability import report_markdown
+from jrh_mlflow.show.readings import brief_readings, brief_sheet, readings_frame
+from jrh_mlflow.show.sheets import sheet_markdown, summary_table
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
@@ -90,7 +80,7 @@ class Datasheet:
 
     def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
         """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
-        return sheet_card(self, [datasheet_table(self.estimates)], title=title, facts=facts or {}, **more)
+        return sheet_card(self, title=title, facts=facts or {}, **more)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per axis: its number with n and intervals, or why there is none."""
@@ -102,7 +92,7 @@ class Datasheet:
 
     def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
         """Return the datasheet as a readable page."""
-        return datasheet_markdown(self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note)
+        return sheet_markdown(self, title=title, note=note)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; each estimate says what would have been found."""
@@ -154,7 +144,7 @@ class ReliabilityReport(ReliabilityReadings):
 
     def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
         """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
-        return sheet_card(self, [scores_table(self._main)], title=title, facts=facts or {}, **more)
+        return sheet_card(self, title=title, facts=facts or {}, **more)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per axis: its number with n and intervals, or why there is none."""
@@ -169,7 +159,7 @@ class ReliabilityReport(ReliabilityReadings):
         self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()
     ) -> str:
         """Return the report as a readable page."""
-        return report_markdown(self, title=title, note=note, worst=worst)
+        return sheet_markdown(self, title=title, note=note, worst=worst)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; each estimate says what would have been found."""
@@ -222,7 +212,6 @@ def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[st
 
 def sheet_card(
     sheet: Report,
-    tables: Sequence[CardTable],
     *,
     title: str,
     facts: Mapping[str, str],
@@ -234,7 +223,7 @@ def sheet_card(
     return Card(
         title=title,
         profile=sheet.profile,
-        tables=tables,
+        tables=[summary_table(sheet)],
         notes=[*notes, *finding_notes(sheet.estimates), *missing_notes(sheet.estimates)],
         facts={"calls": f"{sum(sheet.outcomes.values()):,} ({ended})", **facts},
         links=links,

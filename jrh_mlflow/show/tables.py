@@ -14,9 +14,9 @@ from a model or a file: each renderer makes it harmless.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.plain_text import aligned, code, line_text, plain
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 Row = TypeVar("Row")
+Medium = Literal["html", "markdown", "text", "card"]
+PageCell: TypeAlias = "tuple[Column[Any], Cell, Markup | None]"
 MOST = 8
 """Rows of a long table that a card or a terminal shows; the others are counted."""
 _PLAIN_ADDRESS = re.compile(r"https?://[A-Za-z0-9./:#?&=%~+_-]+")
@@ -55,6 +57,8 @@ class Cell:
     """Class of the cell on pages: `missing`, `bounds`, `wrong`, `good`."""
     links: tuple[tuple[str, str], ...] = ()
     """Parts of the text, in order, and where each leads on a page."""
+    span: int = 1
+    """Columns of a page that it takes; what stands behind it in them is not shown."""
 
     @property
     def line(self) -> str:
@@ -81,11 +85,28 @@ class Column(Generic[Row]):
     """Texts to read, not numbers: they stand on the left and may be broken."""
     as_code: bool = False
     """Markdown writes it in a code span: an id, a rule, a label of somebody's."""
+    marked: bool = False
+    """The text is Markdown of ours, with every name in it in a code span: it is not escaped again."""
+    media: tuple[Medium, ...] = ()
+    """The only media that have the column; empty: all that have room for it."""
+    exact: Callable[[Row], str] | None = None
+    """What Markdown says in place of the text: a file has room for more places."""
+    short: Callable[[Row], str] | None = None
+    """What a terminal says in place of the text."""
+    html: Callable[[Row], Markup | None] | None = None
+    """What a page shows in place of the text, where it is more than a text."""
+    meaning: str = ""
+    """Said on pages when the head is pointed at."""
 
-    def cell(self, row: Row) -> Cell:
+    def is_in(self, medium: Medium) -> bool:
+        """Whether a medium has the column."""
+        return self.text is not None and (not self.media or medium in self.media)
+
+    def cell(self, row: Row, medium: Medium = "html") -> Cell:
         """Return what a row says in this column."""
         assert self.text is not None
-        shown = self.text(row)
+        own = {"markdown": self.exact, "text": self.short}.get(medium)
+        shown = self.text(row) if own is None else own(row)
         cell = shown if isinstance(shown, Cell) else Cell(shown)
         address = self.link(row) if self.link else None
         return replace(cell, links=((cell.text, address),)) if address else cell
@@ -133,24 +154,41 @@ class FilledTable(Generic[Row]):
             else self
         )
 
-    def shown(self, *, brief: bool = False) -> tuple[Column[Row], ...]:
+    def shown(self, medium: Medium = "html") -> tuple[Column[Row], ...]:
         """Return the columns of a medium: those with a text; on a narrow one the brief ones, where some are."""
-        columns = tuple(column for column in self.columns if column.text is not None)
-        return tuple(column for column in columns if column.brief) or columns if brief else columns
+        columns = tuple(column for column in self.columns if column.is_in(medium))
+        narrow = tuple(column for column in columns if column.brief or column.media)
+        return narrow if medium in ("text", "card") and any(column.brief for column in columns) else columns
 
-    def cells(self, *, brief: bool = False) -> list[list[Cell]]:
+    def cells(self, medium: Medium = "html") -> list[list[Cell]]:
         """Return what every row says."""
-        return [[column.cell(row) for column in self.shown(brief=brief)] for row in self.rows]
+        return [[column.cell(row, medium) for column in self.shown(medium)] for row in self.rows]
+
+    def page_cells(self) -> list[list[PageCell]]:
+        """Return the cells of a page with their columns and what is shown in place of the text; none under a wide one.
+
+        The first cell of a row is its head.
+        """
+        columns = self.shown()
+        return [
+            list(_uncovered((column, column.cell(row), column.html and column.html(row)) for column in columns))
+            for row in self.rows
+        ]
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """Heads of a page's columns to what they mean, where that is said."""
+        return {column.head: column.meaning for column in self.shown() if column.meaning}
 
     def to_markdown(self) -> str:
         """Return a Markdown table in which nothing of a cell comes to life; empty without rows."""
         if not self.rows:
             return ""
-        columns = self.shown()
+        columns = self.shown("markdown")
         lines = [[_markdown_text(column.head) for column in columns], ["---"] * len(columns)]
         lines += [
             [_markdown_cell(column, cell) for column, cell in zip(columns, cells, strict=True)]
-            for cells in self.cells()
+            for cells in self.cells("markdown")
         ]
         return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), *(["", self.more] if self.more else [])])
 
@@ -158,9 +196,9 @@ class FilledTable(Generic[Row]):
         """Return aligned columns for a terminal or a pipe; what does not fit beside the others stands below."""
         if not self.rows:
             return ""
-        columns = self.shown(brief=True)
+        columns = self.shown("text")
         left = next((at for at, column in enumerate(columns) if at and not column.words), len(columns))
-        rows = [[cell.line for cell in cells] for cells in self.cells(brief=True)]
+        rows = [[cell.line for cell in cells] for cells in self.cells("text")]
         lines = aligned([column.head for column in columns], rows, left=left, width=width)
         return "\n".join([*lines, *([plain(self.more)] if self.more else [])])
 
@@ -172,14 +210,27 @@ class FilledTable(Generic[Row]):
         """Return the table as a part of a notebook's card: the brief columns."""
         return render_part("_card_table.html", table=self)
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return what every row is worth under the names of the columns that have a value."""
+        valued = [(column.name or column.head, column.value) for column in self.columns if column.value is not None]
+        return [{name: value(row) for name, value in valued} for row in self.rows]
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row per row with the columns that have a value; what is missing is an empty cell, never 0."""
         import pandas as pd
 
-        valued = [(column.name or column.head, column.value) for column in self.columns if column.value is not None]
-        data = {name: [value(row) for row in self.rows] for name, value in valued}
-        frame: pd.DataFrame = pd.DataFrame(data, columns=[name for name, _ in valued])
+        names = [column.name or column.head for column in self.columns if column.value is not None]
+        frame: pd.DataFrame = pd.DataFrame(self.records(), columns=names)
         return frame
+
+
+def _uncovered(row: Iterable[PageCell]) -> Iterator[PageCell]:
+    """Leave out the cells behind one that takes their columns."""
+    covered = 0
+    for column, cell, markup in row:
+        if not covered:
+            yield column, cell, markup
+        covered = max(covered, cell.span) - 1
 
 
 def _markdown_text(text: str) -> str:
@@ -188,7 +239,8 @@ def _markdown_text(text: str) -> str:
 
 
 def _markdown_cell(column: Column[Any], cell: Cell) -> str:
-    text = code(cell.line).replace("|", "\\|") if column.as_code else _markdown_text(cell.line)
+    write = code if column.as_code else plain if column.marked else line_text
+    text = write(cell.line).replace("|", "\\|")
     address = cell.links[0][1] if len(cell.links) == 1 else ""
     # A file has no pages beside it, so only whole addresses lead anywhere.
     return f"[{text}]({address})" if _PLAIN_ADDRESS.fullmatch(address) else text

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.decisions.decisions_view import with_markdown_section
 from jrh_mlflow.decisions.shown_decisions import show_decision
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION, shortened
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import pointwise_suite

@@ -22,7 +22,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.exporting import autolog as autolog_module
 from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.judges.scripted import LongerWins
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION
 from jrh_mlflow.tracking.runs import keys
 
 pytestmark = pytest.mark.usefixtures("undrawn")

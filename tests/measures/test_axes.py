@@ -18,7 +18,7 @@ from jrh_mlflow.measures.axes import Axis, by_section, by_step, declared, find, 
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.unit_scores import unit_scores
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.show.datasheet_page import axis_sections
+from jrh_mlflow.show.sheets import sheet_page
 from jrh_mlflow.tracking.runs import keys
 from tests.readings import asked, pairs
 
@@ -52,8 +52,8 @@ def test_one_declaration_is_measured_shown_compared_and_logged(monkeypatch: pyte
     assert reading.value == pytest.approx(1 - sheet.estimates["filler_preference"].value)
     section = sheet.to_markdown().partition("### Controls")[2]
     assert f"| prefers u | {reading.value:.4f} |" in section
-    (page,) = (one for one in axis_sections(sheet.estimates) if one.heading == "Controls")
-    assert [(row.label, row.meaning) for row in page.rows][-1] == ("prefers u", FIRST.meaning)
+    page = sheet_page(sheet, title="noisy", facts={}, judge={}).to_html().partition(">Controls</h2>")[2]
+    assert f'<span class="name">prefers u</span> <small>{FIRST.meaning}' in page.partition("</section>")[0]
     logged = {point.key: point.value for point in keys.sheet_points(sheet)}
     assert logged["first_content/rate"] == reading.value
     assert logged["first_content/n"] == reading.n

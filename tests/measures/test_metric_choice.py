@@ -13,7 +13,7 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.scoring import metric as scoring
-from jrh_mlflow.show.terminal import report_lines
+from jrh_mlflow.show.sheets import sheet_lines
 
 TESTS = ("padding", "typos")
 
@@ -106,7 +106,7 @@ def test_only_shares_are_averaged_with_shares_in_a_report_and_in_a_comparison(
     assert (report.summary["min"], report.summary["max"]) == (min(values), max(values))
     assert report.summary["mean"] == pytest.approx(sum(values) / len(values))
     assert ("in no mean" in report.to_markdown()) == (name not in SHARES)
-    assert ("in no mean" in "\n".join(report_lines(report))) == (name not in SHARES)
+    assert ("in no mean" in "\n".join(sheet_lines(report))) == (name not in SHARES)
     judges = {judge: pd.DataFrame(one) for judge, one in {"weak": rows, "good": better(rows)}.items()}
     found = compare_calls(judges, labels=labels, metric=name, n_resamples=50)
     row = found.summaries["by_judge"]["weak"]

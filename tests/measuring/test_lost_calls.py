@@ -17,12 +17,12 @@ from jrh_mlflow.comparing.comparison_view import comparison_tables
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.measures.axes import AXES, declared
 from jrh_mlflow.schema.estimates import Bounds
-from jrh_mlflow.show.datasheet_page import report_sections
 from jrh_mlflow.show.figures.datasheet import axes_map, psychometric
 from jrh_mlflow.show.figures.reliability import score_chart
-from jrh_mlflow.show.markdown import shortened
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.numbers import bounds_text
+from jrh_mlflow.show.plain_text import shortened
+from jrh_mlflow.show.sheets import sheet_sections
 from jrh_mlflow.tracking.runs.keys import sheet_points
 from tests.measures.pointwise import points, report
 from tests.readings import Row, asked
@@ -212,8 +212,8 @@ def test_a_reliability_report_shows_bounds_in_markdown_page_and_chart() -> None:
     headline = next(line for line in found.to_markdown().splitlines() if line.startswith("| typos | between"))
     assert headline.startswith(f"| typos | {text} |")
     assert "is no number" in found.to_markdown()
-    sections = report_sections(found.estimates, found.scores, found.categories)
-    (score,) = [row for row in sections[0].rows if row.label == "typos"]
+    ((scores,), _) = sheet_sections(found)
+    (score,) = [row for row in scores.blocks[0].rows if row.label == "typos"]
     assert (score.value, score.bounds, score.bar) == (text, True, (5 / 12, 8 / 12))
     chart = score_chart(found, judge="cut")
     assert chart is not None

@@ -12,17 +12,11 @@ import jrh_mlflow as jrh
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable
 from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.datasheet_page import (
-    PageLinks,
-    axis_sections,
-    datasheet_page,
-    headline_rows,
-    report_headline,
-    report_sections,
-)
 from jrh_mlflow.show.glossary import TERMS, term_id
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport
+from jrh_mlflow.show.sheets import PageLinks, sheet_page
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 from tests.comparing.test_comparison_page import DRAWING, HOSTILE, Reader, read
 from tests.review.browser import chromium
@@ -51,14 +45,7 @@ def sheet(**estimates) -> Datasheet:
 
 def page(found: Datasheet | ReliabilityReport, **options) -> str:
     options = {"title": "A judge", "facts": {"cost": "$0.12"}, "judge": {"model": "a/b"}} | options
-    sections = (
-        axis_sections(found.estimates)
-        if isinstance(found, Datasheet)
-        else report_sections(found.estimates, found.scores, found.categories)
-    )
-    facts = {name: getattr(found, name) for name in ("profile", "estimates", "outcomes", "max_excluded")}
-    tiles = headline_rows(found.estimates) if isinstance(found, Datasheet) else report_headline(found)
-    return datasheet_page(sections, tiles=tiles, **facts, **options)
+    return sheet_page(found, **options).to_html()
 
 
 def cells(html: str) -> dict[str, list[str]]:
@@ -75,7 +62,7 @@ def test_a_number_stands_beside_its_interval_by_task_its_n_and_what_was_left_out
     assert cells(html)["dark current"] == ["0.250", "[0.11, 0.42]", "0.126", "120 calls", "7 (unparsed 5, error 2)"]
     assert 'style="width:25.0%"' in html
     assert "$0.12" in html
-    assert cells(html)["error"] == ["7", "7.0&nbsp;%"]
+    assert cells(html)["error"] == ["7", "7.0\u00a0%"]
 
 
 def test_without_an_interval_by_task_the_plain_one_is_shown() -> None:
@@ -108,8 +95,8 @@ def test_what_was_not_measured_is_named_with_its_reason_and_never_a_number() -> 
     )
     assert cells(html) == {
         "no vacuum items": ["dark current, other"],
-        "verdict": ["93", "93.0&nbsp;%"],
-        "error": ["7", "7.0&nbsp;%"],
+        "verdict": ["93", "93.0\u00a0%"],
+        "error": ["7", "7.0\u00a0%"],
         "model": ["a/b"],
     }
 
@@ -120,7 +107,7 @@ def test_a_report_shows_every_axis_of_every_test() -> None:
     html = page(report)
     measured = [one for one in (*report.estimates.values(), *report.scores.values()) if isinstance(one, Estimate)]
     baseline = isinstance(report.estimates.get("baseline/accuracy"), Estimate)
-    assert html.count('<td data-head="value"><b>') == len(measured) + baseline
+    assert html.count('<td data-head="reading"><b>') == len(measured) + baseline
     for test in report.tests:
         assert test.replace("_", " ") in html
 
@@ -133,7 +120,7 @@ def hostile() -> Reader:
         item=text, test=text, source=text, original=text, perturbed=text, expected=text, given=text, error_size=1.0
     )
     options = {"title": text, "facts": {text: text}, "judge": {text: text}, "notes": [text], "worst": [worst]}
-    return read(page(found, figures={text: DRAWING}, **options))
+    return read(page(found, drawings=[Drawing(text, DRAWING)], **options))
 
 
 def test_hostile_text_is_shown_and_makes_nothing(hostile: Reader) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.show.findings import finding_lines
+from jrh_mlflow.show.readings import finding_lines
 from jrh_mlflow.show.results import Datasheet
 from tests.measures.pointwise import points, report
 from tests.readings import asked

@@ -8,9 +8,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.comparing.jury.jury_report import jury_report
 from jrh_mlflow.comparing.jury.jury_view import jury_markdown
 from jrh_mlflow.measures.reliability import WorstItem
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION
-from jrh_mlflow.show.plain_text import code, literal
-from jrh_mlflow.show.reliability import excerpt
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal
+from jrh_mlflow.show.sheets import excerpt
 from tests.comparing.jury.jury_tools import said
 from tests.measures.pointwise import point, points, repeats, report
 from tests.readings import Row, pairs

@@ -12,7 +12,8 @@ from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.show.plain_text import WIDTH, aligned
-from jrh_mlflow.show.terminal import datasheet_lines, report_lines, text_of
+from jrh_mlflow.show.sheets import sheet_lines
+from jrh_mlflow.show.terminal import text_of
 from tests.measures.pointwise import points, report
 from tests.readings import asked
 
@@ -31,7 +32,7 @@ def calls() -> list[CallRecord]:
 
 def test_every_axis_of_a_datasheet_has_its_reading_interval_n_and_what_was_left_out(calls: list[CallRecord]) -> None:
     sheet = jrh.measure(calls, n_resamples=20)
-    lines = datasheet_lines(sheet.estimates)
+    lines = sheet_lines(sheet)
     for axis, head in (("dark_current", "dark current"), ("positional_false_preference", "positional (same slot")):
         one = sheet.estimates[axis]
         assert isinstance(one, Estimate)
@@ -47,9 +48,9 @@ def test_every_axis_of_a_datasheet_has_its_reading_interval_n_and_what_was_left_
 
 def test_a_censored_threshold_is_a_bound_and_never_a_bare_number() -> None:
     blind = jrh.measure(asked(jrh.scripted.AlwaysTie(), jrh.datasheet_suite(n_tasks=6)), n_resamples=20)
-    assert "> 5" in row_of(datasheet_lines(blind.estimates), "threshold Δ75  ")
+    assert "> 5" in row_of(sheet_lines(blind), "threshold Δ75  ")
     sharp = jrh.measure(asked(jrh.scripted.Oracle(), jrh.datasheet_suite(n_tasks=6)), n_resamples=20)
-    assert "≤ 1" in row_of(datasheet_lines(sharp.estimates), "threshold Δ75  ")
+    assert "≤ 1" in row_of(sheet_lines(sharp), "threshold Δ75  ")
 
 
 def test_no_line_is_wider_than_a_screen_whatever_is_withheld_and_however_many_judges(calls: list[CallRecord]) -> None:
@@ -57,7 +58,7 @@ def test_no_line_is_wider_than_a_screen_whatever_is_withheld_and_however_many_ju
     few = asked(Noisy(seed=2), jrh.datasheet_suite(n_tasks=2, depth=1))
     many = compare_calls({f"a judge with a long name, {number}": few for number in range(7)}, n_resamples=20)
     mixed = compare_calls({"whole": calls, "lost": lost}, n_resamples=20)
-    shown = [datasheet_lines(jrh.measure(lost, n_resamples=2).estimates), *map(comparison_lines, (many, mixed))]
+    shown = [sheet_lines(jrh.measure(lost, n_resamples=2)), *map(comparison_lines, (many, mixed))]
     assert all(len(line) <= WIDTH for lines in shown for line in lines)
     heads = [line for line in shown[1] if "a judge with a long name" in line]
     assert len(heads) > 1, "seven judges stand in several blocks"
@@ -69,7 +70,7 @@ def test_a_test_that_lost_calls_shows_between_what_its_score_lies() -> None:
     rows = points("baseline", [("yes", "yes")] * 12) + points("typos", [(one, "yes") for one in said])
     found = report(rows, max_excluded=0.05, labels=("no", "yes"))
     assert isinstance(found.scores["typos"], NotEstimable)
-    lines = report_lines(found)
+    lines = sheet_lines(found)
     assert row_of(lines, "typos").split() == ["typos", "between", "0.42", "and", "0.67", "–", "–", "3"]
     assert row_of(lines, "baseline").split()[-3:] == ["12", "calls", "0"]
 
@@ -77,7 +78,7 @@ def test_a_test_that_lost_calls_shows_between_what_its_score_lies() -> None:
 def test_names_from_files_and_models_move_no_cursor() -> None:
     assert not any("\x1b" in line or "\x07" in line for line in aligned(["judge"], [[ESCAPE], ["two\nlines"]]))
     rows = points("baseline", [("yes", "yes")] * 4) + points(ESCAPE, [("yes", "yes")] * 4)
-    assert not any("\x1b" in line for line in report_lines(report(rows, labels=("no", "yes"))))
+    assert not any("\x1b" in line for line in sheet_lines(report(rows, labels=("no", "yes"))))
 
 
 def test_a_page_of_ours_becomes_text_with_aligned_tables_and_without_the_sections_left_out() -> None:

@@ -27,9 +27,8 @@ from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.addresses import FOLDER, Addresses
-from jrh_mlflow.show.frames import reading_columns
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION, shortened
-from jrh_mlflow.show.plain_text import plain
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain, shortened
+from jrh_mlflow.show.readings import reading_columns
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.show.markdown import MAX_DESCRIPTION
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION
 from jrh_mlflow.tracking.runs.store import own_text, run_description
 
 RUN = "0" * 32

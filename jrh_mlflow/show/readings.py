@@ -1,0 +1,449 @@
+"""Readings as people see them: the one table of them, ladders step by step, what is missing, biases in words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jrh_mlflow.measures.axes import AXES, Axis, by_step, declared, find
+from jrh_mlflow.measures.findings import Finding, detectable, finding_state, findings
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
+from jrh_mlflow.show.html import render_part
+from jrh_mlflow.show.names import STEPS, axis_guide, axis_meaning, axis_name, reason_text, stimuli_name
+from jrh_mlflow.show.numbers import (
+    interval_text,
+    is_shown,
+    left_out_text,
+    missing_text,
+    number_text,
+    reading_text,
+    short_interval,
+    source_ends,
+    threshold_text,
+    value_text,
+    with_interval,
+    withheld_text,
+)
+from jrh_mlflow.show.plain_text import WIDTH, plain
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, Whisker
+from jrh_mlflow.text import brief_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from markupsafe import Markup
+
+DETECTABLE_NOTE = (
+    "Detectable is what a run like this finds in 4 of 5 cases: of a bias its size; of any other number its distance "
+    "from a limit."
+)
+_MOST_BIASES = 10
+"""Biases that a line names."""
+_MOST_REASONS = 6
+"""Reasons why numbers are withheld that a screen lists."""
+_VERDICTS = {"found": "bias found", "none found": "none found", "not known": "not known"}
+_ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageRow:
+    """One reading in words, a row of `readings_table`."""
+
+    label: str
+    value: str
+    left_out: str
+    """Empty of what sums tests up: calls are left out of each of them."""
+    key: str = ""
+    """Under which it is typed in rules and logged; empty where a row is about no axis."""
+    reading: Reading | None = None
+    """None of what sums tests up."""
+    interval: str = ""
+    """95 %, tasks as clusters where that is known; bounds have none."""
+    n: str = ""
+    detectable: str = ""
+    """What a run like this would find in four of five cases."""
+    bar: tuple[float, float] | None = None
+    """From where to where the bar runs, for what lies between 0 and 1."""
+    bounds: bool = False
+    """Whether the value is no number but the bounds of one that is withheld."""
+    meaning: str = ""
+    """What is counted, and which value is good."""
+    good: str = ""
+    bad: str = ""
+    verdict: str = ""
+    """Of a bias: found, none found, or not known."""
+    address: str = ""
+    """Of the calls behind it, on a served page."""
+
+
+def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
+    """Spell a reading under a label; the key of its axis says whether it is a bias."""
+    lost = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
+    left_out = f"{reading.excluded:,} ({lost})" if lost else f"{reading.excluded:,}"
+    spelled = PageRow(label=label, value="", left_out=left_out, key=key, reading=reading)
+    if isinstance(reading, NotEstimable):
+        bounds = reading.bounds if reading.statistic == "rate" else None
+        bar = (bounds.low, bounds.high) if bounds else None
+        return replace(spelled, value=missing_text(reading), bar=bar, bounds=True)
+    unit = "call" if reading.unit == "curve" else reading.unit
+    return replace(
+        spelled,
+        value=threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.3f}",
+        interval=_ends(reading),
+        n=f"{reading.n:,} {unit}{'' if reading.n == 1 else 's'}",
+        detectable=number_text(detectable(key, reading)),
+        bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
+    )
+
+
+def axis_row(key: str, reading: Reading, *, label: str = "", address: str = "") -> PageRow:
+    """Spell a reading under the name of its key, with what it means and which values are good."""
+    guide, state = axis_guide(key), finding_state(key, reading)
+    return replace(
+        page_row(label or axis_name(key), reading, key=key),
+        meaning=axis_meaning(key),
+        good=guide.good if guide else "",
+        bad=guide.bad if guide else "",
+        verdict=_VERDICTS[state] if state else "",
+        address=address,
+    )
+
+
+def across_row(key: str, summary: Mapping[str, float | None], n_scores: int) -> PageRow | None:
+    """Spell what sums the scores of tests up (`reliability/mean`), with how many of them have a number.
+
+    Returns:
+        The row; None where the key is none of these, or there is no number.
+    """
+    name = key.removeprefix(metric_keys.RELIABILITY)
+    value = summary.get(name) if name != key else None
+    if value is None:
+        return None
+    return PageRow(
+        label=axis_name(key),
+        value=f"{value:.3f}",
+        left_out="",
+        key=key,
+        interval=short_interval(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
+        n=f"{summary.get('n_tests') or 0:g} of {n_scores} tests",
+        meaning=axis_meaning(key),
+    )
+
+
+def _ends(reading: Estimate) -> str:
+    """Write the interval; of a threshold or d′ an end beyond what was measured is a dash."""
+    low, high = source_ends(reading)
+    if (low is None) == (high is None):
+        return short_interval(low, high)
+    return f"[{number_text(low, places=2)}, {number_text(high, places=2)}]"
+
+
+def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
+    """Return the table of readings in every medium; data frames have more columns (`readings_frame`).
+
+    Args:
+        by: What an interval takes as clusters: `task` or `source`.
+        first: What a row is: an axis or a test.
+    """
+    wide: tuple[Medium, ...] = ("html", "card")
+    own_stimuli: list[Column[PageRow]] = [Column("on", _stimuli, media=("text", "card"), words=True)]
+    return Table.of(
+        Column(first, lambda row: row.label, html=lambda row: render_part("_axis.html", row=row), brief=True),
+        *(own_stimuli if first == "axis" else []),
+        Column("reading", _value_cell, exact=_exact_value, html=_linked_value, media=(*wide, "markdown")),
+        Column(f"reading [95 % by {by}]", lambda row: reading_text(row.reading), media=("text",)),
+        Column("95 %", lambda row: _exact_interval(row, "ci"), media=("markdown",)),
+        Column(
+            f"95 % by {by}",
+            lambda row: row.interval,
+            exact=lambda row: _exact_interval(row, "cluster"),
+            media=(*wide, "markdown"),
+        ),
+        Column("detectable", lambda row: row.detectable or "–", media=wide if first == "axis" else (*wide, "text")),
+        Column("n", lambda row: row.n or "–", brief=True),
+        Column("left out", lambda row: row.left_out, exact=_short_loss, short=_short_loss, brief=True),
+    )
+
+
+def confidence_table(by: str) -> Table[PageRow]:
+    """Return the table of calibration and expected values, which Markdown alone has; bounds hold what was not read."""
+    left_out = ("on", "95 %", "detectable")
+    bounds: Column[PageRow] = Column("bounds", lambda row: _exact_interval(row, "bound"), media=("markdown",))
+    return Table.of(*(column for column in readings_table(by).columns if column.head not in left_out), bounds)
+
+
+def _stimuli(row: PageRow) -> str:
+    axis = find(row.key)
+    return stimuli_name(axis) if axis else ""
+
+
+def _value_cell(row: PageRow) -> Cell:
+    whisker = None
+    if row.bar is not None:
+        low, high = row.bar
+        if isinstance(row.reading, Estimate):
+            low, high = (row.reading.value if end is None else end for end in source_ends(row.reading))
+        whisker = Whisker(low=low, high=high, value=None if row.bounds else row.bar[1])
+    # Bounds need the room of the columns that they have nothing to say in.
+    return Cell(row.value, whisker=whisker, tone="bounds" if row.bounds else "", span=4 if row.bounds else 1)
+
+
+def _linked_value(row: PageRow) -> Markup:
+    from markupsafe import Markup, escape
+
+    value = escape(row.value)
+    if row.address:
+        link = Markup('<a class="calls" href="{}" aria-label="{}: {}, the calls behind it">{}</a>')
+        value = link.format(row.address, row.label, row.value, row.value)
+    return value if row.bounds else Markup("<b>{}</b>").format(value)
+
+
+def _exact_value(row: PageRow) -> str:
+    return value_text(row.reading)
+
+
+def _exact_interval(row: PageRow, kind: str) -> str:
+    """Write an interval of a reading to four places: `ci`, `cluster` or `bound`."""
+    if not isinstance(row.reading, Estimate):
+        return "–"
+    return interval_text(getattr(row.reading, f"{kind}_low"), getattr(row.reading, f"{kind}_high"))
+
+
+def _short_loss(row: PageRow) -> str:
+    return row.left_out if row.reading is None else left_out_text(row.reading)
+
+
+def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return the readings that sum a datasheet up, where there is a number or bounds; of a threshold in any case."""
+    keys = [axis.main_key for axis in AXES if axis.column or axis.figure]
+    known = {key: estimates[key] for key in keys if key in estimates}
+    return {key: one for key, one in known.items() if is_shown(one) or declared(key).unit == "curve"}
+
+
+class CallsBehind(Protocol):
+    """Where the calls behind a reading are shown."""
+
+    def calls(self, key: str) -> str:
+        """Return the address of the calls; empty where there are none to show."""
+
+
+def step_tables(readings: Mapping[str, Reading], links: CallsBehind | None = None) -> list[FilledTable[float]]:
+    """Put families over the steps of a ladder side by side, a row for each step; a table for each kind of step.
+
+    The first family gives the counts of Markdown and terminals; on pages every cell has its own.
+    """
+    families: dict[str, list[tuple[Axis, dict[float, Reading]]]] = {}
+    for axis in AXES:
+        if axis.by_step and (own := by_step(readings, axis.name)):
+            families.setdefault(axis.step, []).append((axis, own))
+    return [_step_table(step, members, links) for step, members in families.items()]
+
+
+def _step_table(
+    step: str, families: Sequence[tuple[Axis, Mapping[float, Reading]]], links: CallsBehind | None
+) -> FilledTable[float]:
+    first, counted = families[0]
+    table = Table.of(
+        Column(
+            STEPS[step].partition(" ")[0],
+            lambda place: f"{STEPS[step]}{place:g}",
+            exact=lambda place: f"{place:g}",
+            short=lambda place: f"{place:g}",
+            brief=True,
+        ),
+        *(_family_column(axis, own, links) for axis, own in families),
+        Column(f"n {first.unit}s", lambda place: _count(counted.get(place)), media=("markdown", "text")),
+    )
+    return table(sorted({place for _, own in families for place in own}), style="matrix")
+
+
+def _family_column(axis: Axis, own: Mapping[float, Reading], links: CallsBehind | None) -> Column[float]:
+    keys = {place: f"{axis.name}/{axis.step}_{place:g}" for place in own}
+    rows = {
+        place: axis_row(keys[place], reading, address=links.calls(keys[place]) if links else "")
+        for place, reading in own.items()
+    }
+    write: Callable[[Reading], str] = with_interval if axis.cell == "interval" else value_text
+    media: dict[Medium, Any] = {"html": True, "markdown": axis.cell, "text": axis.column or axis.figure}
+    return Column(
+        axis.label,
+        lambda place: _step_cell(rows.get(place)),
+        html=lambda place: _linked_value(rows[place]) if place in rows else None,
+        exact=lambda place: write(own[place]) if place in own else "–",
+        short=lambda place: reading_text(own.get(place), places=2),
+        media=tuple(medium for medium, is_in in media.items() if is_in),
+        meaning=axis.meaning,
+    )
+
+
+def _step_cell(row: PageRow | None) -> Cell:
+    if row is None:
+        return Cell("–", tone="missing")
+    if row.bounds:
+        return Cell(row.value, tone="bounds")
+    if row.left_out == "0":
+        return Cell(row.value, below=(row.interval, f"n {row.n}"))
+    lost = row.left_out.partition(" ")[0]
+    return Cell(row.value, below=(row.interval, f"n {row.n} (−{lost})"), hover=f"left out {row.left_out}")
+
+
+def _count(reading: Reading | None) -> str:
+    if reading is None:
+        return "–"
+    return f"{reading.n} (−{reading.excluded})" if reading.excluded else str(reading.n)
+
+
+def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
+    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none.
+
+    Under the name of its axis a bias says how large it must be to be found; see `measures.findings.detectable`.
+    """
+    known = reading if isinstance(reading, Estimate) else None
+    return {
+        "value": known and known.value,
+        "n": reading.n,
+        "excluded": reading.excluded,
+        **{name: known and getattr(known, name) for name in _ENDS},
+        "detectable": detectable(axis, reading),
+        "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
+    }
+
+
+def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
+    """Return one row per axis, in the order of the readings; what is missing is an empty cell, never 0."""
+    import pandas as pd
+
+    rows = [{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()]
+    frame: pd.DataFrame = pd.DataFrame(rows)
+    return frame
+
+
+def axes_by_reason(estimates: Mapping[str, Reading]) -> dict[tuple[str, str], list[str]]:
+    """Return the axes without a number under what became of them (`withheld` or `n/a`) and the reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for axis, reading in estimates.items():
+        if isinstance(reading, NotEstimable):
+            groups.setdefault(("withheld" if reading.withheld else "n/a", reason_text(reading.reason)), []).append(axis)
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Axes without a number that have one reason."""
+
+    state: str
+    """`withheld` or `n/a`."""
+    reason: str
+    axes: Sequence[str]
+    named: int = 10**6
+    """How many axes Markdown names; the others are counted."""
+
+    @property
+    def names(self) -> str:
+        """The axes in words."""
+        return ", ".join(map(axis_name, self.axes))
+
+    @property
+    def first_names(self) -> str:
+        """The axes that Markdown has room for."""
+        more = f" and {len(self.axes) - self.named} more" if len(self.axes) > self.named else ""
+        return ", ".join(map(axis_name, self.axes[: self.named])) + more
+
+
+MISSING: Table[Missing] = Table.of(
+    Column("reason", lambda row: row.reason, media=("html",)),
+    Column("", lambda row: row.state, media=("markdown",)),
+    Column("axes", lambda row: row.names, exact=lambda row: row.first_names, words=True),
+    Column("reason", lambda row: row.reason, media=("markdown",)),
+)
+
+
+def missing_rows(estimates: Mapping[str, Reading], *, named: int = 10**6) -> list[Missing]:
+    """Return the rows of `MISSING`, a row for each reason."""
+    return [Missing(state, reason, keys, named) for (state, reason), keys in axes_by_reason(estimates).items()]
+
+
+def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:
+    """Say on a screen which numbers are withheld, in one line for each reason."""
+    groups = {reason: keys for (_, reason), keys in axes_by_reason(readings).items()}
+    lines = []
+    for reason, keys in list(groups.items())[:_MOST_REASONS]:
+        cause = reason.partition(", over the limit")[0]
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        lines.append(textwrap.shorten(plain(f"withheld: {cause}: {axis_name(keys[0])}{more}"), WIDTH, placeholder=" …"))
+    rest = len(groups) - _MOST_REASONS
+    return lines + ([f"withheld: for {rest} more reasons; --markdown has them all"] if rest > 0 else [])
+
+
+def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
+    """Say that there are few tasks or sources, on which intervals are wide and rest on assumptions."""
+    counts = [reading.n_clusters for reading in estimates if isinstance(reading, Estimate) and reading.n_clusters]
+    if not counts or max(counts) >= FEW_CLUSTERS:
+        return None
+    return f"{max(counts)} {cluster}s are few: intervals by {cluster} are wide (under {FEW_CLUSTERS})."
+
+
+def finding_lines(estimates: Mapping[str, Reading]) -> dict[str, str]:
+    """Return `bias found`, `no bias found` and `bias not known` to a line each; those without any are left out.
+
+    Of a suite with many tests the first are named, and the others counted. Names may be a user's: whoever shows them
+    escapes them.
+    """
+    biases = findings(estimates)
+    numbers = [f"{axis_name(bias.key)} {_bias_number(bias.reading)}" for bias in biases if bias.state == "found"]
+    sizes = _by_text(biases, "none found", lambda bias: f"one of {bias.detectable:.2f} or more")
+    reasons = _by_text(biases, "not known", lambda bias: _why_not_known(bias.reading))
+    lines = {
+        "bias found": _first_names(numbers),
+        "no bias found": f"{sizes} would have been found in 4 of 5 cases" if sizes else "",
+        "bias not known": reasons,
+    }
+    return {head: line for head, line in lines.items() if line}
+
+
+def _by_text(biases: Sequence[Finding], state: str, text: Callable[[Finding], str]) -> str:
+    """Name the biases of a state, those with the same text together."""
+    groups: dict[str, list[str]] = {}
+    for bias in biases:
+        if bias.state == state:
+            groups.setdefault(text(bias), []).append(axis_name(bias.key))
+    return "; ".join(f"{_first_names(labels)}: {shared}" for shared, labels in groups.items())
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = [f"and {len(names) - _MOST_BIASES} more"] if len(names) > _MOST_BIASES else []
+    return ", ".join([*names[:_MOST_BIASES], *more])
+
+
+def _bias_number(reading: Reading) -> str:
+    """Write a number and its interval, with more places where two would round an end to 0 or 1 that excludes it."""
+    assert isinstance(reading, Estimate)
+    ends = [end for end in (reading.value, reading.cluster_low, reading.cluster_high) if end is not None]
+    value, low, high = (f"{end:.{4 if end % 1 and round(end, 2) % 1 == 0 else 2}f}" for end in ends)
+    return f"{value} [{low}, {high}]"
+
+
+def _why_not_known(reading: Reading) -> str:
+    return "no interval by task" if isinstance(reading, Estimate) else "withheld"
+
+
+def brief_sheet(estimates: Mapping[str, Reading]) -> str:
+    """Write a datasheet in one line: `dark current 0.30 [0.16, 0.48], …`."""
+    shown = {key: (declared(key), reading) for key, reading in main_readings(estimates).items()}
+    named = {axis_name(key): reading for key, (axis, reading) in shown.items() if axis.column and axis.headline}
+    n_withheld = sum(isinstance(reading, NotEstimable) and reading.withheld for reading in estimates.values())
+    return brief_readings(named, most=6) + (f", {n_withheld} withheld" if n_withheld else "")
+
+
+def brief_readings(readings: Mapping[str, Reading], *, most: int = 3, signed: bool = False) -> str:
+    """Write the first readings that have a number in one line, under names of any origin."""
+    known = {name: reading for name, reading in readings.items() if isinstance(reading, Estimate)}
+    parts = [
+        f"{brief_name(name)[1:-1]} {'+' if signed and reading.value > 0 else ''}{reading_text(reading, places=2)}"
+        for name, reading in list(known.items())[:most]
+    ]
+    parts += ["…"] if len(known) > most else []
+    return ", ".join(parts) or "no reading has a number"

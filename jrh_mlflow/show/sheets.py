@@ -1,0 +1,652 @@
+"""A datasheet or a reliability report as a page, as the Markdown of a run's description, and on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, declared, find, headline_axes
+from jrh_mlflow.measures.behind import has_calls
+from jrh_mlflow.measures.findings import detectable
+from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
+from jrh_mlflow.perturb import expectation_of, score_name
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
+from jrh_mlflow.scoring.expectations import USUAL
+from jrh_mlflow.scoring.metric import DEFAULT
+from jrh_mlflow.scoring.readings import AGREEMENT
+from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import render_part
+from jrh_mlflow.show.names import axis_name, reason_text, statistic_name
+from jrh_mlflow.show.numbers import (
+    bounds_note,
+    is_shown,
+    missing_text,
+    number_text,
+    short_interval,
+    threshold_text,
+    with_interval,
+)
+from jrh_mlflow.show.page import (
+    Drawing,
+    Facts,
+    Navigation,
+    Only,
+    Page,
+    Section,
+    Sentence,
+    Tile,
+    has_markdown,
+    section_markdown,
+)
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, line_text, literal
+from jrh_mlflow.show.readings import (
+    DETECTABLE_NOTE,
+    MISSING,
+    PageRow,
+    across_row,
+    axis_row,
+    confidence_table,
+    finding_lines,
+    main_readings,
+    missing_rows,
+    page_row,
+    readings_table,
+    step_tables,
+)
+from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+NO_ACCURACY = "Agreement with labels that a model wrote (model) or nobody confirmed (unverified): no accuracy"
+NO_ACCURACY_NOTE = (
+    "Agreement with labels that a model wrote (`model`) or that no verifier confirmed (`unverified`): no accuracy, and "
+    "in no score."
+)
+CUT = 300
+"""Characters of a text that Markdown shows."""
+_FURTHER = "Further axes"
+_MOST_TILES = 9
+_MOST_REASONS, _MOST_NAMED = 12, 5
+"""Reasons in the Markdown of a report, and axes of each that are named: a description is short."""
+_PAGE: tuple[Medium, ...] = ("html",)
+_FILE: tuple[Medium, ...] = ("markdown",)
+_BY_TASK, _BY_SOURCE = readings_table("task"), readings_table("source", first="test")
+_DETAILS = {
+    "Two labels": ("error_rate", "fpr", "fnr", "matthews"),
+    "Scale": ("mae", "within_one", "ccc", "pearson", "spearman", "qwk"),
+    "Asked again": ("unanimity", "flip_rate", "krippendorff_alpha", "gwet_ac1"),
+}
+"""Tables of a report in Markdown: a column for each axis, a row for each test."""
+
+
+class Sheet(Protocol):
+    """What a datasheet and a report have in common."""
+
+    @property
+    def profile(self) -> str:
+        """The judge in one line."""
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """How the calls ended."""
+
+    @property
+    def max_excluded(self) -> float:
+        """Share of unusable calls past which a number was withheld."""
+
+    @property
+    def estimates(self) -> Mapping[str, Reading]:
+        """All readings."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageLinks:
+    """Where a served page leads: to the calls of its run, to MLflow and to other runs of the same suite."""
+
+    addresses: Addresses
+    run_id: str
+    experiment_id: str
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Other runs of the same suite: id to name."""
+
+    def calls(self, key: str) -> str:
+        """Return the address of the calls behind a reading; empty where there are none to show."""
+        return self.addresses.calls(self.run_id, axis=key) if has_calls(key) else ""
+
+    def outcome(self, outcome: str) -> str:
+        """Return the address of the calls that ended so."""
+        return self.addresses.calls(self.run_id, outcome=outcome)
+
+    def item(self, item: str) -> str:
+        """Return the address of the calls on an item, opened."""
+        return self.addresses.calls(self.run_id, item=item, open=item)
+
+    @property
+    def comparisons(self) -> dict[str, str]:
+        """Other judges of the same suite, each with the address of its comparison with this one."""
+        return {name: self.addresses.compare([self.run_id, other]) for other, name in self.others.items()}
+
+
+def sheet_page(
+    sheet: Sheet,
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    judge: Mapping[str, object],
+    marks: Sequence[str] = (),
+    drawings: Sequence[Drawing] = (),
+    worst: Sequence[WorstItem] = (),
+    notes: Sequence[str] = (),
+    links: PageLinks | None = None,
+) -> Page:
+    """Show everything that was measured, and what was not with its reason.
+
+    Args:
+        sheet: A datasheet or a report.
+        title: Of the page.
+        facts: Suite, calls, cost and time, shown as they are.
+        judge: Settings of the judge.
+        marks: Beside the title: simulated, recorded, truncated.
+        drawings: Of the readings.
+        worst: Items that were judged furthest off.
+        notes: What to know first.
+        links: Of a served page; a file has none.
+    """
+    leading, others = sheet_sections(sheet, links)
+    navigation = None
+    if links is not None:
+        ids = {"run_id": links.run_id, "experiment_id": links.experiment_id}
+        navigation = Navigation(addresses=links.addresses, here="datasheet", **ids)
+    return Page(
+        title=title,
+        lead=f"{sheet.profile}.",
+        notes=notes,
+        marks=marks,
+        facts=facts,
+        findings=finding_lines(sheet.estimates),
+        tiles=[_tile(row) for row in headline_rows(sheet, links)],
+        sections=[
+            *leading,
+            Section(heading="Figures", blocks=[drawings], media=_PAGE),
+            *others,
+            Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))], media=_PAGE),
+            _calls_section(sheet, links),
+            Section(heading="Worst items", blocks=[_worst_items(worst, links)], media=_PAGE),
+            Section(heading="Other judges on this suite", blocks=[_other_judges(links)], media=_PAGE),
+            Section(heading="Judge", blocks=[Facts(judge)], media=_PAGE),
+        ],
+        navigation=navigation,
+    )
+
+
+def sheet_sections(sheet: Sheet, links: PageLinks | None = None) -> tuple[list[Section], list[Section]]:
+    """Return the readings of a page: the sections that stand before the figures, and the others."""
+    if isinstance(sheet, ReliabilityReadings):
+        return _report_sections(sheet, links)
+    sections = [_axis_section(heading, keys, links) for heading, keys in _by_heading(sheet.estimates).items()]
+    leading = [section for section in sections if section.blocks[0]]
+    return leading, [section for section in sections if section not in leading]
+
+
+def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]:
+    """Return the readings that sum a sheet up, those without a number or bounds left out.
+
+    Of a report they are the mean over tests, the baseline, and the score of each test.
+    """
+    if not isinstance(sheet, ReliabilityReadings):
+        return _rows({key: sheet.estimates[key] for key in headline_axes() if key in sheet.estimates}, links)
+    mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, len(sheet.scores))
+    rows = _rows({key: reading for key, (_, reading) in _keyed_scores(sheet).items()}, links)
+    return [*([mean] if mean else []), *rows][:_MOST_TILES]
+
+
+def _rows(
+    readings: Mapping[str, Reading], links: PageLinks | None, labels: Mapping[str, str] | None = None
+) -> list[PageRow]:
+    return [
+        axis_row(key, reading, label=(labels or {}).get(key, ""), address=links.calls(key) if links else "")
+        for key, reading in readings.items()
+        if is_shown(reading)
+    ]
+
+
+def _tile(row: PageRow) -> Tile:
+    interval = row.interval if row.interval != "–" else ""
+    lost = f"left out {row.left_out}" if row.left_out not in ("", "0") else ""
+    details = " · ".join(part for part in (interval, row.n or "withheld", lost) if part)
+    return Tile(
+        label=row.label,
+        value=row.value,
+        address=row.address,
+        details=details,
+        verdict=row.verdict,
+        meaning=row.meaning,
+    )
+
+
+def _by_heading(estimates: Mapping[str, Reading]) -> dict[str, dict[str, Reading]]:
+    """Order readings as declared; one without a declaration comes last and is never left out."""
+    known = {key for key in estimates if find(key)}
+    groups = {**by_section(known), _FURTHER: [key for key in estimates if key not in known]}
+    return {heading: {key: estimates[key] for key in keys} for heading, keys in groups.items()}
+
+
+def _axis_section(heading: str, readings: Mapping[str, Reading], links: PageLinks | None) -> Section:
+    """Show families over steps as a table of steps, and a row for each other axis.
+
+    Markdown has a sentence for the threshold of a curve. Its table of confidence is another (`_confidence_section`).
+    """
+    steps = step_tables({key: reading for key, reading in readings.items() if is_shown(reading)}, links)
+    others = {key: reading for key, reading in readings.items() if not steps or not declared(key).by_step}
+    curves = [key for key in others if steps and declared(key).unit == "curve"]
+    lost = "and with the calls behind the number" if links else ""
+    return Section(
+        heading=f"{heading} (95 % by task)" if steps else heading,
+        blocks=[
+            *steps,
+            *([Only(_PAGE, f"(−2): two were left out; why is said on hover {lost}".rstrip() + ".")] if steps else []),
+            *(Only(_FILE, _threshold_sentence(key, others[key])) for key in curves),
+            Only(_PAGE, _BY_TASK(_rows(others, links), style="axes")),
+            Only(_FILE, _BY_TASK(_rows({key: others[key] for key in others if key not in curves}, None))),
+        ],
+        media=("html",) if heading == CONFIDENCE.section else ("html", "markdown"),
+    )
+
+
+def _threshold_sentence(key: str, reading: Reading) -> Sentence:
+    name = axis_name(key)
+    # Told how names are written, so that Markdown leaves the stars of a number alone.
+    return lambda _: f"{name[0].upper()}{name[1:]}: {_threshold_text(reading)}"
+
+
+def _threshold_text(reading: Reading) -> str:
+    if isinstance(reading, NotEstimable):
+        return f"n/a ({reason_text(reading.reason)})." if reading.bounds is None else f"{missing_text(reading)}."
+    left, right = reading.censoring.get("left", 0.0), reading.censoring.get("right", 0.0)
+    low = "below the smallest step" if reading.cluster_low is None else f"{reading.cluster_low:.2f}"
+    high = "beyond the largest step" if reading.cluster_high is None else f"{reading.cluster_high:.2f}"
+    # With both ends beyond the steps the interval may lie on one side of them: then the shares alone say where.
+    known = reading.cluster_low is not None or reading.cluster_high is not None
+    interval = f"95 % by task from {low} to {high}; " if known else ""
+    shares = f"{left:.0%} of resamples reach it at the smallest step, {right:.0%} never" if reading.censoring else ""
+    return f"**{threshold_text(reading)}** ({interval}{shares or 'one task, no interval'}){_decided(reading)}."
+
+
+def _decided(reading: Estimate) -> str:
+    """Say at which steps the curve's own intervals lie on one side of 75 %."""
+    below, above = reading.not_reached_at, reading.reached_by
+    parts = [f"below 75 % up to delta {below:g}"] if below is not None else []
+    parts += [f"at or above 75 % from delta {above:g} on"] if above is not None else []
+    return f"; by the intervals of the steps {', '.join(parts)}" if parts else ""
+
+
+def _confidence_section(estimates: Mapping[str, Reading], *, by: str) -> Section:
+    """Show calibration and expected values in Markdown; empty where no call had a confidence."""
+    keys = [axis.name for axis in axes.AXES if axis.stimuli is CONFIDENCE and axis.name in estimates]
+    keys += [key for key in estimates if key.startswith(EXPECTED)]
+    error = estimates.get("confidence/ece")
+    return Section(
+        heading="Confidence",
+        blocks=[
+            confidence_table(by)(_rows({key: estimates[key] for key in keys}, None)),
+            *([f"Calibration error: {error.method}."] if isinstance(error, Estimate) else []),
+            "Confidence is compared with right or wrong on calls with a known right answer. Expected values take "
+            "probabilities in place of verdicts; what was not read of them lies between the bounds.",
+        ],
+        media=_FILE,
+    )
+
+
+def _keyed_scores(report: ReliabilityReadings) -> dict[str, tuple[str, Reading]]:
+    """Return the key of each score to its test and reading, the baseline first."""
+    base = f"{BASELINE}/{report.metric}"
+    keyed = {base: (BASELINE, report.estimates[base])} if base in report.estimates else {}
+    return keyed | {f"{test}/{_score_axis(test, report.metric)}": (test, one) for test, one in report.scores.items()}
+
+
+def _score_axis(test: str, metric: str) -> str:
+    """Return the last part of the key that stands for a test."""
+    statistic = expectation_of(test).statistic
+    return metric if statistic == DEFAULT else statistic
+
+
+def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tuple[list[Section], list[Section]]:
+    """Order the readings of a report: scores first, then each test with all its axes, then groups.
+
+    Agreement with labels that are no ground truth stands apart from every test.
+    """
+    scored = "Scores" if report.metric == DEFAULT else f"Scores (labelled tests: {statistic_name(report.metric)})"
+    scores = _keyed_scores(report)
+    rows = _rows(
+        {key: reading for key, (_, reading) in scores.items()},
+        links,
+        {key: axis_name(test) for key, (test, _) in scores.items()},
+    )
+    groups: dict[str, list[PageRow]] = {NO_ACCURACY: []}
+    for key, reading in report.estimates.items():
+        test, _, name = key.rpartition("/")
+        heading, label = axis_name(test or key), statistic_name(name) if test and not find(key) else ""
+        if name.startswith(AGREEMENT):
+            heading, label = NO_ACCURACY, ""
+        heading = "Confidence" if find(key) else heading[:1].upper() + heading[1:]
+        groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}))
+    for kind, named in (("Rubric", report.rubrics), ("Category", report.categories)):
+        for name, readings in named.items():
+            keyed = {f"{kind.lower()}/{name}/{axis}": (axis, reading) for axis, reading in readings.items()}
+            groups[f"{kind} {name}"] = _rows(
+                {key: reading for key, (_, reading) in keyed.items()},
+                links,
+                {key: statistic_name(axis) for key, (axis, _) in keyed.items()},
+            )
+    return [_folded(scored, rows)], [_folded(heading, rows) for heading, rows in groups.items()]
+
+
+def _folded(heading: str, rows: Sequence[PageRow]) -> Section:
+    """Show rows of a report; what stands behind the scores starts closed."""
+    folded = heading != NO_ACCURACY and not heading.startswith("Scores")
+    return Section(heading=heading, blocks=[_BY_SOURCE(rows, style="axes")], folded=folded, media=_PAGE)
+
+
+def _calls_section(sheet: Sheet, links: PageLinks | None) -> Section:
+    n_calls = sum(sheet.outcomes.values())
+    outcomes: Table[tuple[str, int]] = Table.of(
+        Column("outcome", lambda row: row[0]),
+        Column("calls", lambda row: f"{row[1]:,}", link=lambda row: links.outcome(row[0]) if links else None),
+        Column("share", lambda row: f"{100 * row[1] / n_calls:.1f}\u00a0%"),
+    )
+    return Section(
+        heading="Calls",
+        blocks=[
+            outcomes((outcome, count) for outcome, count in sheet.outcomes.items() if count),
+            "Intervals are 95 % with tasks as clusters where there are enough of them. Calls that gave no usable "
+            f"answer are in no denominator; an axis that lost more than {100 * sheet.max_excluded:.0f} % of its calls is "
+            f"withheld. {' '.join([DETECTABLE_NOTE, *bounds_note(sheet.estimates.values())[:1]])}",
+        ],
+        media=_PAGE,
+    )
+
+
+def _worst_items(worst: Iterable[WorstItem], links: PageLinks | None) -> Markup:
+    from markupsafe import Markup
+
+    addresses = [(item, links.item(item.item) if links else "") for item in worst]
+    parts = (render_part("_item.html", item=item, item_address=address) for item, address in addresses)
+    return Markup("").join(parts)
+
+
+def _other_judges(links: PageLinks | None) -> Markup:
+    from markupsafe import Markup
+
+    comparisons = links.comparisons if links else {}
+    parts = [Markup('<a href="{}">compare with {}</a>').format(address, name) for name, address in comparisons.items()]
+    return Markup('<p class="others">{}</p>').format(Markup("\n").join(parts)) if parts else Markup("")
+
+
+def summary_table(sheet: Sheet, *, steps: bool = True) -> FilledTable[PageRow]:
+    """Return the table that sums a sheet up: of a datasheet its main axes, of a report the score of each test.
+
+    Args:
+        sheet: A datasheet or a report.
+        steps: Whether main axes over the steps of a ladder are in it.
+    """
+    if isinstance(sheet, ReliabilityReadings):
+        return _BY_SOURCE(page_row(axis_name(test), one, key=key) for key, (test, one) in _keyed_scores(sheet).items())
+    main = main_readings(sheet.estimates).items()
+    return _BY_TASK(axis_row(key, reading) for key, reading in main if steps or not declared(key).by_step)
+
+
+def sheet_lines(sheet: Sheet) -> list[str]:
+    """Return what a terminal shows: the table that sums a sheet up, then its ladders or the mean over its tests."""
+    tables: list[FilledTable[Any]] = [summary_table(sheet, steps=False)]
+    if not isinstance(sheet, ReliabilityReadings):
+        tables += step_tables(sheet.estimates)
+    texts = [text for table in tables if (text := table.to_text())]
+    lines = "\n\n".join(texts).splitlines()
+    return [*lines, "", *_mean_lines(sheet)] if isinstance(sheet, ReliabilityReadings) else lines
+
+
+def _mean_lines(report: ReliabilityReadings) -> list[str]:
+    mean, least, most = (report.summary[name] for name in ("mean", "min", "max"))
+    if mean is None:
+        return ["Mean over tests: n/a, no test has a number."]
+    interval = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
+    n_tests = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
+    span = f"min {number_text(least)}, max {number_text(most)}"
+    chosen = [] if report.metric == DEFAULT else [f"Labelled tests are scored by {report.chosen_text}."]
+    return [f"Mean over {n_tests}: {mean:.3f} {interval}, {span}.", *chosen]
+
+
+def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()) -> str:
+    """Render the sections that were measured, then what was not and why.
+
+    Of a report the worst items take what room is left in the description of a run.
+    """
+    parts = [f"# {line_text(title)}", *([f"> {line_text(note)}"] if note else [])]
+    # First, because a description that is too long is cut at its end.
+    parts += [f"**Profile:** {literal(sheet.profile)}."]
+    parts += [f"**{head.capitalize()}:** {literal(line)}." for head, line in finding_lines(sheet.estimates).items()]
+    ended = ", ".join(f"{name} {count}" for name, count in sheet.outcomes.items())
+    calls, bounds = f"Calls: {sum(sheet.outcomes.values())} ({ended}).", bounds_note(sheet.estimates.values())[:1]
+    if isinstance(sheet, ReliabilityReadings):
+        parts += [part for part in (_tests_table(sheet).to_markdown(), _across(sheet)) if part]
+        tail = [*_missing_markdown(sheet.estimates), f"{calls} {_labels_sentence(sheet)}", _REPORT_NOTE, *bounds]
+        sections = [*_details(sheet), _confidence_section(sheet.estimates, by="source")]
+        parts += _fitting(sections, worst, room=MAX_DESCRIPTION - _length([*parts, *tail]))
+        return "\n\n".join([*parts, *tail, ""])
+    sections = [_axis_section(heading, keys, None) for heading, keys in _by_heading(sheet.estimates).items()]
+    sections += [
+        _confidence_section(sheet.estimates, by="task"),
+        Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
+    ]
+    parts += [*bounds, *(section_markdown(section) for section in sections if has_markdown(section))]
+    return "\n\n".join([*parts, calls, _SHEET_NOTE, ""])
+
+
+_SHEET_NOTE = (
+    "Intervals are 95 %: the first takes units as independent (Wilson), the second takes tasks as clusters "
+    "and replicates of one presentation as one; decisions use the second. Unparsed and failed calls are in no "
+    "denominator."
+)
+_REPORT_NOTE = (
+    "Consistent and moved compare with the judge's own answer to the unperturbed item. Intervals are 95 % with "
+    f"sources as clusters. Unparsed and failed calls are in no denominator. {DETECTABLE_NOTE}"
+)
+
+
+def _length(parts: Sequence[str]) -> int:
+    return sum(len(part) + 2 for part in parts)
+
+
+def _fitting(sections: Iterable[Section], worst: Sequence[WorstItem], *, room: int) -> list[str]:
+    """Take the sections that fit into the room, name the others, and fill what is left with the worst items."""
+    body: list[str] = []
+    left: list[str] = []
+    for section in sections:
+        if not has_markdown(section):
+            continue
+        text = section_markdown(section)
+        if _length([*body, text]) > room - 100:
+            left.append(line_text(section.heading))
+        else:
+            body.append(text)
+    body += [f"Left out here for length: {', '.join(left)}."] if left else []
+    for n_shown in range(len(worst), 0, -1):
+        fits = f" ({n_shown} of {len(worst)} fit here)" if n_shown < len(worst) else ""
+        text = section_markdown(Section(heading=f"Worst items{fits}", blocks=[_WORST(worst[:n_shown])]))
+        if _length([*body, text]) <= room:
+            return [*body, text]
+    return body
+
+
+def excerpt(text: str | None) -> str:
+    """Cut a text to some 300 characters, and say that it was cut."""
+    if text is None:
+        return "n/a"
+    return code(text) if len(text) <= CUT else f"{code(text[:CUT] + ' …')} (cut, {len(text):,} characters)"
+
+
+_WORST: Table[WorstItem] = Table.of(
+    Column("item", lambda row: row.item, as_code=True),
+    Column("test", lambda row: axis_name(row.test)),
+    Column("expected / given", lambda row: f"{code(row.expected)} / {code(row.given)}", marked=True),
+    Column("off by", lambda row: f"{row.error_size:g}"),
+    Column("original", lambda row: excerpt(row.original), marked=True),
+    Column("perturbed", lambda row: excerpt(row.perturbed), marked=True),
+)
+
+
+def invalid_note(invalid: Mapping[str, str] | None) -> list[str]:
+    """Say which tests a suite leaves out because its rubric grades what they change; nothing where there is none."""
+    tests = "; ".join(f"{test} ({reason})" for test, reason in (invalid or {}).items())
+    return [f"Left out as invalid under this rubric: {tests}."] if tests else []
+
+
+def _tests_table(report: ReliabilityReadings) -> FilledTable[str]:
+    """Return accuracy and consistency of each test."""
+    estimates, metric = report.estimates, report.metric
+    others = {"consistent": "consistency", "moved": "moved", "pass": "pass"}
+    chosen: list[Column[str]] = [
+        Column(f"{report.metric_text} [95 % by source], n", lambda test: _counted(estimates.get(f"{test}/{metric}")))
+    ]
+
+    def accuracy(test: str) -> Reading:
+        return estimates[f"{test}/accuracy"]
+
+    table: Table[str] = Table.of(
+        Column("test", axis_name),
+        *(chosen if metric != DEFAULT else []),
+        Column("accuracy [95 % by source]", lambda test: with_interval(accuracy(test))),
+        *(_axis_column(head, axis, estimates) for head, axis in others.items()),
+        Column("detectable", lambda test: number_text(detectable(f"{test}/accuracy", accuracy(test)))),
+        Column("n calls", lambda test: str(accuracy(test).n)),
+        Column("left out", lambda test: str(accuracy(test).excluded)),
+    )
+    return table(test for test in (BASELINE, *report.tests) if f"{test}/accuracy" in estimates)
+
+
+def _axis_column(head: str, axis: str, estimates: Mapping[str, Reading]) -> Column[str]:
+    """Return a column with the number of an axis on every test."""
+    return Column(head, lambda test: _number(estimates.get(f"{test}/{axis}")))
+
+
+def _number(reading: Reading | None) -> str:
+    if reading is None:
+        return "–"
+    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)
+
+
+def _counted(reading: Reading | None) -> str:
+    return "–" if reading is None else f"{with_interval(reading)}, {reading.n}"
+
+
+def _across(report: ReliabilityReadings) -> str:
+    summary = report.summary
+    n_tests, mean, least, most = (summary[name] for name in ("n_tests", "mean", "min", "max"))
+    if mean is None or least is None or most is None:
+        return "Across tests: n/a, no test has a number."
+    sd = "" if summary["sd"] is None else f" ± {summary['sd']:.3f} (sd)"
+    interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
+    legends = [*(kind.legend for kind in USUAL), *(expectation_of(name).legend for name in report.scores)]
+    return (
+        f"Across {n_tests:g} of {len(report.scores)} tests: mean **{mean:.3f}**{sd}, 95 % by source {interval}; "
+        f"min {least:.3f}, max {most:.3f}. A test's score is its {report.chosen_text}; "
+        f"{'; '.join(legend for legend in dict.fromkeys(legends) if legend)}."
+    )
+
+
+def _details(report: ReliabilityReadings) -> Iterator[Section]:
+    """Return the sections of a report in Markdown."""
+    estimates = report.estimates
+    tests = (BASELINE, *report.tests, ALL)
+    agreements = [
+        (axis_name(test), source, reading)
+        for source in LABEL_SOURCES
+        for test in tests
+        if (reading := estimates.get(f"{test}/{AGREEMENT}{source}"))
+    ]
+    note = [lambda _: NO_ACCURACY_NOTE]
+    yield Section(heading="Labels that are no ground truth", blocks=[*note, _AGREEMENTS(agreements)])
+    for heading, names in _DETAILS.items():
+        table: Table[str] = Table.of(
+            Column("test", axis_name), *(_axis_column(statistic_name(axis), axis, estimates) for axis in names)
+        )
+        rows = [
+            test
+            for test in tests
+            if any(is_shown(estimates[f"{test}/{axis}"]) for axis in names if f"{test}/{axis}" in estimates)
+            # A lone error rate says what accuracy says.
+            and any(f"{test}/{axis}" in estimates for axis in names[1:])
+        ]
+        yield Section(heading=heading, blocks=[table(rows)])
+    yield Section(heading="By rubric", blocks=[_groups(report.rubrics, "rubric")])
+    yield Section(heading="By category", blocks=[_groups(report.categories, "category")])
+    for name, score in report.scores.items():
+        if not expectation_of(name).labelled:
+            yield _unlabelled(report, name, score)
+
+
+_AGREEMENTS: Table[tuple[str, str, Reading]] = Table.of(
+    Column("test", lambda row: row[0]),
+    Column("labels", lambda row: row[1]),
+    Column("agreement [95 % by source]", lambda row: with_interval(row[2])),
+    Column("n calls", lambda row: str(row[2].n)),
+    Column("left out", lambda row: str(row[2].excluded)),
+)
+
+
+def _groups(groups: Mapping[str, Mapping[str, Reading]], what: str) -> FilledTable[str]:
+    """Show each group with accuracy and the errors its labels allow, all tests pooled."""
+    names = ("accuracy", "error_rate", "fpr", "fnr", "mae")
+
+    def of_group(axis: str) -> Column[str]:
+        return Column(
+            statistic_name(axis), lambda group: with_interval(groups[group][axis]) if axis in groups[group] else "–"
+        )
+
+    table: Table[str] = Table.of(
+        Column(what, lambda group: group, as_code=True),
+        *(of_group(axis) for axis in names if any(axis in readings for readings in groups.values())),
+        Column("n calls", lambda group: str(groups[group]["accuracy"].n)),
+        Column("left out", lambda group: str(groups[group]["accuracy"].excluded)),
+    )
+    return table(groups)
+
+
+def _unlabelled(report: ReliabilityReadings, name: str, score: Reading) -> Section:
+    """Show a test whose items carry no expected answer as its expectation says, with every dose or design of it."""
+    expectation = expectation_of(name)
+    sentence = f"{expectation.sentence}: {with_interval(score)} of {score.n} {expectation.counts}."
+    doses: list[Any] = []
+    if expectation.by_condition:
+        design, axis, label = expectation.by_condition
+        readings = {
+            condition.removeprefix(f"{name}_"): report.estimates[f"{condition}/{axis}"]
+            for condition in report.tests
+            if score_name(condition) == name
+        }
+        table: Table[str] = Table.of(
+            Column(design, lambda condition: condition),
+            Column(f"{label} [95 % by source]", lambda condition: with_interval(readings[condition])),
+            Column("n calls", lambda condition: str(readings[condition].n)),
+            Column("left out", lambda condition: str(readings[condition].excluded)),
+        )
+        doses = [table(sorted(readings, key=lambda condition: (len(condition), condition)))]
+    return Section(heading=expectation.heading or axis_name(name), blocks=[*doses, sentence], always=True)
+
+
+def _missing_markdown(estimates: Mapping[str, Reading]) -> list[str]:
+    # Withheld ones first: money was spent on them.
+    rows = sorted(missing_rows(estimates, named=_MOST_NAMED), key=lambda row: row.state != "withheld")
+    rest = len(rows) - _MOST_REASONS
+    more = f"{rest} more reason(s) are in the report's data." if rest > 0 else ""
+    section = Section(heading="Without a number", blocks=[MISSING(rows[:_MOST_REASONS], more=more)])
+    return [section_markdown(section)] if rows else []
+
+
+def _labels_sentence(report: ReliabilityReadings) -> str:
+    return f"Labels: {literal(', '.join(report.labels.named)) or 'none seen'}."
