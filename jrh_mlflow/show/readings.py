@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jrh_mlflow.measures.axes import AXES, Axis, by_step, declared, find
+from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.axes import Axis, by_step, declared, find
 from jrh_mlflow.measures.findings import Finding, detectable, finding_state, findings
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -153,7 +154,8 @@ def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
     return Table.of(
         Column(first, lambda row: row.label, html=lambda row: render_part("_axis.html", row=row), brief=True),
         *(own_stimuli if first == "axis" else []),
-        Column("reading", _value_cell, exact=_exact_value, html=_linked_value, media=(*wide, "markdown")),
+        Column("reading", _value_cell, exact=_exact_value, html=_linked_value, media=("html", "markdown")),
+        Column("reading", lambda row: row.value, media=("card",)),
         Column(f"reading [95 % by {by}]", lambda row: reading_text(row.reading), media=("text",)),
         Column("95 %", lambda row: _exact_interval(row, "ci"), media=("markdown",)),
         Column(
@@ -162,6 +164,7 @@ def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
             exact=lambda row: _exact_interval(row, "cluster"),
             media=(*wide, "markdown"),
         ),
+        Column("", lambda row: Cell("", whisker=_whisker(row)), media=("card",)),
         Column("detectable", lambda row: row.detectable or "–", media=wide if first == "axis" else (*wide, "text")),
         Column("n", lambda row: row.n or "–", brief=True),
         Column("left out", lambda row: row.left_out, exact=_short_loss, short=_short_loss, brief=True),
@@ -181,14 +184,16 @@ def _stimuli(row: PageRow) -> str:
 
 
 def _value_cell(row: PageRow) -> Cell:
-    whisker = None
-    if row.bar is not None:
-        low, high = row.bar
-        if isinstance(row.reading, Estimate):
-            low, high = (row.reading.value if end is None else end for end in source_ends(row.reading))
-        whisker = Whisker(low=low, high=high, value=None if row.bounds else row.bar[1])
     # Bounds need the room of the columns that they have nothing to say in.
-    return Cell(row.value, whisker=whisker, tone="bounds" if row.bounds else "", span=4 if row.bounds else 1)
+    return Cell(row.value, whisker=_whisker(row), tone="bounds" if row.bounds else "", span=4 if row.bounds else 1)
+
+
+def _whisker(row: PageRow) -> Whisker | None:
+    """Return where a share lies between 0 and 1; None of other numbers."""
+    if row.bar is None or not isinstance(row.reading, Estimate):
+        return row.bar and Whisker(low=row.bar[0], high=row.bar[1])
+    low, high = (row.reading.value if end is None else end for end in source_ends(row.reading))
+    return Whisker(low=low, high=high, value=row.reading.value)
 
 
 def _linked_value(row: PageRow) -> Markup:
@@ -218,7 +223,7 @@ def _short_loss(row: PageRow) -> str:
 
 def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
     """Return the readings that sum a datasheet up, where there is a number or bounds; of a threshold in any case."""
-    keys = [axis.main_key for axis in AXES if axis.column or axis.figure]
+    keys = [axis.main_key for axis in axes.AXES if axis.column or axis.figure]
     known = {key: estimates[key] for key in keys if key in estimates}
     return {key: one for key, one in known.items() if is_shown(one) or declared(key).unit == "curve"}
 
@@ -236,7 +241,7 @@ def step_tables(readings: Mapping[str, Reading], links: CallsBehind | None = Non
     The first family gives the counts of Markdown and terminals; on pages every cell has its own.
     """
     families: dict[str, list[tuple[Axis, dict[float, Reading]]]] = {}
-    for axis in AXES:
+    for axis in axes.AXES:
         if axis.by_step and (own := by_step(readings, axis.name)):
             families.setdefault(axis.step, []).append((axis, own))
     return [_step_table(step, members, links) for step, members in families.items()]

@@ -364,8 +364,8 @@ def _calls_section(sheet: Sheet, links: PageLinks | None) -> Section:
         blocks=[
             outcomes((outcome, count) for outcome, count in sheet.outcomes.items() if count),
             "Intervals are 95 % with tasks as clusters where there are enough of them. Calls that gave no usable "
-            f"answer are in no denominator; an axis that lost more than {100 * sheet.max_excluded:.0f} % of its calls is "
-            f"withheld. {' '.join([DETECTABLE_NOTE, *bounds_note(sheet.estimates.values())[:1]])}",
+            f"answer are in no denominator; an axis that lost more than {100 * sheet.max_excluded:.0f} % of its "
+            f"calls is withheld. {' '.join([DETECTABLE_NOTE, *bounds_note(sheet.estimates.values())[:1]])}",
         ],
         media=_PAGE,
     )
@@ -438,7 +438,10 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
         sections = [*_details(sheet), _confidence_section(sheet.estimates, by="source")]
         parts += _fitting(sections, worst, room=MAX_DESCRIPTION - _length([*parts, *tail]))
         return "\n\n".join([*parts, *tail, ""])
-    sections = [_axis_section(heading, keys, None) for heading, keys in _by_heading(sheet.estimates).items()]
+    # An axis without a declaration is a mistake of ours: a file must not hide it.
+    headings = by_section(sheet.estimates).items()
+    groups = {heading: {key: sheet.estimates[key] for key in keys} for heading, keys in headings}
+    sections = [_axis_section(heading, readings, None) for heading, readings in groups.items()]
     sections += [
         _confidence_section(sheet.estimates, by="task"),
         Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),

@@ -103,7 +103,7 @@ def test_every_axis_shows_its_bounds_where_its_number_would_stand(
     for axis, bounds in shown_axes(done).items():
         text = bounds_text(bounds)
         assert FORM.fullmatch(text), text
-        cell = r'<td (?:data-head="value" class="bounds" colspan="4"|class="bounds")>'
+        cell = r'<td (?:data-head="reading" class="bounds" colspan="4"|data-head="[^"]+" class="bounds")>'
         assert re.search(cell + re.escape(text.replace(">", "&gt;")), page), axis
         assert declared(axis).cell is None or text in markdown, axis
         assert (data[axis]["bounds"]["low"], data[axis]["bounds"]["high"]) == (bounds.low, bounds.high)
