@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from jrh_mlflow.measuring import evaluate
+from jrh_mlflow.measuring import evaluation
 
 
 @contextmanager
 def without_figures() -> Iterator[None]:
     """Draw none for the runs of evaluations; those of the sweep itself stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "sheet_figures", lambda sheet, calls, label: {})
+        patch.setattr(evaluation, "sheet_figures", lambda sheet, calls, label: {})
         yield
