@@ -6,6 +6,7 @@ A field holds an option's type, default, help text and the rule that an error na
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Mapping
@@ -101,6 +102,26 @@ class Options(BaseModel):
         rule = field.json_schema_extra["rule"] if isinstance(field.json_schema_extra, dict) else "given"
         value = first["input"]
         return f"`{name}` must be {rule}, but is {repr(value) if field.repr else type(value).__name__}."
+
+    @classmethod
+    def check_names(cls, keywords: Mapping[str, Any], *, of: str) -> None:
+        """Refuse keywords that are no option, as Python does.
+
+        Raises:
+            TypeError: naming the first of them.
+        """
+        for name in keywords:
+            if name not in cls.model_fields:
+                raise TypeError(f"{of}() has no keyword argument {name!r}.{suggest(name, cls.model_fields)}")
+
+    @classmethod
+    def signature(cls, *positional: str) -> inspect.Signature:
+        """Return the signature of a function that takes the options as keywords, and these ones by place, too."""
+        fields = inspect.signature(cls).parameters
+        first = [fields[name].replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in positional]
+        rest = [field for name, field in fields.items() if name not in positional]
+        # What a model adds to its groups comes first: a reader looks for that.
+        return inspect.Signature([*first, *sorted(rest, key=lambda field: field.name not in cls.__annotations__)])
 
     @property
     def given(self) -> dict[str, Any]:
@@ -255,7 +276,85 @@ PLANS = 3
 """Of edits, tried for each transcript."""
 
 
-class GenerationSettings(Options):
+class LabelledRows(Options):
+    """How rows of a source become labelled responses: the keywords of `jrh.generate` on columns, labels and people."""
+
+    columns: Any = option(None, "a mapping")
+    instruction: str | None = option(
+        None,
+        "a text",
+        "The task all responses answer, when the data have no column for it; @FILE reads it from a file.",
+    )
+    n: int | None = option(None, "a whole number")
+    stratify: str | None = option(None, "a text", "Column or role whose values share the draw, such as label.")
+    group: str | None = option(None, "a text", "Column or field (metadata.topic) to report by.", metavar="FIELD")
+    values: Any = option(None, "a mapping")
+    labels: Any = option(
+        None,
+        "a list",
+        "The labels, the better one or the one to be detected last; 0=not harmful,1=harmful says what they mean.",
+        metavar="A,B",
+    )
+    scale: Any = option(
+        None,
+        "a list",
+        "An ordinal scale, as in 1-6, or its levels: low,mid,high; 1=poor,6=excellent says what they mean.",
+        metavar="LOW-HIGH",
+    )
+    grades: bool | None = option(
+        None, "true or false", "Whether the last label is the better one, or the one to be detected. [by their words]"
+    )
+    people: Any = option(
+        None,
+        "a mapping",
+        "Labels of several people, kept in the suite; where a row has no label, what most of them say is its label. "
+        "A column that maps people to labels, or each person's own column.",
+        metavar="COLUMN|PERSON=COLUMN,…",
+    )
+    rubrics: Any = option(
+        None, "a list", "Of several rubrics the ids of those to use. [all]", flag="rubric-id", metavar="A,B"
+    )
+    labeller: Any = option(
+        None, "a judge", "Model that labels rows without a label: reported apart, never as accuracy."
+    )
+    labeller_asks: int = option(1, _COUNT, "How often it is asked about each row; the majority counts.", ge=1)
+
+
+class TranscriptEdits(Options):
+    """What only transcripts need: the keywords of `jrh.generate` on reading them, and on who plans and edits."""
+
+    violation: str | None = option(
+        None, "a text", "Of transcripts: the label for a broken rubric. [the last]", metavar="LABEL"
+    )
+    preprocess: Any = option(
+        None, "a list", "Of transcripts: drop_reasoning,keep_last:10,file.py:function, …", metavar="STEPS"
+    )
+    max_steps: int | None = option(None, _COUNT, f"Of transcripts: most edits of one plan. [{MAX_STEPS}]", ge=1)
+    plans: int | None = option(None, _COUNT, f"Of transcripts: plans tried for each. [{PLANS}]", ge=1)
+    epochs: Any = option(None, "numbers", "Of Inspect logs: the epochs to read, 1,4. [all]", metavar="EPOCHS")
+    planner: Any = option(None, "a model", "Of transcripts: model that plans the edits. [the generator]", repr=False)
+    editor: Any = option(None, "a model", "Of transcripts: model that edits. [the generator]", repr=False)
+    summary: Any = option(None, "a model", "Of transcripts: model of the running summary. [the editor]", repr=False)
+
+
+class GenerationRunOptions(Options):
+    """How models are asked and the run is logged: the keywords of `jrh.generate` on money, limits and MLflow."""
+
+    max_usd: Number | None = option(None, "a number")
+    concurrency: int = option(32, _COUNT, ge=1)
+    journal: Any = option(None, "a path")
+    prices: Any = option(None, "a mapping")
+    requests_per_minute: Number | None = option(None, "a number")
+    tokens_per_minute: Number | None = option(None, "a number")
+    timeout_s: Number = option(120.0, "a number")
+    experiment: str | None = option(None, "a text")
+    run_name: str | None = option(None, "a text", "Name of the MLflow run.")
+    tracking_uri: Any = option(None, "a text")
+    progress: bool = option(True, "true or false")
+    tags: Any = option(None, "a mapping")
+
+
+class GenerationSettings(LabelledRows, TranscriptEdits, GenerationRunOptions):
     """The arguments of `jrh.generate`, which describes them in full; as the user gave them, not resolved yet.
 
     Rules that need the data, the labels or a price are checked where these are known.
@@ -275,61 +374,11 @@ class GenerationSettings(Options):
     validator: Any = option(
         None, "a judge", "Model that confirms labels, levels and edits; the generator's own, or none."
     )
-    labels: Any = option(
-        None,
-        "a list",
-        "The labels, the better one or the one to be detected last; 0=not harmful,1=harmful says what they mean.",
-        metavar="A,B",
-    )
-    scale: Any = option(
-        None,
-        "a list",
-        "An ordinal scale, as in 1-6, or its levels: low,mid,high; 1=poor,6=excellent says what they mean.",
-        metavar="LOW-HIGH",
-    )
     seed: int = option(0, "a whole number", "Of the draw and of everything written by code.")
-    max_usd: Number | None = option(None, "a number")
-    columns: Any = option(None, "a mapping")
-    instruction: str | None = option(
-        None,
-        "a text",
-        "The task all responses answer, when the data have no column for it; @FILE reads it from a file.",
-    )
-    n: int | None = option(None, "a whole number")
-    stratify: str | None = option(None, "a text", "Column or role whose values share the draw, such as label.")
     similarity: Any = option(None, "a similarity")
     name: str | None = option(None, "a text", "Of the suite; the file's name when left out.")
-    concurrency: int = option(32, _COUNT, ge=1)
-    journal: Any = option(None, "a path")
-    prices: Any = option(None, "a mapping")
-    requests_per_minute: Number | None = option(None, "a number")
-    tokens_per_minute: Number | None = option(None, "a number")
-    timeout_s: Number = option(120.0, "a number")
-    experiment: str | None = option(None, "a text")
-    run_name: str | None = option(None, "a text", "Name of the MLflow run.")
-    tracking_uri: Any = option(None, "a text")
-    progress: bool = option(True, "true or false")
-    tags: Any = option(None, "a mapping")
-    group: str | None = option(None, "a text", "Column or field (metadata.topic) to report by.", metavar="FIELD")
-    values: Any = option(None, "a mapping")
-    violation: str | None = option(
-        None, "a text", "Of transcripts: the label for a broken rubric. [the last]", metavar="LABEL"
-    )
-    preprocess: Any = option(
-        None, "a list", "Of transcripts: drop_reasoning,keep_last:10,file.py:function, …", metavar="STEPS"
-    )
-    max_steps: int | None = option(None, _COUNT, f"Of transcripts: most edits of one plan. [{MAX_STEPS}]", ge=1)
-    plans: int | None = option(None, _COUNT, f"Of transcripts: plans tried for each. [{PLANS}]", ge=1)
-    epochs: Any = option(None, "numbers", "Of Inspect logs: the epochs to read, 1,4. [all]", metavar="EPOCHS")
     pass_required: bool = option(
         True, "true or false", "Set aside what no validator confirms; otherwise keep it, tagged unverified."
-    )
-    labeller: Any = option(
-        None, "a judge", "Model that labels rows without a label: reported apart, never as accuracy."
-    )
-    labeller_asks: int = option(1, _COUNT, "How often it is asked about each row; the majority counts.", ge=1)
-    grades: bool | None = option(
-        None, "true or false", "Whether the last label is the better one, or the one to be detected. [by their words]"
     )
     invalid: Any = option(
         None,
@@ -337,20 +386,6 @@ class GenerationSettings(Options):
         "Tests that the rubric makes invalid, because it grades what they change; propose: ask the validator; none.",
         metavar="TESTS|propose|none",
     )
-    people: Any = option(
-        None,
-        "a mapping",
-        "Labels of several people, kept in the suite; where a row has no label, what most of them say is its label. "
-        "A column that maps people to labels, or each person's own column.",
-        metavar="COLUMN|PERSON=COLUMN,…",
-    )
-    rubrics: Any = option(
-        None, "a list", "Of several rubrics the ids of those to use. [all]", flag="rubric-id", metavar="A,B"
-    )
-
-    planner: Any = option(None, "a model", "Of transcripts: model that plans the edits. [the generator]", repr=False)
-    editor: Any = option(None, "a model", "Of transcripts: model that edits. [the generator]", repr=False)
-    summary: Any = option(None, "a model", "Of transcripts: model of the running summary. [the editor]", repr=False)
 
     @property
     def has_labeller(self) -> bool:

@@ -29,12 +29,11 @@ from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.suites.labels import GivenLabels
 from jrh_mlflow.suites.suite import OnItems, Suite, partial_file, save_suite
-from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish
 
 if TYPE_CHECKING:
-    from jrh_mlflow.models.prices import Overrides
+    pass
 
 logger = logging.getLogger("jrh_mlflow")
 NOTHING_MADE = "Nothing could be made beyond the baselines: the suite holds no perturbed item."
@@ -62,48 +61,15 @@ class GenerationRun:
 def generate(
     dataset: object,
     *,
-    tests: object = "paper",
     rubric: str | Path | Mapping[str, str] | Sequence[Mapping[str, Any]],
+    tests: object = "paper",
     generator: object = None,
     validator: object = None,
     labels: GivenLabels = None,
     scale: GivenLabels = None,
     seed: int = 0,
     max_usd: float | None = None,
-    columns: Mapping[str, str | Mapping[str, str]] | None = None,
-    instruction: str | None = None,
-    n: int | None = None,
-    stratify: str | None = None,
-    similarity: object = None,
-    name: str | None = None,
-    concurrency: int = 32,
-    journal: str | Path | Journal | None = None,
-    prices: Overrides | None = None,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    timeout_s: float = 120.0,
-    experiment: str | None = None,
-    run_name: str | None = None,
-    tracking_uri: str | None = None,
-    progress: bool = True,
-    tags: Mapping[str, str] | None = None,
-    group: str | None = None,
-    values: Mapping[str, str] | None = None,
-    violation: str | None = None,
-    preprocess: Sequence[Preprocessor] | Preprocessor | None = None,
-    max_steps: int | None = None,
-    plans: int | None = None,
-    epochs: Sequence[int] | int | str | None = None,
-    pass_required: bool = True,
-    labeller: object = None,
-    labeller_asks: int = 1,
-    people: Mapping[str, str] | str | None = None,
-    rubrics: Sequence[str] | str | None = None,
-    grades: bool | None = None,
-    invalid: Sequence[str] | Mapping[str, str] | str | None = None,
-    planner: object = None,
-    editor: object = None,
-    summary: object = None,
+    **options: Any,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
@@ -132,6 +98,7 @@ def generate(
         seed: Of the draw of rows and of everything written by code.
         max_usd: Never spend more than this on generator and validator together, restarts included. On reaching it the
             suite holds what is complete.
+        **options: Every field of `GenerationSettings` (`jrh_mlflow.options`), which are these.
         columns: Role (`id`, `instruction`, `response`, `label`, `group`, `context`) to column, or to a field of
             transcripts. The context, a text or a list of texts, is what the response was to go by: judges are shown it.
         instruction: The task all responses answer, when the data have no column for it.
@@ -187,8 +154,15 @@ def generate(
         TrackingError: when MLflow cannot be reached; what was paid is in the journal, and the same call again asks
             nothing twice.
     """
-    # Nothing but the arguments is local here, and each is a field of the settings.
-    return run_generation(GenerationSettings.checked(locals())).suite
+    asked = {"rubric": rubric, "tests": tests, "generator": generator, "validator": validator, "seed": seed}
+    answers = {"labels": labels, "scale": scale, "max_usd": max_usd}
+    GenerationSettings.check_names(options, of="generate")
+    settings = GenerationSettings.checked({"dataset": dataset, **asked, **answers, **options})
+    return run_generation(settings).suite
+
+
+# Editors and `help` show every keyword, though each is described once, as a field of the settings.
+generate.__signature__ = GenerationSettings.signature("dataset")  # type: ignore[attr-defined]
 
 
 def generate_into(

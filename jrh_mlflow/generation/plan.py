@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
-from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings
+from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings, TranscriptEdits
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
     GROUPS,
@@ -62,8 +62,6 @@ UNVERIFIED = "unverified"
 """The `label_source` of items whose label no validator confirmed."""
 _TRACES = "traces:"
 _UNDO = "With `invalid: none` (--invalid none) they are made."
-_ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs", "planner", "editor", "summary")
-"""Arguments of `generate` that speak about transcripts only."""
 _TRANSCRIPT_ROLES = ("label", "group")
 
 Plan = TypeVar("Plan", bound="GenerationPlan")
@@ -315,7 +313,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     traces = _traces(settings)
     if _of_transcripts(settings.dataset if traces is None else traces, tests):
         return _valid(_agent_plan(settings, _agent_tests(tests), traces), settings.invalid)
-    for name in _ONLY_TRANSCRIPTS:
+    for name in TranscriptEdits.model_fields:
         if getattr(settings, name) not in (None, (), [], ""):
             raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
     rubrics = read_rubrics(settings.rubric, settings.rubrics, about="a response")
