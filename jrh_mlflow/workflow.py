@@ -35,8 +35,7 @@ from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
 from jrh_mlflow.recipe import generation_from, recipe_judge
 from jrh_mlflow.review import serve
-from jrh_mlflow.review.decided import decide_from
-from jrh_mlflow.review.finish import ReviewLogger
+from jrh_mlflow.review.finish import ReviewLogger, decide_from
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
 from jrh_mlflow.tracking.runs import keys

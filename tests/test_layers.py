@@ -532,17 +532,17 @@ def test_a_file_that_loads_a_heavy_library_is_loaded_late():
 @pytest.mark.parametrize(
     "back",
     [
-        "from jrh_mlflow.suites.natural import natural_suite",
+        "from jrh_mlflow.suites.responses import natural_suite",
         "from jrh_mlflow.suites import natural_suite",
-        "def f():\n    from jrh_mlflow.suites import natural",
-        "if TYPE_CHECKING:\n    from .natural import natural_suite",
+        "def f():\n    from jrh_mlflow.suites import responses",
+        "if TYPE_CHECKING:\n    from .responses import natural_suite",
     ],
 )
 def test_a_circle_is_seen_in_one_folder_and_however_late_it_closes(back):
-    door = imports_of("from jrh_mlflow.suites.natural import natural_suite", "suites/__init__.py")
-    there = imports_of("from jrh_mlflow.suites.suite import Suite", "suites/natural.py")
+    door = imports_of("from jrh_mlflow.suites.responses import natural_suite", "suites/__init__.py")
+    there = imports_of("from jrh_mlflow.suites.suite import Suite", "suites/responses.py")
     (circle,) = circles([*door, *there, *imports_of(back, "suites/suite.py")])
-    assert {"suites/natural.py", "suites/suite.py"} <= set(circle.split(" ↔ "))
+    assert {"suites/responses.py", "suites/suite.py"} <= set(circle.split(" ↔ "))
     assert circles([*door, *there]) == []
 
 

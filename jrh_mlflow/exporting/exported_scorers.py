@@ -51,7 +51,7 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, Call, CallRecord, Item, Order, is_scale
 from jrh_mlflow.schema.presentation import Message, read_message
 from jrh_mlflow.suites.dataset import is_na
-from jrh_mlflow.suites.transcripts.openai import from_openai
+from jrh_mlflow.suites.transcripts.transcript import from_openai
 from jrh_mlflow.text import blank_secrets, clean_data, clean_text
 from jrh_mlflow.tracking.judges.scorer_facts import read_specification
 from jrh_mlflow.tracking.runs import keys

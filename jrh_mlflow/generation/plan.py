@@ -39,11 +39,10 @@ from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.show.sheets import invalid_note
-from jrh_mlflow.suites.dataset import ROLES, Table
-from jrh_mlflow.suites.labels import inferred_scale, read_labels, wrong_way_round
+from jrh_mlflow.suites.dataset import ROLES, DatasetTable
+from jrh_mlflow.suites.labels import Rubric, checked_text, inferred_scale, read_labels, read_rubrics, wrong_way_round
 from jrh_mlflow.suites.people import PEOPLE
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
-from jrh_mlflow.suites.rubrics import Rubric, checked_text, read_rubrics
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
@@ -321,7 +320,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         raise RecipeError("`people` are labels by one rubric, and there are several. Make one suite per rubric.")
     if traces is not None:
         settings = _as_responses(settings, traces, [rubric.id for rubric in rubrics])
-    dataset = settings.dataset if len(rubrics) == 1 else Table(settings.dataset)
+    dataset = settings.dataset if len(rubrics) == 1 else DatasetTable(settings.dataset)
     read = {rubric.id: _read(settings, dataset, rubric) for rubric in rubrics}
     labels = {name: found for name, (_, found) in read.items()}
     _check_same(labels)

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from jrh_mlflow.judges._scripted import Looking, uniform
 from jrh_mlflow.perturb import english
-from jrh_mlflow.perturb.words import STOP_WORDS
+from jrh_mlflow.perturb.english import STOP_WORDS
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Call
 from jrh_mlflow.schema.presentation import Presentation
 

@@ -49,7 +49,8 @@ from jrh_mlflow.schema.items import (
 from jrh_mlflow.schema.label_words import label_key
 from jrh_mlflow.scoring.pointwise import scale_of, told_labels
 from jrh_mlflow.suites import Suite
-from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table
+from jrh_mlflow.suites.dataset import DatasetTable as Table
+from jrh_mlflow.suites.dataset import is_missing, present, read_table
 from jrh_mlflow.suites.labels import GivenLabels, read_labels
 from jrh_mlflow.suites.spreadsheets import split_sheet, unguarded
 from jrh_mlflow.tracking.runs import keys

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from jrh_mlflow.perturb._base import Check, CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import differs, keeps_numbers
-from jrh_mlflow.perturb.english import apply, sentence_ends
-from jrh_mlflow.perturb.words import EMPTY_BODIES, EMPTY_SENTENCES, EMPTY_STEMS
+from jrh_mlflow.perturb.english import EMPTY_BODIES, EMPTY_SENTENCES, EMPTY_STEMS, apply, sentence_ends
 from jrh_mlflow.schema.items import Labels, Seed
 
 _EMPTY = [*(f"{stem} {body}." for stem in EMPTY_STEMS for body in EMPTY_BODIES), *EMPTY_SENTENCES]

@@ -2,16 +2,20 @@
 
 A check takes the target, the text and its context and says in a few words what is wrong, or None. Checks look at the
 surface: they catch an echo, chatter, a lost number or a dropped `not`, and cannot certify meaning.
+
+`BandedRewrite` is a rewrite whose length and nearness to the original have limits that a user can set.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from typing import ClassVar
 
-from jrh_mlflow.perturb._base import Check, CheckContext, Target
+from jrh_mlflow.perturb._base import Check, CheckContext, Rewrite, Target, parameter
 from jrh_mlflow.perturb.english import (
     cut,
     firm_numbers,
@@ -189,3 +193,38 @@ def _short_first(value: str) -> tuple[int, str]:
 
 REWRITTEN: tuple[Check, ...] = (not_empty, differs)
 """What holds of every text that was written in place of another; that it is bare is seen to for every writer."""
+
+
+LEAST_WORDS, MOST_WORDS = "Fewest words, as a multiple of the original's.", "Most words, as a multiple of them."
+LEAST_ALIKE = "Least similarity with the original: below, it is off the subject."
+MOST_ALIKE = "Most similarity with the original: above, it is an echo."
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandedRewrite(Rewrite):
+    """A rewrite whose text must have so many words, and be so like the original, besides what its `rules` say."""
+
+    min_length: float = parameter(0.5, LEAST_WORDS)
+    max_length: float = parameter(2.0, MOST_WORDS)
+    min_similarity: float = parameter(0.1, LEAST_ALIKE)
+    max_similarity: float = parameter(0.97, MOST_ALIKE)
+
+    rules: ClassVar[tuple[Check, ...]]
+
+    def __post_init__(self) -> None:
+        check_band("length", self.min_length, self.max_length)
+        check_band("similarity", self.min_similarity, self.max_similarity, most=1.0)
+        bands = (length_ratio(self.min_length, self.max_length), similar(self.min_similarity, self.max_similarity))
+        object.__setattr__(self, "checks", (*self.rules, *bands))
+
+
+def check_band(of: str, low: float, high: float, *, most: float = float("inf")) -> None:
+    """Refuse limits that nothing lies between.
+
+    Raises:
+        ValueError: stating the rule and the values.
+    """
+    if not 0 <= low <= high <= most:
+        ends = "" if most == float("inf") else f" <= {most:g}"
+        got = f"min_{of}={low:g}, max_{of}={high:g}"
+        raise ValueError(f"`0 <= min_{of} <= max_{of}{ends}` must hold, but got {got}.")

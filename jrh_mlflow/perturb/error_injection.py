@@ -16,6 +16,8 @@ from itertools import pairwise
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.checks import differs
 from jrh_mlflow.perturb.english import (
+    ANTONYMS,
+    NONSENSE,
     NUMBER_WORDS,
     Edit,
     apply,
@@ -26,7 +28,6 @@ from jrh_mlflow.perturb.english import (
     untouchable,
     words,
 )
-from jrh_mlflow.perturb.words import ANTONYMS, NONSENSE
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import FallsWithDose
 

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.perturb._base import NotApplicable, Target
-from jrh_mlflow.perturb.bands import BandedRewrite
-from jrh_mlflow.perturb.checks import REWRITTEN
-from jrh_mlflow.perturb.english import cased, sentences, words
+from jrh_mlflow.perturb.checks import REWRITTEN, BandedRewrite
+from jrh_mlflow.perturb.english import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS, cased, sentences, words
 from jrh_mlflow.perturb.rewording import each_sentence
-from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import ExpectedLabel
 

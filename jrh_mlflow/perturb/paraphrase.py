@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import CheckContext, NotApplicable, Target, parameter
-from jrh_mlflow.perturb.bands import LEAST_ALIKE, LEAST_WORDS, MOST_ALIKE, MOST_WORDS, BandedRewrite
 from jrh_mlflow.perturb.checks import (
+    LEAST_ALIKE,
+    LEAST_WORDS,
+    MOST_ALIKE,
+    MOST_WORDS,
     REWRITTEN,
+    BandedRewrite,
     keeps_answers,
     keeps_names,
     keeps_negations,

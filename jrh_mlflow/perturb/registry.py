@@ -15,13 +15,11 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
 from jrh_mlflow.perturb.additions import Authority, Padding, PromptInjection
 from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
-from jrh_mlflow.perturb.entries import WrittenTest, split_entries, with_parameters
 from jrh_mlflow.perturb.error_injection import ErrorInjection
-from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
+from jrh_mlflow.perturb.format_invariance import Indentation, Markdown, SpaceClusters, VerticalSpacing
 from jrh_mlflow.perturb.label_flip import LabelFlip
-from jrh_mlflow.perturb.markdown import Markdown
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
-from jrh_mlflow.perturb.prompt_file import PromptTest, prompt_test
+from jrh_mlflow.perturb.prompt_file import PromptTest, WrittenTest, prompt_test, split_entries, with_parameters
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos

@@ -14,6 +14,15 @@ from functools import partial
 
 from jrh_mlflow.perturb._base import NotApplicable
 from jrh_mlflow.perturb.english import (
+    FILLERS,
+    FRAMES,
+    OPENERS,
+    PADDING,
+    PHRASES,
+    RESTATEMENTS,
+    SMALL_WORDS,
+    SYNONYMS,
+    VERB_SYNONYMS,
     Edit,
     Span,
     apply,
@@ -26,17 +35,6 @@ from jrh_mlflow.perturb.english import (
     touches,
     untouchable,
     words,
-)
-from jrh_mlflow.perturb.words import (
-    FILLERS,
-    FRAMES,
-    OPENERS,
-    PADDING,
-    PHRASES,
-    RESTATEMENTS,
-    SMALL_WORDS,
-    SYNONYMS,
-    VERB_SYNONYMS,
 )
 
 _SWAP_SHARE = 0.85

@@ -32,13 +32,20 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 
 from jrh_mlflow.errors import JrhError, ReviewError, TrackingError
-from jrh_mlflow.review.assignment import assign, assigned_to, assignment_facts, waits_for
+from jrh_mlflow.review.assignment import (
+    assign,
+    assigned_to,
+    assignment_facts,
+    disagreements,
+    reviewer_agreement,
+    validator_agreement,
+    waits_for,
+)
 from jrh_mlflow.review.contents import ReviewEntry, progress, shown_states
+from jrh_mlflow.review.decisions import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
 from jrh_mlflow.review.finish import Finished, finish
 from jrh_mlflow.review.guard import Guard
-from jrh_mlflow.review.reviewer_agreement import disagreements, reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review, ReviewCatalog
-from jrh_mlflow.review.states import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import meanings_in
 from jrh_mlflow.schema.presentation import Message, context_texts, saved_message

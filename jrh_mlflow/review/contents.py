@@ -15,7 +15,7 @@ from typing import Any
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target, written_by
 from jrh_mlflow.perturb.checks import no_wrapping
-from jrh_mlflow.review.states import DECIDED, EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
+from jrh_mlflow.review.decisions import DECIDED, EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, PARTIAL_FILE, Suite, read_item, read_suite

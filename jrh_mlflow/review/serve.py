@@ -9,12 +9,11 @@ from typing import Any, TextIO
 from urllib.parse import urlencode
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.review.assignment import assign, assignment_facts, read_shares
+from jrh_mlflow.review.assignment import assign, assignment_facts, disagreements, read_shares
 from jrh_mlflow.review.contents import progress
+from jrh_mlflow.review.decisions import UNDECIDED
 from jrh_mlflow.review.finish import Finished, ReviewLogger, finish
-from jrh_mlflow.review.reviewer_agreement import disagreements
 from jrh_mlflow.review.sources import FolderCatalog, Review, ReviewCatalog, RunCatalog
-from jrh_mlflow.review.states import UNDECIDED
 from jrh_mlflow.suites.suite import ITEMS_FILE, PARTIAL_FILE
 
 _WHO = "command line"

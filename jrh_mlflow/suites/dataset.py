@@ -140,7 +140,7 @@ def read_json_lines(text: str, *, each: type | None = None) -> list[Any]:
     return rows
 
 
-class Table:
+class DatasetTable:
     """Named columns of plain cells. `outputs.answer` names the key `answer` of the dicts in the column `outputs`.
 
     `outputs.0` names the first entry of the lists there; a cell with JSON as text is as good as what it says.
@@ -178,18 +178,18 @@ class Table:
             return self._columns[name]
         return [None if cell is ABSENT else cell for cell in self._nested(name)]
 
-    def unguarded(self) -> Table:
+    def unguarded(self) -> DatasetTable:
         """Return the table of a `.csv` that this package wrote, without the guards against formulas."""
-        return Table(pd.DataFrame({name: list(map(unguarded, cells)) for name, cells in self._columns.items()}))
+        return DatasetTable(pd.DataFrame({name: list(map(unguarded, cells)) for name, cells in self._columns.items()}))
 
-    def having(self, name: str, cells: Sequence[object]) -> Table:
+    def having(self, name: str, cells: Sequence[object]) -> DatasetTable:
         """Return the table with a column of these cells, in the place of one of that name."""
-        return Table(pd.DataFrame({**self._columns, name: list(cells)}, dtype=object))
+        return DatasetTable(pd.DataFrame({**self._columns, name: list(cells)}, dtype=object))
 
-    def taken(self, rows: Sequence[int]) -> Table:
+    def taken(self, rows: Sequence[int]) -> DatasetTable:
         """Return the table with these rows only."""
         columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
-        return Table(pd.DataFrame(columns, dtype=object))
+        return DatasetTable(pd.DataFrame(columns, dtype=object))
 
     def _nested(self, name: str) -> list[object]:
         outer = [column for column in self._columns if name.startswith(f"{column}.")]
@@ -228,7 +228,7 @@ def _entries(cell: object) -> list[tuple[str, object]]:
 
 
 def find_roles(
-    table: Table, columns: Mapping[str, str] | None, *, constant: bool, unlabelled: bool = False
+    table: DatasetTable, columns: Mapping[str, str] | None, *, constant: bool, unlabelled: bool = False
 ) -> dict[str, str]:
     """Return which column plays which role: as mapped, else by the role's own name, else by a common alias.
 
@@ -256,7 +256,7 @@ def find_roles(
     return given
 
 
-def present(table: Table, missing: str) -> str:
+def present(table: DatasetTable, missing: str) -> str:
     """Say which columns there are, the nearest name first."""
     names = [" ".join(name.split()) for name in table.names]
     more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -357,7 +357,7 @@ def _from_rows(rows: Sequence[object]) -> pd.DataFrame:
     return frame
 
 
-def _own_name_or_alias(table: Table, role: str, taken: set[str], *, aliases: bool) -> str | None:
+def _own_name_or_alias(table: DatasetTable, role: str, taken: set[str], *, aliases: bool) -> str | None:
     if role in table and role not in taken:
         return role
     found = [name for name in ALIASES.get(role, ()) if aliases and name in table and name not in taken]
@@ -367,7 +367,7 @@ def _own_name_or_alias(table: Table, role: str, taken: set[str], *, aliases: boo
     return found[0] if found else None
 
 
-def _check_roles(table: Table, roles: Mapping[str, str], needed: Sequence[str]) -> None:
+def _check_roles(table: DatasetTable, roles: Mapping[str, str], needed: Sequence[str]) -> None:
     for role in needed:
         if role in roles:
             continue

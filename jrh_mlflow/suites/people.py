@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.items import BASELINE, Labels
 from jrh_mlflow.schema.label_words import label_key, label_text
-from jrh_mlflow.suites.dataset import Table, is_missing, present, refuse_rows, structured
+from jrh_mlflow.suites.dataset import DatasetTable, is_missing, present, refuse_rows, structured
 from jrh_mlflow.suites.labels import GivenLabels, most_frequent, read_labels, translated
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PEOPLE = "people"
 class Settled:
     """A table whose label column holds what people said where it held nothing, without rows on which they are split."""
 
-    table: Table
+    table: DatasetTable
     label: str
     """Its label column."""
     people: list[dict[str, str]]
@@ -40,7 +40,7 @@ class Settled:
 
 
 def settle(
-    table: Table,
+    table: DatasetTable,
     given: GivenPeople,
     *,
     label: str | None,
@@ -83,7 +83,7 @@ def settle(
     )
 
 
-def _read_people(table: Table, given: GivenPeople, ids: Sequence[str] | None) -> list[dict[str, object]]:
+def _read_people(table: DatasetTable, given: GivenPeople, ids: Sequence[str] | None) -> list[dict[str, object]]:
     """Return for each row what each person's cell holds, without empty cells."""
     if not given or not isinstance(given, Mapping | str):
         raise RecipeError(f"`people` must map each person to a column, or name one, but is {given!r}.")

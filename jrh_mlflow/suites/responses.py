@@ -1,4 +1,7 @@
-"""Labelled responses of a user's dataset: seeds with stable ids, all of them or a stratified draw."""
+"""Labelled responses of a user's dataset: seeds with stable ids, all of them or a stratified draw.
+
+And natural pairs: real responses with a known better side, judged in both orders.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,29 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.items import LABEL_SOURCES, Labels, Seed
+from jrh_mlflow.errors import RecipeError, SuiteError, suggest
+from jrh_mlflow.schema.items import LABEL_SOURCES, NATURAL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import context_texts
-from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows, structured
+from jrh_mlflow.suites.dataset import (
+    ROLES,
+    DatasetTable,
+    find_roles,
+    is_missing,
+    is_na,
+    present,
+    refuse_rows,
+    structured,
+)
 from jrh_mlflow.suites.labels import GivenLabels, read_labels, translated
 from jrh_mlflow.suites.people import PEOPLE, GivenPeople, settle
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
@@ -75,7 +89,7 @@ def read_seeds(
     Raises:
         RecipeError: naming the column and the first offending rows, counted from 1 without the header.
     """
-    table = dataset if isinstance(dataset, Table) else Table(dataset)
+    table = dataset if isinstance(dataset, DatasetTable) else DatasetTable(dataset)
     bare = unlabelled or people is not None
     roles = find_roles(table, columns, constant=instruction is not None, unlabelled=bare)
     if "label_source" in roles and str(dataset).endswith(".csv"):
@@ -141,7 +155,7 @@ def _canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def read_contexts(table: Table, column: str, ids: Sequence[str] | None) -> list[tuple[str, ...] | None]:
+def read_contexts(table: DatasetTable, column: str, ids: Sequence[str] | None) -> list[tuple[str, ...] | None]:
     """Read what each response was to go by: a text, a list of texts, or one of documents as retrievers return them.
 
     Raises:
@@ -164,7 +178,7 @@ def _documents(cell: object) -> tuple[str, ...] | None:
     return context_texts(texts) if len(texts) == len(found) else None
 
 
-def _ids(table: Table, column: str) -> list[str]:
+def _ids(table: DatasetTable, column: str) -> list[str]:
     cells = table.cells(column)
     refuse_rows(column, "must hold an id in every row", map(is_missing, cells), shown=cells)
     texts = [_id_text(cell) for cell in cells]
@@ -196,7 +210,7 @@ def _content_ids(*texts: Sequence[str]) -> list[str]:
     return ids
 
 
-def _texts(table: Table, column: str, ids: Sequence[str] | None) -> list[str]:
+def _texts(table: DatasetTable, column: str, ids: Sequence[str] | None) -> list[str]:
     cells = table.cells(column)
     refuse_rows(column, "must hold text in every row", map(is_missing, cells), ids=ids)
     refuse_rows(column, "must hold text", [not isinstance(cell, str) for cell in cells], ids=ids, shown=cells)
@@ -210,7 +224,7 @@ def _constant(instruction: str | None, n_rows: int) -> list[str]:
 
 
 def _strata(
-    table: Table, roles: Mapping[str, str], stratify: str | None, labels: list[str], ids: Sequence[str] | None
+    table: DatasetTable, roles: Mapping[str, str], stratify: str | None, labels: list[str], ids: Sequence[str] | None
 ) -> list[str]:
     """Return the stratum of each row, or nothing when there are none."""
     if stratify is None:
@@ -230,7 +244,7 @@ def _strata(
     return [group for group in groups if group is not None]
 
 
-def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | None]:
+def _groups(table: DatasetTable, column: str, ids: Sequence[str] | None) -> list[str | None]:
     cells = table.cells(column)
     groups = [None if is_missing(cell) else label_text(cell) for cell in cells]
     odd = [group is None and not is_missing(cell) for group, cell in zip(groups, cells, strict=True)]
@@ -238,7 +252,7 @@ def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | 
     return groups
 
 
-def _label_sources(table: Table, column: str, ids: Sequence[str] | None) -> list[str]:
+def _label_sources(table: DatasetTable, column: str, ids: Sequence[str] | None) -> list[str]:
     """Return where the label of each row comes from, where it is no ground truth."""
     cells = table.cells(column)
     texts = ["" if is_missing(cell) else str(cell).strip().casefold() for cell in cells]
@@ -308,3 +322,58 @@ def _largest_remainder(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     for name in by_remainder[: n - sum(shares.values())]:
         shares[name] += 1
     return shares
+
+
+COLUMNS = ("instruction", "first", "second", "better")
+"""Columns a table of pairs needs."""
+_ROLES = (*COLUMNS, "id", "task", "context")
+
+
+def natural_suite(
+    pairs: pd.DataFrame,
+    *,
+    columns: Mapping[str, str] | None = None,
+    better_values: tuple[str, str] = ("1", "2"),
+    name: str = "natural",
+) -> Suite:
+    """Build a suite from a table with one pair per row.
+
+    Args:
+        pairs: Needs an instruction, two responses and which one is better; may have ids, tasks, and in `context` a text
+            or a list of texts that the responses were to go by.
+        columns: Our name to the table's column, e.g. `{"instruction": "input", "better": "label"}`.
+        better_values: How the table says that the first or the second response is better.
+        name: Of the suite.
+    """
+    names = {key: key for key in _ROLES} | dict(columns or {})
+    for key in sorted(set(names) - set(_ROLES)):
+        raise SuiteError(f"Unknown column role {key!r}.{suggest(key, _ROLES)}")
+    missing = [names[key] for key in COLUMNS if names[key] not in pairs.columns]
+    if missing:
+        present = ", ".join(map(str, pairs.columns))
+        raise SuiteError(f"The table lacks the column(s) {', '.join(missing)}. Columns there are: {present}.")
+    rows = pairs.astype(object).to_dict("records")
+    contexts = read_contexts(DatasetTable(pairs), names["context"], None) if names["context"] in pairs.columns else []
+    items = [_item(row, index, names, better_values) for index, row in enumerate(rows)]
+    if contexts:
+        items = [replace(item, context=context) for item, context in zip(items, contexts, strict=True)]
+    return Suite(name=name, items=items, origin={"builder": "natural"})
+
+
+def _item(row: Mapping[object, object], index: int, names: Mapping[str, str], values: tuple[str, str]) -> Item:
+    for key, column in names.items():
+        if key != "context" and column in row and is_na(row[column]):
+            raise SuiteError(f"Row {index}: `{column}` ({key}) has no value. Fill it, or drop the row.")
+    better = str(row[names["better"]])
+    if better not in values:
+        raise SuiteError(f"Row {index}: `{names['better']}` must be one of {', '.join(values)}, but is {better!r}.")
+    item_id = str(row.get(names["id"], f"pair-{index:05d}"))
+    return Item(
+        id=item_id,
+        task=str(row.get(names["task"], item_id)),
+        condition=NATURAL,
+        instruction=str(row[names["instruction"]]),
+        u=str(row[names["first"]]),
+        v=str(row[names["second"]]),
+        better="u" if better == values[0] else "v",
+    )

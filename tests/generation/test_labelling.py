@@ -19,7 +19,7 @@ from jrh_mlflow.generation.generate import GenerationRun, price_generation, run_
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import find_tests
 from jrh_mlflow.review.contents import FolderReader
-from jrh_mlflow.review.states import State
+from jrh_mlflow.review.decisions import State
 from jrh_mlflow.schema.items import Labels, Seed
 from tests.generation.tools import LABELS, RUBRIC, rows
 from tests.loopback import LoopbackServer, Reply, error_reply

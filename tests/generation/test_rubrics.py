@@ -16,7 +16,7 @@ from jrh_mlflow.generation.generate import GenerationRun, price_generation, run_
 from jrh_mlflow.generation.plan import lay_out
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.review.contents import FolderReader
-from jrh_mlflow.suites.rubrics import read_rubrics
+from jrh_mlflow.suites.labels import read_rubrics
 from tests.generation.tools import LABELS, rows
 from tests.reliability_tools import write_table
 

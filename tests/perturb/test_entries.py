@@ -117,7 +117,7 @@ class Louder(Rewrite):
 
 
 def test_a_users_own_parameters_are_left_to_the_test():
-    from jrh_mlflow.perturb.entries import with_parameters
+    from jrh_mlflow.perturb.prompt_file import with_parameters
 
     assert with_parameters(Louder(), {"mark": 3}).mark == 3
 
@@ -146,11 +146,11 @@ def test_the_nearest_examples_share_most_words():
 
 
 def test_choosing_examples_grows_with_the_rows_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch):
-    from jrh_mlflow.perturb import few_shot
+    from jrh_mlflow.perturb import synthetic_ordinal
 
     def looks(n: int) -> int:
         counted = []
-        monkeypatch.setattr(few_shot, "_apart", lambda one, other: counted.append(1) or 0.0)
+        monkeypatch.setattr(synthetic_ordinal, "_apart", lambda one, other: counted.append(1) or 0.0)
         SyntheticOrdinal(choice="nearest").targets(seeds(n), SCALE, "rubric")
         return len(counted)
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, prompt
-from jrh_mlflow.perturb.english import negations, numbers, words
+from jrh_mlflow.perturb.english import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS, negations, numbers, words
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.unwrapping import unwrap
-from jrh_mlflow.perturb.words import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
 from jrh_mlflow.schema.items import Labels, Seed
 from tests.perturb.rewrite_tools import (
     BINARY,

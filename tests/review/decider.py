@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from jrh_mlflow.review.decisions import Decisions
-from jrh_mlflow.review.states import Click, GeneratedPart, StaleError
+from jrh_mlflow.review.decisions import Click, Decisions, GeneratedPart, StaleError
 
 GENERATED = GeneratedPart(text="x", label="fail", labels=("fail", "pass"))
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from jrh_mlflow.review.assignment import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.finish import finish, log_review
-from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.proportions import wilson
 from jrh_mlflow.suites.suite import read_suite

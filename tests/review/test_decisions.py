@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.review.decisions import Decisions
-from jrh_mlflow.review.states import ACCEPTED, Click, GeneratedPart, StaleError, State
+from jrh_mlflow.review.decisions import ACCEPTED, Click, Decisions, GeneratedPart, StaleError, State
 from tests.review import decider
 
 GENERATED = GeneratedPart(text="It is Rome.", label="fail", labels=("fail", "pass"))

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from jrh_mlflow.errors import ReviewError
+from jrh_mlflow.review.decisions import ACCEPTED, REJECTED, SETTLED, UNSETTLED, State
 from jrh_mlflow.review.finish import finish, log_review
-from jrh_mlflow.review.states import ACCEPTED, REJECTED, SETTLED, UNSETTLED, State
 from jrh_mlflow.suites.suite import read_suite
 from jrh_mlflow.tracking.runs.store import Store, download
 from tests.review.browser import Open, ask, counts, decide, press, title

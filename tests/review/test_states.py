@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.review.states import (
+from jrh_mlflow.review.decisions import (
     ACCEPTED,
     DECIDED,
     EDITED,

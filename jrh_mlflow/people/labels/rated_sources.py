@@ -18,7 +18,8 @@ from jrh_mlflow.people.labels.review_queues import queue_disagreements
 from jrh_mlflow.people.ratings import IS_JUDGE, GivenScale
 from jrh_mlflow.schema.items import BASELINE, is_scale
 from jrh_mlflow.schema.label_words import label_text
-from jrh_mlflow.suites.dataset import Table, present
+from jrh_mlflow.suites.dataset import DatasetTable as Table
+from jrh_mlflow.suites.dataset import present
 from jrh_mlflow.suites.people import people_of
 from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets
 from jrh_mlflow.tracking.runs import keys

@@ -31,7 +31,8 @@ from jrh_mlflow.people.labels.scored_traces import (
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
 from jrh_mlflow.schema.label_words import BOOLEANS, label_key, label_text, number_text
 from jrh_mlflow.stats import Array, Mask
-from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table, refuse_rows
+from jrh_mlflow.suites.dataset import DatasetTable as Table
+from jrh_mlflow.suites.dataset import is_missing, present, read_table, refuse_rows
 from jrh_mlflow.text import hashed
 from jrh_mlflow.tracking.runs.read import load_runs
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, suggest
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts.openai import split_refusal
-from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text, unique_ids
+from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text, split_refusal, unique_ids
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample, EvalSampleSummary

@@ -15,9 +15,15 @@ from jrh_mlflow.suites.dataset import ABSENT, inside
 from jrh_mlflow.suites.labels import read_labels, translated
 from jrh_mlflow.suites.people import NO_LABEL, NO_MAJORITY, PEOPLE, people_label, say_left_out, spell_people
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
-from jrh_mlflow.suites.transcripts.openai import read_openai
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor, Step, StepRecord, apply_steps, check_steps
-from jrh_mlflow.suites.transcripts.transcript import JUDGE_SCORES, TRACE, Transcript, first_user_text, unique_ids
+from jrh_mlflow.suites.transcripts.transcript import (
+    JUDGE_SCORES,
+    TRACE,
+    Transcript,
+    first_user_text,
+    read_openai,
+    unique_ids,
+)
 
 NO_TASK = "The task is what the transcript's messages ask for."
 """Shown where a log says nothing about the task outside the messages."""

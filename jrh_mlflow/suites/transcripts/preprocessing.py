@@ -24,8 +24,7 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.plugins import function_from_text, function_name
 from jrh_mlflow.schema.presentation import Message, saved_message
-from jrh_mlflow.suites.transcripts.openai import from_openai
-from jrh_mlflow.suites.transcripts.transcript import RESULTS, Transcript, asking
+from jrh_mlflow.suites.transcripts.transcript import RESULTS, Transcript, asking, from_openai
 
 _SYSTEM = ("system", "developer")
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")

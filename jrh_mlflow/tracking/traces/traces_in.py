@@ -17,8 +17,15 @@ from jrh_mlflow.people.labels.assessments import (
 )
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import most_frequent
-from jrh_mlflow.suites.transcripts.openai import LANGCHAIN_ROLES, from_openai, plain_messages
-from jrh_mlflow.suites.transcripts.transcript import JUDGE_SCORES, TRACE, Transcript, first_user_text
+from jrh_mlflow.suites.transcripts.transcript import (
+    JUDGE_SCORES,
+    LANGCHAIN_ROLES,
+    TRACE,
+    Transcript,
+    first_user_text,
+    from_openai,
+    plain_messages,
+)
 from jrh_mlflow.text import clean_data
 from jrh_mlflow.tracking.runs.store import active_uri
 

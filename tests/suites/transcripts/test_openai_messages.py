@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts
-from jrh_mlflow.suites.transcripts.openai import NOT_AN_OBJECT, from_openai, plain_messages, split_refusal
+from jrh_mlflow.suites.transcripts.transcript import NOT_AN_OBJECT, from_openai, plain_messages, split_refusal
 
 TALK = [
     {"role": "developer", "content": "Be brief."},
