@@ -21,7 +21,7 @@ from jrh_mlflow.comparing.comparison_view import (
 )
 from jrh_mlflow.comparing.contrasts import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
-from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
+from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.evaluate import checked_metric
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -189,7 +189,7 @@ class Comparison:
     def _worst(self) -> dict[str, Any]:
         items = {item.id: item for item in self.runs[0].suite.items}
         calls = normalise(self.runs[0].calls)
-        if not is_pointwise(calls) or has_levels(calls):
+        if not is_pointwise(calls) or has_steps(calls):
             return {}
         return {run.judge: worst_items(run.calls, items, _MOST_WORST) for run in self.runs}
 

@@ -29,7 +29,7 @@ from jrh_mlflow.comparing.contrasts import (
 )
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import headline_axes, lower_is_better
-from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise, shared_calls
+from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise, shared_calls
 from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
@@ -95,7 +95,7 @@ def compare_calls(
     first = next(iter(calls.values()))
     scores = {name: unit_scores(frame, labels=labels) for name, frame in calls.items()}
     table = score_table(scores, np.unique(first["task"].to_numpy(object)))
-    axes, tests = _axes(table, has_tests=is_pointwise(first) and not has_levels(first))
+    axes, tests = _axes(table, has_tests=is_pointwise(first) and not has_steps(first))
     ordinal = _ordinal(reports, axes)
     tables = {} if chosen is None else {name: point_table(frame, labels=labels) for name, frame in calls.items()}
     if chosen is not None:

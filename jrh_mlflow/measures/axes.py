@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from jrh_mlflow.errors import suggest
-from jrh_mlflow.measures import levels
-from jrh_mlflow.measures.levels import Counting, LevelTable, UnitScores, score_reading
+from jrh_mlflow.measures import single_responses
 from jrh_mlflow.measures.records import CallTable, PairTable, completions, pair_table
+from jrh_mlflow.measures.single_responses import Counting, ResponseTable, UnitScores, score_reading
 from jrh_mlflow.schema.estimates import Bounds, Ends, Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.schema.items import (
     DELTA_0_DIFFERENT,
@@ -262,12 +262,12 @@ class Axis:
         units = "pairs" if self.unit == "pair" and self.counting is None else "calls"
         return f"{self.stimuli.name} {units}{f' at {step}' if self.by_step else ''}"
 
-    def counted(self, table: LevelTable) -> dict[str, UnitScores]:
+    def counted(self, table: ResponseTable) -> dict[str, UnitScores]:
         """Return the units behind each of its keys, of single responses of known level."""
         counts = {} if self.counting is None else self.counting(table)
         return {f"{self.name}/{step}" if step else self.name: units for step, units in counts.items()}
 
-    def mean(self, table: LevelTable, key: str, units: UnitScores) -> Reading:
+    def mean(self, table: ResponseTable, key: str, units: UnitScores) -> Reading:
         """Return the mean score of the units behind one of its keys."""
         none = f"the answers to the {self.stimuli.name} do not depend on the level" if len(units.score) else ""
         none = none or f"nothing to compare among the {self.what(key)}"
@@ -935,7 +935,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/dark_current",
         label="dark current",
         stimuli=_SINGLE_VACUUM,
-        counting=levels.dark_current,
+        counting=single_responses.dark_current,
         meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
         guide=Guide(
             good=f"below {LEAKS:.2f}: vacuum-clean",
@@ -952,7 +952,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/separation",
         label="separation",
         stimuli=_SINGLE_LADDER,
-        counting=partial(levels.separation_scores, condition=LEVEL_LADDERS[0]),
+        counting=partial(single_responses.separation_scores, condition=LEVEL_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
         guide=Guide(
             good=f"{SEPARATES:.2f} or more at the largest distance: separates the levels",
@@ -969,7 +969,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/monotonicity",
         label="rises with the level",
         stimuli=_SINGLE_LADDER,
-        counting=partial(levels.monotonicity, condition=LEVEL_LADDERS[0]),
+        counting=partial(single_responses.monotonicity, condition=LEVEL_LADDERS[0]),
         unit="pair",
         meaning="Of two levels with different answers, how often the higher one has the better; 1 is right.",
         guide=Guide(
@@ -987,7 +987,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/matched_separation",
         label="separation (same words)",
         stimuli=_SINGLE_MATCHED,
-        counting=partial(levels.separation_scores, condition=LEVEL_LADDERS[1]),
+        counting=partial(single_responses.separation_scores, condition=LEVEL_LADDERS[1]),
         meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
         guide=Guide(
             good=f"{SEPARATES:.2f} or more at the largest distance: separates matched levels",
@@ -1020,7 +1020,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/matched_monotonicity",
         label="rises with the level (same words)",
         stimuli=_SINGLE_MATCHED,
-        counting=partial(levels.monotonicity, condition=LEVEL_LADDERS[1]),
+        counting=partial(single_responses.monotonicity, condition=LEVEL_LADDERS[1]),
         unit="pair",
         meaning="Of two levels with the same words and different answers, how often the higher is better; 1 is right.",
         direction="higher",
@@ -1029,20 +1029,20 @@ AXES: tuple[Axis, ...] = (
     _single_levels(
         name="pointwise/mean_answer",
         label="mean answer",
-        counting=partial(levels.mean_answer, condition=LEVEL_LADDERS[0]),
+        counting=partial(single_responses.mean_answer, condition=LEVEL_LADDERS[0]),
         meaning="Mean answer to contents of this level, 0 the lowest of the scale, 1 the highest; a rise is right.",
     ),
     _single_levels(
         name="pointwise/matched_mean_answer",
         label="mean answer (same words)",
-        counting=partial(levels.mean_answer, condition=LEVEL_LADDERS[1]),
+        counting=partial(single_responses.mean_answer, condition=LEVEL_LADDERS[1]),
         meaning="Mean answer to contents of this level, what is not met in the same words; a rise is right.",
     ),
     Axis(
         name="pointwise/padding",
         label="rewards padding",
         stimuli=_SINGLE_PADDED,
-        counting=partial(levels.padding, better=True),
+        counting=partial(single_responses.padding, better=True),
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
         guide=_bias(_SURFACE),
@@ -1056,7 +1056,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/padding_penalty",
         label="punishes padding",
         stimuli=_SINGLE_PADDED,
-        counting=partial(levels.padding, better=False),
+        counting=partial(single_responses.padding, better=False),
         unit="pair",
         meaning="Share of contents that have a worse answer with padding than without; 0 is right.",
     ),
@@ -1064,7 +1064,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/repeat_agreement",
         label="repeats agree",
         stimuli=_SINGLE_REPEATS,
-        counting=levels.repeat_agreement,
+        counting=single_responses.repeat_agreement,
         meaning="Share of the pairs of answers to one and the same content that are the same; 1 is right.",
         guide=Guide(
             good=f"{AGREES:.2f} or more: repeats agree",

@@ -1,6 +1,6 @@
 """The calls behind a number of a datasheet or reliability report, and whether each of them counts.
 
-Nothing is defined here: an axis is read off its declaration (`measures.axes`, `measures.levels`, `scoring.readings`,
+Nothing is defined here: an axis is read off its declaration (`measures.axes`, `measures.single_responses`, `scoring.readings`,
 `scoring.expectations`), and the units that it counts know their calls (`Units.members`).
 
 | a call | its unit (call, pair, item or source) |
@@ -24,9 +24,9 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, Axis, delta_key, find, step_of
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
-from jrh_mlflow.measures.levels import LevelTable, UnitScores, level_table
-from jrh_mlflow.measures.records import CallTable, call_table, has_levels, is_pointwise, normalise, pair_table
+from jrh_mlflow.measures.records import CallTable, call_table, has_steps, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls
+from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import LABEL_SOURCES
@@ -146,8 +146,8 @@ class CallFinder:
         axis = find(key)
         if key.startswith(EXPECTED) or (axis is not None and axis.stimuli is CONFIDENCE):
             calls = self._of_confidence(key)
-        elif has_levels(self._frame):
-            calls = self._of_levels(key)
+        elif has_steps(self._frame):
+            calls = self._of_responses(key)
         else:
             calls = self._of_tests(key) if is_pointwise(self._frame) else self._of_pairs(key)
         if calls is None or not calls.calls.any():
@@ -163,8 +163,8 @@ class CallFinder:
         return point_table(self._frame, labels=self._labels)
 
     @cached_property
-    def _levels(self) -> LevelTable:
-        return level_table(self._frame, labels=self._labels)
+    def _responses(self) -> ResponseTable:
+        return response_table(self._frame, labels=self._labels)
 
     @cached_property
     def _confidence(self) -> ConfidenceTable:
@@ -202,20 +202,20 @@ class CallFinder:
         among = None if axis.among is None else np.asarray(axis.among(*table.seen), bool)
         return self._told(units, np.asarray(axis.hits(*table.seen), float), among=among)
 
-    def _of_levels(self, key: str) -> Behind | None:
+    def _of_responses(self, key: str) -> Behind | None:
         axis = find(key) or next((other for other in AXES if other.by_step and other.name == key), None)
         if axis is None:
             return None
         if axis.gap:
             step = key.removeprefix(axis.name)
-            return self._joined([self._of_levels(f"{family}{step}") for family in axis.gap])
-        units = axis.counted(self._levels)
+            return self._joined([self._of_responses(f"{family}{step}") for family in axis.gap])
+        units = axis.counted(self._responses)
         if key == axis.name and axis.by_step:
             return self._joined([self._of_units(axis, scores) for scores in units.values()])
         return self._of_units(axis, units[key]) if key in units else None
 
     def _of_units(self, axis: Axis, units: UnitScores) -> Behind:
-        table, counted = self._levels, np.isfinite(units.score)
+        table, counted = self._responses, np.isfinite(units.score)
         nothing = self._nothing()
         calls, counts, unit_of = nothing.calls, nothing.counts, nothing.unit_of
         calls[table.row[units.calls]] = True

@@ -40,7 +40,7 @@ from scipy import stats
 
 from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.records import choice, has_levels, is_pointwise, normalise
+from jrh_mlflow.measures.records import choice, has_steps, is_pointwise, normalise
 from jrh_mlflow.measures.unit_scores import unit_scores
 from jrh_mlflow.perturb import counted_once
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
@@ -300,7 +300,7 @@ def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Ta
     """
     pairs = decisions["condition"].isin(PAIR_CONDITIONS) & (decisions["expected"] == "")
     scores = _pair_scores(decisions) if bool(pairs.all()) else _point_scores(decisions, labels)
-    if scores.empty or has_levels(decisions):
+    if scores.empty or has_steps(decisions):
         raise SuiteError("The composite `reliability` has no part on this suite: it has neither ladder nor tests.")
     # A task without a part of the composite (a baseline alone) is no cluster of it.
     cells, tasks = sorted(set(scores["cell"])), sorted(set(scores["task"]))

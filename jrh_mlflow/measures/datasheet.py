@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from jrh_mlflow.measures.axes import AXES, Axis, Basis, by_step, delta_key, gap_reading, stimuli_axes
-from jrh_mlflow.measures.levels import LevelTable, UnitScores
 from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
+from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.scoring.ledger import Resampling
 from jrh_mlflow.stats import Array
@@ -71,7 +71,7 @@ def _add(
             estimates[key] = readings[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
 
 
-def level_axes(table: LevelTable) -> dict[str, Reading]:
+def response_axes(table: ResponseTable) -> dict[str, Reading]:
     """Measure every axis that is declared for single responses; of conditions that were not asked there is none."""
     estimates: dict[str, Reading] = {}
     units: dict[str, UnitScores] = {}

@@ -45,8 +45,8 @@ from jrh_mlflow.measures.axes import (
     same_slot,
     thresholds,
 )
-from jrh_mlflow.measures.levels import GradeScale
 from jrh_mlflow.measures.records import CallTable, pair_table
+from jrh_mlflow.measures.single_responses import GradeScale
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import LADDER
 from jrh_mlflow.stats import Array
@@ -232,7 +232,7 @@ def _natural(estimates: Mapping[str, Reading]) -> Words:
     return Words(f"natural pairs {accuracy} right, {stable} in both orders")
 
 
-def level_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str:
+def response_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str:
     """Describe a judge of one response in one line; axes that were not measured leave no word.
 
     It says first what the answers are, then:

@@ -81,7 +81,7 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     # Arrays: of some hundred records, most of what a table does is to look after its index.
     cells = {name: frame[name].to_numpy() for name in (*_TEXT_COLUMNS, "replicate", "delta")}
     if is_pointwise(frame):
-        has_levels(frame)
+        has_steps(frame)
         _check_points(cells)
     else:
         _check_pairs(cells)
@@ -107,7 +107,7 @@ def is_pointwise(frame: pd.DataFrame) -> bool:
     return bool(points.all())
 
 
-def has_levels(frame: pd.DataFrame) -> bool:
+def has_steps(frame: pd.DataFrame) -> bool:
     """Tell the records of the pointwise datasheet, single responses of known level, from those of all others.
 
     Raises:

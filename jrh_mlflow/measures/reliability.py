@@ -453,7 +453,7 @@ def _different(ranked: Iterable[int], items: Sequence[Item]) -> list[int]:
 def _sizes(table: PointTable) -> list[float]:
     if table.scale.kind != "ordinal":
         return [1.0] * len(table.test)
-    distance = np.abs(table.scale.levels(table.expected) - table.scale.levels(table.answer))
+    distance = np.abs(table.scale.steps(table.expected) - table.scale.steps(table.answer))
     return [float(levels) for levels in np.nan_to_num(distance)]
 
 

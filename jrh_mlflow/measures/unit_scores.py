@@ -5,7 +5,7 @@ A score is 1 or 0, and each unit has a name that all judges share:
 | records | axis | unit | score is 1 when |
 |---|---|---|---|
 | pointwise | the test, or `baseline` | item and replicate, item, or source | as the test's expectation says |
-| single responses | every `comparable` axis | two contents, call or item | `measures.levels`; also in fractions |
+| single responses | every `comparable` axis | two contents, call or item | `measures.single_responses`; also in fractions |
 | pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
 
 The mean score of an axis is its number in the judge's own report.
@@ -25,9 +25,9 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, Axis, find
-from jrh_mlflow.measures.levels import level_table
-from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, pair_table
+from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, pair_table
 from jrh_mlflow.measures.reliability import ALL, scored_tests
+from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.perturb import score_name
 from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.pointwise import Counted, point_table
@@ -47,8 +47,8 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
         calls: Records as `normalise` returns them.
         labels: What a pointwise judge may answer, low to high; inferred when None.
     """
-    if has_levels(calls):
-        parts = _level_scores(calls, labels)
+    if has_steps(calls):
+        parts = _response_scores(calls, labels)
     else:
         parts = _point_scores(calls, labels) if is_pointwise(calls) else _pair_scores(calls)
     nothing = pd.DataFrame({column: pd.Series(dtype=float if column == "score" else object) for column in COLUMNS})
@@ -79,8 +79,8 @@ def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) ->
     return _frame(axis, units, names, clusters, score)
 
 
-def _level_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
-    table, tasks = level_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
+def _response_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
+    table, tasks = response_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
     parts = []
     for axis in AXES:
         for key, scores in axis.counted(table).items() if axis.comparable else ():
@@ -215,7 +215,7 @@ def axis_units(
         )
     if not _is_share(axis):
         raise RecipeError(f"{key!r} is no share of calls or pairs, so its size cannot be planned ({axis.label}). {can}")
-    if has_levels(frame) and key in axis.counted(level_table(frame, labels=labels)):
+    if has_steps(frame) and key in axis.counted(response_table(frame, labels=labels)):
         why = "it is over what the judge answers differently, which is not known before it has answered"
         raise RecipeError(f"The size of {key!r} cannot be planned: {why}. {can}")
     raise RecipeError(f"{source} does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, known)} {can}")
@@ -232,8 +232,8 @@ def every_axis_units(
         any_mean: Those of other means too, and of shares among units that the judge chooses: the rest has no score.
     """
     chosen = [axis for axis in AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
-    if has_levels(frame):
-        return _of_levels(frame, labels, chosen)
+    if has_steps(frame):
+        return _of_responses(frame, labels, chosen)
     return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame, chosen)
 
 
@@ -265,8 +265,8 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
     return by_key
 
 
-def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
-    table = level_table(frame, labels=labels)
+def _of_responses(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
+    table = response_table(frame, labels=labels)
     by_key = {}
     for axis in chosen:
         for key, units in axis.counted(table).items():

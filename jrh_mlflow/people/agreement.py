@@ -402,9 +402,9 @@ def _kappa(measured: _Measured) -> _Point | NotEstimable:
     if unlike:
         return unlike
     x, y = _codes(measured)
-    n_levels = len(measured.ratings.levels)
+    n_labels = len(measured.ratings.levels)
     return _point(
-        agreement.kappa(x, y, measured.counts, n_levels=n_levels),
+        agreement.kappa(x, y, measured.counts, n_labels=n_labels),
         agreement.cohen_kappa(x[measured.row], y[measured.row]),
         n=measured.number(~np.isnan(x)),
         left_out=_level_left_out(measured),
@@ -416,10 +416,10 @@ def _ac1(measured: _Measured) -> _Point | NotEstimable:
     if unlike:
         return unlike
     x, y = _codes(measured)
-    n_levels = max(2, len(measured.ratings.levels))
+    n_labels = max(2, len(measured.ratings.levels))
     return _point(
-        agreement.ac1(x, y, measured.counts, n_levels=n_levels),
-        agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_levels),
+        agreement.ac1(x, y, measured.counts, n_labels=n_labels),
+        agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_labels),
         n=measured.number(~np.isnan(x)),
         left_out=_level_left_out(measured),
     )
@@ -475,7 +475,11 @@ def _averaged(measured: _Measured, own: Array) -> _Point | NotEstimable:
     return _point(coefficient, coefficient.value if n else None, n=n, left_out=left_out, share=share)
 
 
-_ALPHA_LEVELS: dict[LabelKind, agreement.Level] = {"nominal": "nominal", "ordinal": "ordinal", "numeric": "interval"}
+_ALPHA_LEVELS: dict[LabelKind, agreement.MeasurementScale] = {
+    "nominal": "nominal",
+    "ordinal": "ordinal",
+    "numeric": "interval",
+}
 
 
 def _alpha(measured: _Measured) -> _Point | NotEstimable:
@@ -484,7 +488,7 @@ def _alpha(measured: _Measured) -> _Point | NotEstimable:
         return NotEstimable(reason="no item has the labels of two people", statistic="value")
     level = _ALPHA_LEVELS[measured.ratings.kind]
     # Numbers that are all different would need a table of all pairs; sums do not.
-    coefficient = agreement.alpha(measured.values, measured.counts, level=level)
+    coefficient = agreement.alpha(measured.values, measured.counts, scale=level)
     left_out = {"one person's label": measured.number(measured.rated & ~paired)}
     return _point(coefficient, coefficient.value, n=measured.number(paired), left_out=left_out)
 

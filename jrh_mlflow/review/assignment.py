@@ -238,7 +238,7 @@ def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: S
         "n": len(both),
         "rate": float((kept[:, 0] == kept[:, 1]).mean()),
         # On two categories Cohen's kappa with quadratic weights is Cohen's kappa.
-        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_levels=2),
+        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_labels=2),
         "ac1": gwet_ac1(kept, n_categories=2),
         "same_decision": float(np.mean([mine == theirs for mine, theirs in both])),
     }

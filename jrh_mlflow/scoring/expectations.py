@@ -234,6 +234,6 @@ def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.
 
 def _falls(stages: Sequence[npt.NDArray[np.float64]]) -> bool:
     replicates = np.arange(max(len(stage) for stage in stages))
-    levels = np.stack([stage[replicates % len(stage)] for stage in stages])
+    grades = np.stack([stage[replicates % len(stage)] for stage in stages])
     # NaN, for an abstention, makes every comparison false.
-    return bool((np.diff(levels, axis=0) <= 0).all() and (levels[-1] < levels[0]).all())
+    return bool((np.diff(grades, axis=0) <= 0).all() and (grades[-1] < grades[0]).all())

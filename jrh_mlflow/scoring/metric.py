@@ -361,7 +361,7 @@ def is_error_axis(axis: str) -> bool:
 
 def cells_of(metric: Metric, scale: Scale, expected: Texts, given: Texts) -> tuple[Array, Array, Array]:
     """Return the (expected, given) cells of calls as the metric takes them, and indicators of the cell of each call."""
-    number = scale.levels if metric.needs == _SCALE else scale.places
+    number = scale.steps if metric.needs == _SCALE else scale.places
     cells, cell = np.unique(np.stack([number(expected), number(given)]), axis=1, return_inverse=True)
     return cells[0], cells[1], np.eye(cells.shape[1])[cell.ravel()]
 

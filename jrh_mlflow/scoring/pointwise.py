@@ -69,15 +69,15 @@ class Scale:
         place = {label: float(index) for index, label in enumerate(self.labels)}
         return np.array([place.get(answer, np.nan) for answer in answers], dtype=float)
 
-    def levels(self, answers: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
+    def steps(self, answers: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
         """Each answer as a number, for ordinal labels: a whole number itself, any other level by its place.
 
         NaN for what is no label.
         """
         if not self._is_whole:
             return self.places(answers)
-        level = {label: float(label) for label in self.labels}
-        return np.array([level.get(answer, np.nan) for answer in answers], dtype=float)
+        step = {label: float(label) for label in self.labels}
+        return np.array([step.get(answer, np.nan) for answer in answers], dtype=float)
 
 
 def _are_whole(labels: Iterable[str]) -> bool:

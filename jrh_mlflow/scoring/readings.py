@@ -12,7 +12,7 @@ from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, def
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.agreement import (
-    Level,
+    MeasurementScale,
     concordance,
     disagreement,
     gwet_ac1,
@@ -190,21 +190,21 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
     """
     judged = calls.where(calls.expected != "")
     what = f"{name} calls with an expected answer"
-    expected, given = judged.scale.levels(judged.expected), judged.scale.levels(judged.answer)
+    expected, given = judged.scale.steps(judged.expected), judged.scale.steps(judged.answer)
     axes = {f"{name}/within_one": near(calls, name).reading}
     units = answered(calls, name)
     reason = refuse(units, statistic="value")
     if reason is not None:
         return {f"{name}/{axis}": reason for axis in ORDINAL_VALUES} | axes
     x, y = expected[units.usable], given[units.usable]
-    levels = judged.scale.levels(np.array(judged.scale.labels, dtype=object))
-    lowest, highest = float(levels.min()), float(levels.max())
+    steps = judged.scale.steps(np.array(judged.scale.labels, dtype=object))
+    lowest, highest = float(steps.min()), float(steps.max())
     values = {
         "mae": mean_absolute_error(x, y),
         "ccc": concordance(x, y),
         "pearson": pearson(x, y),
         "spearman": spearman(x, y),
-        "qwk": quadratic_kappa(x - lowest, y - lowest, n_levels=int(highest - lowest) + 1),
+        "qwk": quadratic_kappa(x - lowest, y - lowest, n_labels=int(highest - lowest) + 1),
     }
     cells, cell = np.unique(np.stack([x, y]), axis=1, return_inverse=True)
     sample = Sample(units=units, features=np.eye(cells.shape[1])[cell.ravel()], items=judged.item[units.usable])
@@ -216,7 +216,7 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
 def near(calls: PointTable, name: str) -> Counted:
     """Calls within one level of the expected one; an abstention is not."""
     judged = calls.where(calls.expected != "")
-    distance = judged.scale.levels(judged.expected) - judged.scale.levels(judged.answer)
+    distance = judged.scale.steps(judged.expected) - judged.scale.steps(judged.answer)
     within = np.abs(np.nan_to_num(distance, nan=np.inf)) <= 1
     return judged.counted(f"{name} calls with an expected answer", within)
 
@@ -252,8 +252,8 @@ def _moments(counts: Array, x: Array, y: Array) -> tuple[Array, Array, Array, Ar
     return var_x, var_y, cov, mean_x - mean_y
 
 
-def _mid_ranks(counts: Array, levels: Array) -> Array:
-    _, place = np.unique(levels, return_inverse=True)
+def _mid_ranks(counts: Array, steps: Array) -> Array:
+    _, place = np.unique(steps, return_inverse=True)
     totals = counts @ np.eye(int(place.max()) + 1)[place]
     ranks: Array = (np.cumsum(totals, axis=1) - totals / 2)[:, place]
     return ranks
@@ -298,7 +298,7 @@ def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict
 def _replicates(again: PointTable, name: str, axis: str) -> Units:
     """Return the replicates that one of the values reads: an abstention has no level in the alpha of a scale."""
     what = f"{name} calls on items with two or more replicates"
-    scaled = axis == "krippendorff_alpha" and _level(again) == "ordinal"
+    scaled = axis == "krippendorff_alpha" and _scale_of(again) == "ordinal"
     return again.verdicts(what) if scaled else again.units(what)
 
 
@@ -317,7 +317,7 @@ def _rated(calls: PointTable, units: Units) -> tuple[Units, Array]:
 
 def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[str, Reading]:
     """Values of the items with two or more of the usable `units`, which are the calls."""
-    n_labels, level = len(calls.scale.labels), _level(calls)
+    n_labels, scale = len(calls.scale.labels), _scale_of(calls)
     items, ratings = _rated(calls, units)
     rated, flips = items.usable, disagreement(ratings)
     of_call = calls.items("items").of_call
@@ -327,18 +327,18 @@ def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[
     n_categories = max(2, n_labels + bool((calls.outcome == "abstain").any()))
     values = {
         "flip_rate": float(flips[rated].mean()),
-        "krippendorff_alpha": krippendorff_alpha(ratings[rated], level=level),
+        "krippendorff_alpha": krippendorff_alpha(ratings[rated], scale=scale),
         "gwet_ac1": gwet_ac1(ratings[rated], n_categories=n_categories),
     }
     features, statistics = agreement_statistics(
-        ratings[rated], level=level, n_labels=n_labels, n_categories=n_categories
+        ratings[rated], scale=scale, n_labels=n_labels, n_categories=n_categories
     )
     sample = Sample(units=items, features=features, items=np.unique(calls.item)[rated])
     without = "no variation: every replicate of every item is the same answer"
     return sample.readings(values, statistics, resampling, without=without)
 
 
-def _level(calls: PointTable) -> Level:
+def _scale_of(calls: PointTable) -> MeasurementScale:
     return "ordinal" if calls.scale.kind == "ordinal" else "nominal"
 
 
@@ -355,7 +355,9 @@ def _ratings(calls: PointTable, usable: Mask) -> Array:
     return ratings
 
 
-def agreement_statistics(ratings: Array, *, level: Level, n_labels: int, n_categories: int) -> tuple[Array, Statistics]:
+def agreement_statistics(
+    ratings: Array, *, scale: MeasurementScale, n_labels: int, n_categories: int
+) -> tuple[Array, Statistics]:
     """Return what to sum over items (each with two or more ratings), and the three values as functions of the sums."""
     width = n_labels + 1
     counts = np.stack([(ratings == category).sum(axis=1) for category in range(width)], axis=1).astype(float)
@@ -371,16 +373,16 @@ def agreement_statistics(ratings: Array, *, level: Level, n_labels: int, n_categ
         expected = (pi * (1 - pi)).sum(axis=1) / (n_categories - 1)
         return {
             "flip_rate": flip_rate,
-            "krippendorff_alpha": _alpha(totals, together.reshape(-1, width, width), level),
+            "krippendorff_alpha": _alpha(totals, together.reshape(-1, width, width), scale),
             "gwet_ac1": defined_ratio(1 - flip_rate - expected, 1 - expected),
         }
 
     return features, statistics
 
 
-def _alpha(totals: Array, together: Array, level: Level) -> Array:
+def _alpha(totals: Array, together: Array, scale: MeasurementScale) -> Array:
     place = np.cumsum(totals, axis=1) - totals / 2
-    if level == "ordinal":
+    if scale == "ordinal":
         distances = np.square(place[:, :, None] - place[:, None, :])
     else:
         distances = np.broadcast_to(1 - np.eye(totals.shape[1]), together.shape)

@@ -11,11 +11,10 @@ import pandas as pd
 
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import datasheet_axes, level_axes
+from jrh_mlflow.measures.datasheet import datasheet_axes, response_axes
 from jrh_mlflow.measures.findings import detectable
-from jrh_mlflow.measures.levels import level_table
-from jrh_mlflow.measures.profile import level_profile, preference_kinds, profile_line
-from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
+from jrh_mlflow.measures.profile import preference_kinds, profile_line, response_profile
+from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
     ReliabilityReadings,
     WorstItem,
@@ -23,6 +22,7 @@ from jrh_mlflow.measures.reliability import (
     headline_of_tests,
     reliability_readings,
 )
+from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
 from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
@@ -274,7 +274,7 @@ def measure(
     if ordinal is not None:
         labels = Answers(labels or (), ordinal=ordinal, meanings=getattr(labels, "meanings", None))
     chosen = find_metric(metric)
-    if chosen is not None and (has_levels(frame) or not is_pointwise(frame)):
+    if chosen is not None and (has_steps(frame) or not is_pointwise(frame)):
         raise ValueError("`metric` is that of reliability tests, but these records are of none.")
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
     return measured(frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=chosen)
@@ -289,10 +289,10 @@ def measured(
     metric: Metric | None = None,
 ) -> Report:
     """Measure normalised records; pairs have no labels."""
-    if has_levels(frame):
-        levels = level_table(frame, labels=labels, max_excluded=max_excluded)
-        found = level_axes(levels)
-        profile, outcomes = level_profile(found, levels.scale), outcome_counts(frame)
+    if has_steps(frame):
+        levels = response_table(frame, labels=labels, max_excluded=max_excluded)
+        found = response_axes(levels)
+        profile, outcomes = response_profile(found, levels.scale), outcome_counts(frame)
         return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
     if is_pointwise(frame):
         readings = reliability_readings(
@@ -330,7 +330,7 @@ def by_category(
         `mae`, `within_one`, …) to reading. Empty for pairs.
     """
     frame = normalise(calls)
-    if not groups or not is_pointwise(frame) or has_levels(frame):
+    if not groups or not is_pointwise(frame) or has_steps(frame):
         return {}
     names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
     table = point_table(frame, labels=labels, max_excluded=max_excluded)

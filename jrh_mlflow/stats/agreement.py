@@ -132,10 +132,10 @@ def _spread_to_one(x: Array) -> Array:
     return spread
 
 
-Level = Literal["nominal", "ordinal", "interval"]
+MeasurementScale = Literal["nominal", "ordinal", "interval"]
 
 
-def krippendorff_alpha(ratings: Array, *, level: Level) -> float | None:
+def krippendorff_alpha(ratings: Array, *, scale: MeasurementScale) -> float | None:
     """Krippendorff's alpha, `1 - D_o / D_e`: 1 is perfect agreement, 0 what chance gives.
 
     `D_o` is the mean distance within units, each unit weighted by its m values (o_ck sums pairs / (m - 1)), `D_e`
@@ -151,7 +151,7 @@ def krippendorff_alpha(ratings: Array, *, level: Level) -> float | None:
 
     Example:
         >>> ratings = np.array([[1.0, 1.0, 2.0], [2.0, 2.0, np.nan], [1.0, 1.0, 1.0]])
-        >>> round(krippendorff_alpha(ratings, level="nominal"), 4)
+        >>> round(krippendorff_alpha(ratings, scale="nominal"), 4)
         0.5333
     """
     values, counts = _counts(ratings)
@@ -163,7 +163,7 @@ def krippendorff_alpha(ratings: Array, *, level: Level) -> float | None:
     weighted = counts / (counts.sum(axis=1, keepdims=True) - 1)
     # The diagonal also holds each value paired with itself; its distance is 0, so it need not be taken out.
     coincidences = counts.T @ weighted
-    distances = _distances(values, totals, level)
+    distances = _distances(values, totals, scale)
     expected = float(totals @ distances @ totals)
     return 1 - float((totals.sum() - 1) * (coincidences * distances).sum()) / expected
 
@@ -262,10 +262,10 @@ def cohen_kappa(x: Array, y: Array) -> float | None:
     return (float((x == y).mean()) - chance) / (1 - chance)
 
 
-def quadratic_kappa(x: Array, y: Array, *, n_levels: int) -> float | None:
-    """Cohen's kappa with quadratic weights on level indices 0 … n_levels - 1 of the whole scale.
+def quadratic_kappa(x: Array, y: Array, *, n_labels: int) -> float | None:
+    """Cohen's kappa with quadratic weights on level indices 0 … n_labels - 1 of the whole scale.
 
-    `1 - sum w_ij o_ij / sum w_ij e_ij` with `w_ij = (i - j)^2 / (n_levels - 1)^2`, which is
+    `1 - sum w_ij o_ij / sum w_ij e_ij` with `w_ij = (i - j)^2 / (n_labels - 1)^2`, which is
     `1 - mean (x - y)^2 / (var x + var y + (mean x - mean y)^2)`: the concordance coefficient of the indices. Levels
     that nobody used keep their distance: 0 and 4 are four steps apart whether or not 1, 2 and 3 occur.
     Pairs with a NaN are left out.
@@ -277,16 +277,16 @@ def quadratic_kappa(x: Array, y: Array, *, n_levels: int) -> float | None:
         Kappa, or None with fewer than two pairs or when all of x and y is one level.
 
     Example:
-        >>> quadratic_kappa(np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0]), n_levels=4)
+        >>> quadratic_kappa(np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0]), n_labels=4)
         0.571...
     """
-    if n_levels < 2:
-        raise ValueError(f"`n_levels >= 2` must hold, but got {n_levels=}.")
+    if n_labels < 2:
+        raise ValueError(f"`n_labels >= 2` must hold, but got {n_labels=}.")
     indices = np.concatenate([x, y])
     indices = indices[~np.isnan(indices)]
-    off = indices[(indices < 0) | (indices >= n_levels) | (indices != np.floor(indices))]
+    off = indices[(indices < 0) | (indices >= n_labels) | (indices != np.floor(indices))]
     if len(off):
-        raise ValueError(f"Level indices must be whole and 0 … {n_levels - 1}, but got {off[0]}.")
+        raise ValueError(f"Level indices must be whole and 0 … {n_labels - 1}, but got {off[0]}.")
     return concordance(x, y)
 
 
@@ -301,10 +301,10 @@ def _counts(ratings: Array) -> tuple[Array, Array]:
     return values, counts.reshape(len(ratings), len(values)).astype(float)
 
 
-def _distances(values: Array, totals: Array, level: Level) -> Array:
-    if level == "nominal":
+def _distances(values: Array, totals: Array, scale: MeasurementScale) -> Array:
+    if scale == "nominal":
         return 1 - np.eye(len(values))
-    if level == "ordinal":
+    if scale == "ordinal":
         values = np.cumsum(totals) - totals / 2
     return np.square(values[:, None] - values[None, :])
 
@@ -413,25 +413,25 @@ def _quantile(values: Array, at: float) -> float | None:
     return float(np.clip(np.quantile(defined, at), -1, 1))
 
 
-def kappa(x: Array, y: Array, counts: Array, *, n_levels: int) -> Coefficient:
-    """`cohen_kappa` of level codes 0 … n_levels - 1."""
-    return _of_two(x, y, counts, n_levels, _kappa_score)
+def kappa(x: Array, y: Array, counts: Array, *, n_labels: int) -> Coefficient:
+    """`cohen_kappa` of level codes 0 … n_labels - 1."""
+    return _of_two(x, y, counts, n_labels, _kappa_score)
 
 
-def ac1(x: Array, y: Array, counts: Array, *, n_levels: int) -> Coefficient:
-    """`gwet_ac1` of two raters on level codes 0 … n_levels - 1."""
-    return _of_two(x, y, counts, n_levels, _ac1_score)
+def ac1(x: Array, y: Array, counts: Array, *, n_labels: int) -> Coefficient:
+    """`gwet_ac1` of two raters on level codes 0 … n_labels - 1."""
+    return _of_two(x, y, counts, n_labels, _ac1_score)
 
 
-def _of_two(x: Array, y: Array, counts: Array, n_levels: int, score: Callable[[Array], Array]) -> Coefficient:
+def _of_two(x: Array, y: Array, counts: Array, n_labels: int, score: Callable[[Array], Array]) -> Coefficient:
     """Features: equal or not, the level of x, the level of y; a row for each pair of levels."""
     both = ~(np.isnan(x) | np.isnan(y))
-    pairs, codes = np.unique(x[both] * n_levels + y[both], return_inverse=True)
+    pairs, codes = np.unique(x[both] * n_labels + y[both], return_inverse=True)
     counts = np.bincount(codes.ravel(), weights=counts[both], minlength=len(pairs)).astype(float)
-    first, second = np.divmod(pairs.astype(int), n_levels)
-    sums = np.hstack([(first == second)[:, None], np.eye(n_levels)[first], np.eye(n_levels)[second]]).astype(float)
-    given = (counts @ sums)[1:].reshape(2, n_levels).sum(axis=0)
-    even, rare = np.full(n_levels, 1 / n_levels), _rarely_given(given)
+    first, second = np.divmod(pairs.astype(int), n_labels)
+    sums = np.hstack([(first == second)[:, None], np.eye(n_labels)[first], np.eye(n_labels)[second]]).astype(float)
+    given = (counts @ sums)[1:].reshape(2, n_labels).sum(axis=0)
+    even, rare = np.full(n_labels, 1 / n_labels), _rarely_given(given)
     return Coefficient(
         sums=sums,
         counts=counts,
@@ -462,8 +462,8 @@ def _imagined(values: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def _shares(totals: Array) -> tuple[Array, Array, Array]:
-    n_levels = (totals.shape[1] - 1) // 2
-    x, y = totals[:, 1 : 1 + n_levels], totals[:, 1 + n_levels :]
+    n_labels = (totals.shape[1] - 1) // 2
+    x, y = totals[:, 1 : 1 + n_labels], totals[:, 1 + n_labels :]
     n = x.sum(axis=1, keepdims=True)
     return totals[:, 0] / n[:, 0], x / n, y / n
 
@@ -539,7 +539,7 @@ def _row_means(values: Array) -> Array:
     return means
 
 
-def alpha(ratings: Array, counts: Array, *, level: Level) -> Coefficient:
+def alpha(ratings: Array, counts: Array, *, scale: MeasurementScale) -> Coefficient:
     """`krippendorff_alpha`: its features are the coincidences of an item and its values.
 
     Names need the pairs that differ alone, an interval scale moments alone; ordinal distances hang on all totals.
@@ -549,19 +549,19 @@ def alpha(ratings: Array, counts: Array, *, level: Level) -> Coefficient:
     size = given.sum(axis=1)
     weight = np.where(size, 1 / np.maximum(1, size - 1), 0.0)
     mean_size = float(counts @ size / max(1.0, counts @ (size > 0)))
-    if level == "interval":
+    if scale == "interval":
         return _interval_alpha(ratings, given, weight, counts, mean_size)
     values, codes = np.unique(ratings[given], return_inverse=True)
     k = max(1, len(values))
     cells = np.zeros((len(ratings), k))
     np.add.at(cells, (np.nonzero(given)[0], codes.ravel()), 1.0)
-    if level == "ordinal" and k > _MOST_CROSSED:
+    if scale == "ordinal" and k > _MOST_CROSSED:
         totals = counts @ cells
         ranks = np.full(ratings.shape, np.nan)
         ranks[given] = (np.cumsum(totals) - totals / 2)[codes.ravel()]
         return _interval_alpha(ranks, given, weight, counts, mean_size)
     even, rare = np.full(k, mean_size / k), mean_size * _rarely_given(counts @ cells)
-    if level == "nominal":
+    if scale == "nominal":
         differing = ((cells * (size[:, None] - cells)).sum(axis=1) * weight)[:, None]
         return Coefficient(
             sums=np.hstack([differing, cells]),

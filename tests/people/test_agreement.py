@@ -93,7 +93,7 @@ def test_the_readings_are_what_the_definitions_give_item_by_item():
         assert values["agreement/ac1"] == pytest.approx(gwet_ac1(np.column_stack([x, y]), n_categories=3))
         assert values["agreement/sensitivity"] == pytest.approx((y[x == 2] == 2).mean())
         assert values["agreement/specificity"] == pytest.approx((y[x != 2] != 2).mean())
-        assert values["agreement/human_alpha"] == pytest.approx(krippendorff_alpha(people, level="nominal"))
+        assert values["agreement/human_alpha"] == pytest.approx(krippendorff_alpha(people, scale="nominal"))
         assert report.confusion.to_numpy().tolist() == confusion_matrix(x, y, labels=[0, 1, 2]).tolist()
 
 

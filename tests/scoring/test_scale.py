@@ -64,8 +64,8 @@ def test_answers_of_a_suite_say_whether_they_are_a_scale():
     assert (nominal.labels, nominal.ordered, nominal.kind) == (("0", "1", "2"), False, "nominal")
     words = scale_of(["mid"], Answers(("low", "mid", "high"), ordinal=True))
     assert (words.ordered, words.kind) == (True, "ordinal")
-    assert list(words.levels(np.array(["low", "high", "x"], dtype=object))[:2]) == [0.0, 2.0]
+    assert list(words.steps(np.array(["low", "high", "x"], dtype=object))[:2]) == [0.0, 2.0]
     halves = scale_of([], Answers(("0", "0.5", "1"), ordinal=True))
-    assert (halves.kind, list(halves.levels(np.array(["1"], dtype=object)))) == ("ordinal", [2.0])
+    assert (halves.kind, list(halves.steps(np.array(["1"], dtype=object)))) == ("ordinal", [2.0])
     assert scale_of(["0", "1", "2"], Answers(ordinal=False)).kind == "nominal"
     assert scale_of(["0", "1"], Answers(ordinal=False)).ordered, "of two the last is to be detected"

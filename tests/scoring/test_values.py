@@ -98,11 +98,11 @@ ratings = st.lists(
 @given(ratings, st.sampled_from(["nominal", "ordinal"]))
 def test_resampled_agreement_is_computed_as_agreement_itself(rows, level):
     table = np.array(rows)
-    features, statistics = agreement_statistics(table, level=level, n_labels=3, n_categories=3)
+    features, statistics = agreement_statistics(table, scale=level, n_labels=3, n_categories=3)
     values = {name: one[0] for name, one in statistics(features.sum(axis=0)[None, :]).items()}
     assert values["flip_rate"] == pytest.approx(disagreement(table).mean())
     assert values["gwet_ac1"] == pytest.approx(gwet_ac1(table, n_categories=3))
-    alpha = krippendorff_alpha(table, level=level)
+    alpha = krippendorff_alpha(table, scale=level)
     assert values["krippendorff_alpha"] == pytest.approx(np.nan if alpha is None else alpha, nan_ok=True, abs=1e-9)
 
 

@@ -115,13 +115,13 @@ def alpha_by_pairs(ratings: np.ndarray, level: str) -> float | None:
 
 @pytest.mark.parametrize(("level", "printed"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_the_four_coders_is_the_printed_one(level, printed):
-    assert round(krippendorff_alpha(FOUR_CODERS, level=level), 3) == printed
+    assert round(krippendorff_alpha(FOUR_CODERS, scale=level), 3) == printed
 
 
 def test_alpha_of_gwets_other_examples_is_the_printed_one():
-    assert round(krippendorff_alpha(spelled_out(SIX_PSYCHIATRISTS), level="nominal"), 7) == 0.4204384
+    assert round(krippendorff_alpha(spelled_out(SIX_PSYCHIATRISTS), scale="nominal"), 7) == 0.4204384
     abstractors = crossed([[13, 0, 0], [0, 20, 7], [0, 4, 56]])
-    assert round(krippendorff_alpha(abstractors, level="nominal"), 7) == 0.7972585
+    assert round(krippendorff_alpha(abstractors, scale="nominal"), 7) == 0.7972585
 
 
 @PROPERTY
@@ -129,9 +129,9 @@ def test_alpha_of_gwets_other_examples_is_the_printed_one():
 def test_alpha_is_what_its_definition_gives_pair_by_pair(ratings, level):
     expected = alpha_by_pairs(ratings, level)
     if expected is None:
-        assert krippendorff_alpha(ratings, level=level) is None
+        assert krippendorff_alpha(ratings, scale=level) is None
     else:
-        assert krippendorff_alpha(ratings, level=level) == pytest.approx(expected, abs=1e-12)
+        assert krippendorff_alpha(ratings, scale=level) == pytest.approx(expected, abs=1e-12)
 
 
 @PROPERTY
@@ -139,27 +139,27 @@ def test_alpha_is_what_its_definition_gives_pair_by_pair(ratings, level):
 def test_alpha_does_not_depend_on_the_order_of_units_or_replicates(random, level):
     rows = random.sample(range(12), 12)
     shuffled = np.array([random.sample(list(row), 4) for row in FOUR_CODERS[rows]])
-    assert krippendorff_alpha(shuffled, level=level) == pytest.approx(krippendorff_alpha(FOUR_CODERS, level=level))
+    assert krippendorff_alpha(shuffled, scale=level) == pytest.approx(krippendorff_alpha(FOUR_CODERS, scale=level))
 
 
 @PROPERTY
 @given(st.permutations([1.0, 2.0, 3.0, 4.0, 5.0]))
 def test_only_nominal_agreement_ignores_what_the_categories_are_called(names):
     renamed = np.where(np.isnan(FOUR_CODERS), NA, np.array(names)[np.nan_to_num(FOUR_CODERS, nan=1).astype(int) - 1])
-    assert krippendorff_alpha(renamed, level="nominal") == pytest.approx(0.743421, abs=1e-6)
+    assert krippendorff_alpha(renamed, scale="nominal") == pytest.approx(0.743421, abs=1e-6)
     assert gwet_ac1(renamed, n_categories=5) == pytest.approx(gwet_ac1(FOUR_CODERS, n_categories=5))
     np.testing.assert_array_equal(disagreement(renamed), disagreement(FOUR_CODERS))
 
 
 def test_ordinal_alpha_needs_the_order_only_and_interval_alpha_the_distances():
     squared = FOUR_CODERS**2
-    assert krippendorff_alpha(squared, level="ordinal") == pytest.approx(0.815388, abs=1e-6)
-    assert abs(krippendorff_alpha(squared, level="interval") - 0.849107) > 0.01
-    assert krippendorff_alpha(3 * FOUR_CODERS - 7, level="interval") == pytest.approx(0.849107, abs=1e-6)
+    assert krippendorff_alpha(squared, scale="ordinal") == pytest.approx(0.815388, abs=1e-6)
+    assert abs(krippendorff_alpha(squared, scale="interval") - 0.849107) > 0.01
+    assert krippendorff_alpha(3 * FOUR_CODERS - 7, scale="interval") == pytest.approx(0.849107, abs=1e-6)
 
 
 def test_replicates_that_never_agree_have_an_alpha_under_zero():
-    assert krippendorff_alpha(np.array([[0.0, 1.0], [1.0, 0.0]]), level="nominal") == pytest.approx(-0.5)
+    assert krippendorff_alpha(np.array([[0.0, 1.0], [1.0, 0.0]]), scale="nominal") == pytest.approx(-0.5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -175,7 +175,7 @@ def test_replicates_that_never_agree_have_an_alpha_under_zero():
     ids=["no variation", "nothing given", "no pair", "variation outside the pairs only", "no units"],
 )
 def test_alpha_is_not_given_a_number_without_pairs_or_variation(ratings, level):
-    assert krippendorff_alpha(ratings, level=level) is None
+    assert krippendorff_alpha(ratings, scale=level) is None
 
 
 def test_ac1_of_gwets_examples_is_the_printed_one():
@@ -233,7 +233,7 @@ def test_disagreement_is_the_share_of_pairs_that_differ_and_unanimity_its_zero(r
 @given(graded())
 def test_quadratic_kappa_equals_scikit_learns_on_the_whole_scale_and_the_concordance(pair):
     x, y = pair
-    found = quadratic_kappa(x, y, n_levels=6)
+    found = quadratic_kappa(x, y, n_labels=6)
     if found is None:
         assert np.ptp(np.concatenate(pair)) == 0
     else:
@@ -244,18 +244,18 @@ def test_quadratic_kappa_equals_scikit_learns_on_the_whole_scale_and_the_concord
 def test_levels_nobody_used_keep_their_distance():
     """Grades 0, 1 and 5 only; numbered 0, 1, 2 as they are seen, the far miss would look like a near one."""
     x, y = np.array([0.0, 1.0, 5.0, 5.0]), np.array([0.0, 1.0, 5.0, 1.0])
-    assert quadratic_kappa(x, y, n_levels=6) != pytest.approx(cohen_kappa_score(x, y, weights="quadratic"))
+    assert quadratic_kappa(x, y, n_labels=6) != pytest.approx(cohen_kappa_score(x, y, weights="quadratic"))
 
 
 def test_kappa_leaves_out_missing_pairs_and_refuses_what_is_no_level():
     x, y = np.array([0.0, 1.0, 2.0, NA, 1.0]), np.array([1.0, 2.0, 3.0, 0.0, NA])
-    assert quadratic_kappa(x, y, n_levels=4) == pytest.approx(4 / 7)
-    assert quadratic_kappa(x[3:], y[3:], n_levels=4) is None
+    assert quadratic_kappa(x, y, n_labels=4) == pytest.approx(4 / 7)
+    assert quadratic_kappa(x[3:], y[3:], n_labels=4) is None
     for wrong in (-1.0, 4.0, 0.5):
         with pytest.raises(ValueError, match=f"whole and 0 … 3, but got {wrong}"):
-            quadratic_kappa(np.array([wrong]), np.array([0.0]), n_levels=4)
-    with pytest.raises(ValueError, match="n_levels=1"):
-        quadratic_kappa(x, y, n_levels=1)
+            quadratic_kappa(np.array([wrong]), np.array([0.0]), n_labels=4)
+    with pytest.raises(ValueError, match="n_labels=1"):
+        quadratic_kappa(x, y, n_labels=1)
 
 
 @pytest.mark.parametrize("ratings", [np.ones(3), np.array([[1.0, np.inf]])])
@@ -276,7 +276,7 @@ def test_kappas_are_those_of_statsmodels_on_many_tables():
             continue
         assert cohen_kappa(x, y) == pytest.approx(cohens_kappa(table, return_results=False), abs=1e-12)
         weighted = cohens_kappa(table, wt="quadratic", return_results=False)
-        assert quadratic_kappa(x, y, n_levels=k) == pytest.approx(weighted, abs=1e-12)
+        assert quadratic_kappa(x, y, n_labels=k) == pytest.approx(weighted, abs=1e-12)
         compared += 1
     assert compared > 150
 

@@ -26,15 +26,15 @@ def weighed(ratings):
 def test_alpha_from_sums_is_krippendorffs(level):
     for seed in range(20):
         ratings = rated(seed, k=2 + seed % 4) + 1000.0
-        coefficient = agreement.alpha(*weighed(ratings), level=level)
-        assert coefficient.value == pytest.approx(agreement.krippendorff_alpha(ratings, level=level), abs=1e-9)
+        coefficient = agreement.alpha(*weighed(ratings), scale=level)
+        assert coefficient.value == pytest.approx(agreement.krippendorff_alpha(ratings, scale=level), abs=1e-9)
 
 
 def test_ordinal_alpha_of_a_long_scale_is_krippendorffs():
     ratings = rated(3, n=200, k=30)
-    coefficient = agreement.alpha(*weighed(ratings), level="ordinal")
+    coefficient = agreement.alpha(*weighed(ratings), scale="ordinal")
     assert coefficient.sums.shape[1] == 4
-    assert coefficient.value == pytest.approx(agreement.krippendorff_alpha(ratings, level="ordinal"), abs=1e-9)
+    assert coefficient.value == pytest.approx(agreement.krippendorff_alpha(ratings, scale="ordinal"), abs=1e-9)
 
 
 def test_coefficients_of_two_raters_from_sums_are_those_of_their_definitions():
@@ -44,13 +44,13 @@ def test_coefficients_of_two_raters_from_sums_are_those_of_their_definitions():
         rows, counts = weighed(ratings)
         x, y = rows.T
         expected = {
-            agreement.kappa(x, y, counts, n_levels=k).value: agreement.cohen_kappa(*ratings.T),
+            agreement.kappa(x, y, counts, n_labels=k).value: agreement.cohen_kappa(*ratings.T),
             agreement.mean_quadratic_kappa(rows[:, :1], rows[:, 1:], counts).value: (
-                agreement.quadratic_kappa(*ratings.T, n_levels=k)
+                agreement.quadratic_kappa(*ratings.T, n_labels=k)
             ),
         }
         paired = ratings[~np.isnan(ratings).any(axis=1)]
-        ac1 = agreement.ac1(x, y, counts, n_levels=k).value
+        ac1 = agreement.ac1(x, y, counts, n_labels=k).value
         assert ac1 == pytest.approx(agreement.gwet_ac1(paired, n_categories=k))
         for found, value in expected.items():
             assert found == pytest.approx(value, abs=1e-9)
@@ -62,10 +62,10 @@ def test_perfect_agreement_on_few_items_keeps_a_width_like_clopper_and_pearson()
         counts = np.array([n, n])
         hits = agreement.mean_share(np.ones((2, 3)), counts)
         coefficients = [
-            agreement.kappa(x, x, counts, n_levels=2),
-            agreement.ac1(x, x, counts, n_levels=2),
+            agreement.kappa(x, x, counts, n_labels=2),
+            agreement.ac1(x, x, counts, n_labels=2),
             agreement.mean_quadratic_kappa(x[:, None], x[:, None], counts),
-            agreement.alpha(np.repeat(x[:, None], 3, axis=1), counts, level="nominal"),
+            agreement.alpha(np.repeat(x[:, None], 3, axis=1), counts, scale="nominal"),
             hits,
         ]
         intervals = item_intervals(coefficients)
@@ -77,7 +77,7 @@ def test_perfect_agreement_on_few_items_keeps_a_width_like_clopper_and_pearson()
 
 def test_items_in_bundles_have_the_interval_of_single_items():
     ratings = rated(1, n=6000, raters=3, k=5, missing=0) + np.random.default_rng(0).normal(0, 0.1, (6000, 3))
-    coefficient = agreement.alpha(ratings, np.ones(6000), level="interval")
+    coefficient = agreement.alpha(ratings, np.ones(6000), scale="interval")
     low, high = item_intervals([coefficient])[0]
     rows = np.arange(6000)
     rng = np.random.default_rng(5)
@@ -94,7 +94,7 @@ def test_what_is_undefined_in_most_draws_has_no_interval():
 
 def test_the_same_seed_gives_the_same_interval_and_another_one_hardly_another():
     rows, counts = weighed(rated(2, raters=3))
-    alpha = agreement.alpha(rows, counts, level="nominal")
+    alpha = agreement.alpha(rows, counts, scale="nominal")
     first, again, other = (item_intervals([alpha], seed=seed)[0] for seed in (0, 0, 1))
     assert first == again != other
     assert first == pytest.approx(other, abs=0.05)

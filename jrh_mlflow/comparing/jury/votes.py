@@ -20,7 +20,7 @@ from jrh_mlflow.measures.records import (
     CALL_KEY,
     CALL_MEANING,
     choices,
-    has_levels,
+    has_steps,
     is_pointwise,
     normalise,
     presentations,
@@ -165,7 +165,7 @@ def votes(
     frames = {name: normalise(frame) for name, frame in calls.items()}
     every = pd.concat(frames.values(), ignore_index=True)
     pointwise = is_pointwise(every)
-    if has_levels(every):
+    if has_steps(every):
         raise CallsError("A jury is scored on units with a known right answer, and a pointwise datasheet has none.")
     _check_meaning(every)
     frames = _common_replicates(frames)

@@ -99,9 +99,9 @@ def grades(answers: Sequence[str], labels: Sequence[str] | None) -> tuple[Array,
     return np.where((values < 0) | (values > 1), np.nan, values), scale
 
 
-def _scale_of_scores(numbers: Array, levels: Sequence[float]) -> GradeScale:
-    if levels and _holds(numbers, min(levels), max(levels)):
-        return GradeScale(kind="scores", low=min(levels), high=max(levels), stated=True)
+def _scale_of_scores(numbers: Array, labels: Sequence[float]) -> GradeScale:
+    if labels and _holds(numbers, min(labels), max(labels)):
+        return GradeScale(kind="scores", low=min(labels), high=max(labels), stated=True)
     top = next((top for top in _TOPS if _holds(numbers, 0.0, top)), None)
     if top is None:
         least, most = float(numbers.min()), float(numbers.max())
@@ -116,11 +116,11 @@ def _holds(numbers: Array, low: float, high: float) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LevelTable(ParallelArrays):
+class ResponseTable(ParallelArrays):
     """Calls on single responses of known level, as parallel arrays."""
 
     condition: Texts
-    level: Array
+    step: Array
     """Requirements met; NaN where there is nothing to judge."""
     item: Codes
     name: Texts
@@ -142,22 +142,22 @@ class LevelTable(ParallelArrays):
         """Calls with an answer or an abstention."""
         return np.asarray(np.isfinite(self.grade) | (self.outcome == "abstain"))
 
-    def of(self, *conditions: str) -> LevelTable:
+    def of(self, *conditions: str) -> ResponseTable:
         """Return the calls of some conditions."""
         return self.where(np.isin(self.condition, conditions))
 
 
-def level_table(
+def response_table(
     frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
-) -> LevelTable:
+) -> ResponseTable:
     """Read normalised records of single responses of known level, in an order that the rows do not decide."""
     frame, row = in_order(frame, ["suite_item", "replicate"])
     grade, scale = grades(list(frame["answer"]), told_labels(frame, labels))
     outcome = frame["outcome"].to_numpy(object)
     tasks = pd.factorize(frame["task"], sort=True)
-    return LevelTable(
+    return ResponseTable(
         condition=frame["condition"].to_numpy(object),
-        level=frame["delta"].to_numpy(float),
+        step=frame["delta"].to_numpy(float),
         item=pd.factorize(frame["suite_item"], sort=True)[0],
         name=frame["suite_item"].to_numpy(object),
         replicate=frame["replicate"].to_numpy(np.intp),
@@ -196,11 +196,11 @@ class UnitScores:
     """Unit of each call of the whole table, -1 for those behind none. None: a call is behind several."""
 
 
-Counting = Callable[[LevelTable], Mapping[str, UnitScores]]
+Counting = Callable[[ResponseTable], Mapping[str, UnitScores]]
 """From calls to the units of each number of an axis, by the end of its key; empty for an axis of one number."""
 
 
-def score_reading(table: LevelTable, scores: UnitScores, *, what: str, none: str) -> Reading:
+def score_reading(table: ResponseTable, scores: UnitScores, *, what: str, none: str) -> Reading:
     """Average the scores, with both intervals and bounds; withheld by the share of its *calls* that were lost.
 
     Args:
@@ -246,7 +246,7 @@ class _Comparison:
 
     name: str
     task: int
-    level: float
+    step: float
     """Of the first content."""
     distance: float
     won: int
@@ -256,7 +256,7 @@ class _Comparison:
     """Pairs with a lost call."""
 
 
-def _compared(first: LevelTable, second: LevelTable, name: str, distance: float) -> _Comparison:
+def _compared(first: ResponseTable, second: ResponseTable, name: str, distance: float) -> _Comparison:
     """Compare the calls on one content with those on another: won where the second has the better answer."""
     gap = second.grade[None, :] - first.grade[:, None]
     # Equal on paper is equal whatever the last bit says.
@@ -264,7 +264,7 @@ def _compared(first: LevelTable, second: LevelTable, name: str, distance: float)
     return _Comparison(
         name=name,
         task=int(first.task[0]),
-        level=float(first.level[0]),
+        step=float(first.step[0]),
         distance=distance,
         won=int(((gap > 0) & ~tied).sum()),
         tied=int(tied.sum()),
@@ -273,16 +273,16 @@ def _compared(first: LevelTable, second: LevelTable, name: str, distance: float)
     )
 
 
-def _contents(calls: LevelTable) -> dict[tuple[int, float], LevelTable]:
+def _contents(calls: ResponseTable) -> dict[tuple[int, float], ResponseTable]:
     """Return the calls on each content: task and level to its calls."""
-    contents: dict[tuple[int, float], LevelTable] = {}
+    contents: dict[tuple[int, float], ResponseTable] = {}
     for task in np.unique(calls.task):
         own = calls.where(calls.task == task)
-        contents |= {(int(task), float(level)): own.where(own.level == level) for level in np.unique(own.level)}
+        contents |= {(int(task), float(step)): own.where(own.step == step) for step in np.unique(own.step)}
     return contents
 
 
-def _level_pairs(calls: LevelTable) -> Iterator[_Comparison]:
+def _step_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
     contents = _contents(calls)
     for task, own in groupby(sorted(contents), key=lambda content: content[0]):
         for (_, low), (_, high) in combinations(own, 2):
@@ -290,13 +290,13 @@ def _level_pairs(calls: LevelTable) -> Iterator[_Comparison]:
             yield _compared(first, second, f"{first.name[0]} < {second.name[0]}", high - low)
 
 
-def _padded_pairs(calls: LevelTable) -> Iterator[_Comparison]:
+def _padded_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
     plain, padded = (_contents(calls.of(condition)) for condition in (LEVEL_LADDERS[0], LEVEL_PADDED))
     for key in sorted(set(plain) & set(padded)):
         yield _compared(plain[key], padded[key], str(padded[key].name[0]), 0.0)
 
 
-def _repeats(calls: LevelTable) -> Iterator[_Comparison]:
+def _repeats(calls: ResponseTable) -> Iterator[_Comparison]:
     for item in np.unique(calls.item):
         own = calls.where(calls.item == item)
         # An abstention is the same as another one, and as nothing else.
@@ -304,8 +304,8 @@ def _repeats(calls: LevelTable) -> Iterator[_Comparison]:
         gaps = np.array([abs(first - second) for first, second in combinations(answers, 2)])
         lost, same = np.isnan(gaps), gaps < 1e-9
         counts = {"won": int(same.sum()), "fell": int((~lost & ~same).sum()), "lost": int(lost.sum())}
-        name, task, level = str(own.name[0]), int(own.task[0]), float(own.level[0])
-        yield _Comparison(name=name, task=task, level=level, distance=0.0, tied=0, **counts)
+        name, task, step = str(own.name[0]), int(own.task[0]), float(own.step[0])
+        yield _Comparison(name=name, task=task, step=step, distance=0.0, tied=0, **counts)
 
 
 def _scores(
@@ -345,10 +345,10 @@ def _scores(
 _EVERY = ("won", "tied", "fell")
 
 
-def separation_scores(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+def separation_scores(table: ResponseTable, *, condition: str) -> dict[str, UnitScores]:
     """Return for each distance of levels the chance that the higher one has the better answer, ties half (AUC)."""
     own = table.condition == condition
-    pairs = list(_level_pairs(table.where(own)))
+    pairs = list(_step_pairs(table.where(own)))
     scores = {}
     for distance in sorted({pair.distance for pair in pairs}):
         at = [pair for pair in pairs if pair.distance == distance]
@@ -358,27 +358,27 @@ def separation_scores(table: LevelTable, *, condition: str) -> dict[str, UnitSco
     return scores
 
 
-def _behind(table: LevelTable, own: Mask, distance: float) -> Mask:
+def _behind(table: ResponseTable, own: Mask, distance: float) -> Mask:
     """Return the calls of a ladder that are compared at a distance: those on a level that has a partner."""
-    levels = np.unique(table.level[own])
-    partner = [level for level in levels if np.isin([level - distance, level + distance], levels).any()]
-    return np.asarray(own & np.isin(table.level, partner))
+    steps = np.unique(table.step[own])
+    partner = [step for step in steps if np.isin([step - distance, step + distance], steps).any()]
+    return np.asarray(own & np.isin(table.step, partner))
 
 
-def monotonicity(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+def monotonicity(table: ResponseTable, *, condition: str) -> dict[str, UnitScores]:
     """Return how often the higher of two levels that are answered differently has the better answer."""
     own = np.asarray(table.condition == condition)
-    pairs = list(_level_pairs(table.where(own)))
+    pairs = list(_step_pairs(table.where(own)))
     return {"": _scores(pairs, own, np.isfinite(table.grade), halves=0.0, among=("won", "fell"), unit="pair")}
 
 
-def padding(table: LevelTable, *, better: bool) -> dict[str, UnitScores]:
+def padding(table: ResponseTable, *, better: bool) -> dict[str, UnitScores]:
     """Return how often a padded content has a better answer than the plain one, or a worse one."""
     pairs = list(_padded_pairs(table))
     if not better:
         pairs = [replace(pair, won=pair.fell, fell=pair.won) for pair in pairs]
-    compared = {(pair.task, pair.level): number for number, pair in enumerate(pairs)}
-    places = zip(table.task.tolist(), table.level.tolist(), strict=True)
+    compared = {(pair.task, pair.step): number for number, pair in enumerate(pairs)}
+    places = zip(table.task.tolist(), table.step.tolist(), strict=True)
     unit_of = np.array([compared.get(place, -1) for place in places], dtype=np.intp)
     unit_of = np.where(np.isin(table.condition, (LEVEL_LADDERS[0], LEVEL_PADDED)), unit_of, -1)
     answered = np.isfinite(table.grade)
@@ -386,7 +386,7 @@ def padding(table: LevelTable, *, better: bool) -> dict[str, UnitScores]:
     return {"": scores}
 
 
-def repeat_agreement(table: LevelTable) -> dict[str, UnitScores]:
+def repeat_agreement(table: ResponseTable) -> dict[str, UnitScores]:
     """Return how many of the pairs of answers to one content of a ladder that was shown again are the same."""
     # Not of the vacuum, which is asked again only with further replicates and would raise the share.
     calls = np.asarray((np.bincount(table.item)[table.item] > 1) & np.isin(table.condition, LEVEL_LADDERS))
@@ -397,24 +397,24 @@ def repeat_agreement(table: LevelTable) -> dict[str, UnitScores]:
     return {"": _scores(units, calls, table.answered, halves=0.0, among=_EVERY, unit="item", unit_of=unit_of)}
 
 
-def dark_current(table: LevelTable) -> dict[str, UnitScores]:
+def dark_current(table: ResponseTable) -> dict[str, UnitScores]:
     """Return which calls with nothing to judge are passed; an abstention is not."""
     calls = np.isin(table.condition, LEVEL_VACUUM)
     return {"": _of_calls(table, calls, (table.grade > PASSED).astype(float), table.answered)}
 
 
-def mean_answer(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+def mean_answer(table: ResponseTable, *, condition: str) -> dict[str, UnitScores]:
     """Return the answers at each level."""
     own = table.condition == condition
     return {
-        f"level_{level:g}": _of_calls(
-            table, np.asarray(own & (table.level == level)), table.grade, np.isfinite(table.grade)
+        f"level_{step:g}": _of_calls(
+            table, np.asarray(own & (table.step == step)), table.grade, np.isfinite(table.grade)
         )
-        for level in np.unique(table.level[own])
+        for step in np.unique(table.step[own])
     }
 
 
-def _of_calls(table: LevelTable, calls: Mask, score: Array, answered: Mask) -> UnitScores:
+def _of_calls(table: ResponseTable, calls: Mask, score: Array, answered: Mask) -> UnitScores:
     known = answered[calls]
     unit_of = np.where(calls, np.cumsum(calls) - 1, -1)
     names = [f"{name}#{nth}" for name, nth in zip(table.name[calls], table.replicate[calls], strict=True)]
