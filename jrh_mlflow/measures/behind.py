@@ -1,7 +1,7 @@
 """The calls behind a number of a datasheet or reliability report, and whether each of them counts.
 
-Nothing is defined here: an axis is read off its declaration (`measures.axes`, `measures.single_responses`, `scoring.readings`,
-`scoring.expectations`), and the units that it counts know their calls (`Units.members`).
+Nothing is defined here: an axis is read off its declaration (`measures.axes`, `measures.single_responses`,
+`scoring.readings`, `scoring.expectations`), and the units that it counts know their calls (`Units.members`).
 
 | a call | its unit (call, pair, item or source) |
 |---|---|

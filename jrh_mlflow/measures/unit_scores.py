@@ -5,7 +5,7 @@ A score is 1 or 0, and each unit has a name that all judges share:
 | records | axis | unit | score is 1 when |
 |---|---|---|---|
 | pointwise | the test, or `baseline` | item and replicate, item, or source | as the test's expectation says |
-| single responses | every `comparable` axis | two contents, call or item | `measures.single_responses`; also in fractions |
+| single responses | every `comparable` axis | two contents, call or item | see `single_responses`; also in fractions |
 | pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
 
 The mean score of an axis is its number in the judge's own report.

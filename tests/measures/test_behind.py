@@ -23,7 +23,7 @@ from jrh_mlflow.schema.items import LEVEL_LADDERS
 from jrh_mlflow.show.results import by_category
 from tests.measures import recount, test_reliability_recount
 from tests.measures.pointwise import point, repeats
-from tests.measures.test_levels import COIN
+from tests.measures.test_single_responses import COIN
 from tests.readings import PROPERTY, Row, asked, pair
 
 MEASURING: dict[str, Any] = {"max_excluded": 0.99, "n_resamples": 5}
