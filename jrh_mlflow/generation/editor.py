@@ -24,9 +24,9 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.writers import BriefedWriter, Generator, Question, WriterFunction, as_generator
-from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
 from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
+from jrh_mlflow.judges.spoken import UnreadableError, decode, spans
 from jrh_mlflow.options import BY_RULES
 from jrh_mlflow.perturb import AgentTest, Target, fill, labels_context, prompt
 from jrh_mlflow.perturb.agents import RESULTS

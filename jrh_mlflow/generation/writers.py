@@ -38,7 +38,7 @@ from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
-from jrh_mlflow.judges.thoughts import spoken_text
+from jrh_mlflow.judges.spoken import spoken_text
 from jrh_mlflow.models.catalog import endpoint_of, takes_schema
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.models.transports import TransportError

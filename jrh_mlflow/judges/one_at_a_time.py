@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges._base import Judge, ModelJudge
-from jrh_mlflow.judges._scripted import Scripted
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
+from jrh_mlflow.judges.scripted import Scripted
 from jrh_mlflow.models.prices import Overrides, Price
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item

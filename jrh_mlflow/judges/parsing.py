@@ -3,7 +3,7 @@
 Of an answer case and outer spaces are forgiven, nothing else. A wrong verdict is worse than none, so in a response the
 answer is the JSON object at the end of the text:
 
-- Thinking between tags is no part of the text (`thoughts.py`).
+- Thinking between tags is no part of the text (`spoken.py`).
 - Prose may go before the object. After it come at most punctuation, a Markdown fence, closing tags (`</answer>`) and
   marks of the end of a turn (`<|im_end|>`). Words after it may take it back, so they make it no answer
   (`trailing_text`). Only a short remark in English below lines of its own (`I hope this helps.`) is passed over, if
@@ -24,8 +24,16 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from jrh_mlflow.judges.json_objects import MAX_DEPTH, Span, UnreadableError, decode, spans, string_end
-from jrh_mlflow.judges.thoughts import FILLER, without_thoughts
+from jrh_mlflow.judges.spoken import (
+    FILLER,
+    MAX_DEPTH,
+    Span,
+    UnreadableError,
+    decode,
+    spans,
+    string_end,
+    without_thoughts,
+)
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.text import clean_text

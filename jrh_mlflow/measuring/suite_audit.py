@@ -14,7 +14,7 @@ import numpy as np
 
 from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import SuiteError, check_known
-from jrh_mlflow.judges.shortcuts import Shortcut, every_shortcut, sentences_of
+from jrh_mlflow.judges.scripted import Shortcut, every_shortcut, sentences_of
 from jrh_mlflow.schema.estimates import Estimate, plain_fields
 from jrh_mlflow.schema.items import LADDER_MATCHED, LEVEL_LADDERS, Item
 from jrh_mlflow.schema.presentation import Presentation

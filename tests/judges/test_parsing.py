@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.judges.json_objects import MAX_DEPTH
 from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, read
+from jrh_mlflow.judges.spoken import MAX_DEPTH
 from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.requests import Response
 

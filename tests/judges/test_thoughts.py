@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.judges.parsing import read
-from jrh_mlflow.judges.thoughts import FILLER, spoken_text, without_thoughts
+from jrh_mlflow.judges.spoken import FILLER, spoken_text, without_thoughts
 from jrh_mlflow.schema.requests import Response
 
 PAIR = {"A": "1", "B": "2", "tie": "tie"}

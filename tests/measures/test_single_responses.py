@@ -15,7 +15,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.judges._scripted import Scripted, uniform
+from jrh_mlflow.judges.scripted import Scripted, uniform
 from jrh_mlflow.measures.single_responses import grades
 from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM, Call, CallRecord
 from tests.readings import asked, estimate, missing, value

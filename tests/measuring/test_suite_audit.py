@@ -10,7 +10,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import RecipeError, SuiteError
-from jrh_mlflow.judges.shortcuts import every_shortcut
+from jrh_mlflow.judges.scripted import every_shortcut
 from jrh_mlflow.measuring.suite_audit import HIGH, MATCHED, ShortcutReading, SuiteAudit, audit_suite
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.tasks import Task, built_in_tasks

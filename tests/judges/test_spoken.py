@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.judges.json_objects import MAX_DEPTH, UnreadableError, decode, spans
+from jrh_mlflow.judges.spoken import MAX_DEPTH, UnreadableError, decode, spans
 
 pieces = st.sampled_from([*'{}[]":,\\ \n', '"a"', '"b":', "1e999", "-0.5", "NaN", "true", "01", "\\u0041", "x"])
 texts = st.lists(pieces, max_size=40).map("".join)
