@@ -331,6 +331,7 @@ def other_conflict(basis: Basis) -> Reading:
             whole, lost = int(units.usable.sum()), int((~units.usable).sum())
             return with_bounds(replace(part, n=whole, excluded=lost, bounds=None), units, _abstentions(basis.calls))
     raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
+    # A one-sided pair has one preference in two calls: it is half of what raw false preference counts.
     residual = raw - stable - positional - one_sided / 2
     first, second, _ = pairs.seen
     halves = ((first == "abstain").astype(float) + (second == "abstain")) / 2
@@ -532,6 +533,7 @@ def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, 
     np.add.at(n, (ladder.task[usable], column[usable]), 1)
     # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
     order = np.lexsort(np.hstack([correct, n]).T)
+    # A task without a usable call would be a cluster that says nothing and still widens the bootstrap.
     order = order[n[order].sum(axis=1) > 0]
     return correct[order], n[order]
 

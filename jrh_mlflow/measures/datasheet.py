@@ -57,6 +57,7 @@ def _add(
             key = f"{axis.name}{step}"
             estimates[key] = axis.share(tables[axis.unit], key)
     readings = {key.removesuffix(step): reading for key, reading in estimates.items()}
+    # Derived axes read the shares of the same step, so all shares are measured before the first of them.
     for axis in axes:
         if axis.derived:
             key = f"{axis.name}{step}"

@@ -224,6 +224,7 @@ def score_reading(table: ResponseTable, scores: UnitScores, *, what: str, none: 
     reason = refuse(calls)
     if reason is not None:
         return with_bounds(reason, calls, ends)
+    # Units without different answers have no score, and were not lost either: they leave the denominator.
     counted = np.isfinite(scores.score)
     if not counted.any() or ends is None:
         return NotEstimable(reason=none, n=0)
@@ -375,6 +376,7 @@ def monotonicity(table: ResponseTable, *, condition: str) -> dict[str, UnitScore
 def padding(table: ResponseTable, *, better: bool) -> dict[str, UnitScores]:
     """Return how often a padded content has a better answer than the plain one, or a worse one."""
     pairs = list(_padded_pairs(table))
+    # Won and lost change places, so that the same mean reads as the penalty.
     if not better:
         pairs = [replace(pair, won=pair.fell, fell=pair.won) for pair in pairs]
     compared = {(pair.task, pair.step): number for number, pair in enumerate(pairs)}

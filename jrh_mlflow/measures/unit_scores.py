@@ -148,6 +148,7 @@ def score_table(scores: Mapping[str, pd.DataFrame], clusters: Texts) -> ScoreTab
     """
     by_unit = {judge: frame.set_index(["axis", "unit"]) for judge, frame in scores.items()}
     units = pd.concat([frame[["cluster", "presentation"]] for frame in by_unit.values()])
+    # Judges may have answered different units; every unit that anybody has is a row, in an order of names.
     units = units[~units.index.duplicated()].sort_index()
     return ScoreTable(
         axis=units.index.get_level_values("axis").to_numpy(object),
@@ -252,6 +253,7 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
                 continue
             table = pair_table(calls.where(own)) if axis.unit == "pair" else calls.where(own)
             units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
+            # A share among units that the judge chooses (ties left out): the others have no score here.
             used = units.usable if axis.among is None else units.usable & axis.among(*table.seen)
             assert units.presentations is not None
             by_key[key] = AxisUnits(

@@ -153,6 +153,7 @@ def refuse(units: Units, *, statistic: Statistic = "rate") -> NotEstimable | Non
     n, excluded = int(units.usable.sum()), int((~units.usable).sum())
     if n + excluded == 0:
         return NotEstimable(reason=f"no {units.what}", statistic=statistic)
+    # Of pairs and items the lost calls are counted; `left_out` has all of their outcomes.
     lost, n_calls = (excluded, n + excluded) if units.n_calls is None else (sum(units.left_out.values()), units.n_calls)
     # A quotient is rounded once, so 29 of 100 is exactly the limit 0.29; 0.29 * 100 would fall short of 29.
     over = lost / n_calls > units.max_excluded
@@ -206,6 +207,7 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
     n, k = int(among.sum()), hits[among].sum().item()
     excluded = int((~units.usable).sum())
     presentations = np.arange(len(among)) if units.presentations is None else units.presentations
+    # Wilson counts every call; the interval by task must not narrow because the same question was asked again.
     by_cluster, sizes = collapse_replicates(hits[among].astype(float), presentations[among], units.clusters[among])
     n_clusters = int((sizes > 0).sum())
     return Estimate(
@@ -221,6 +223,7 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
         numerator=k,
         left_out=units.left_out,
         n_calls=units.n_calls,
+        # As if every lost unit had been a miss, and every one a hit; `share` replaces both where more is known.
         bound_low=k / (n + excluded),
         bound_high=(k + excluded) / (n + excluded),
     )
@@ -280,6 +283,7 @@ class Resampling:
         k = len(codes)
         if k < 2:
             return {}
+        # Summed per cluster once: a resample is then a weighted sum of k rows, however many units there are.
         by_cluster = np.zeros((k, features.shape[1]))
         np.add.at(by_cluster, inverse, features)
         blocks = resampled_sums(by_cluster, n_resamples=self.n_resamples, seed=self.seed)

@@ -286,6 +286,7 @@ def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict
     """
     again = repeated(calls)
     axes = {f"{name}/unanimity": unanimity(calls, name).reading}
+    # On a scale an abstention is missing from alpha, but an answer for the flip rate: the two may rest on other calls.
     flips, alphas = (_replicates(again, name, axis) for axis in ("flip_rate", "krippendorff_alpha"))
     readings = _agreement(again, flips, resampling)
     if (flips.usable != alphas.usable).any():
@@ -363,6 +364,7 @@ def agreement_statistics(
     counts = np.stack([(ratings == category).sum(axis=1) for category in range(width)], axis=1).astype(float)
     shares = counts / counts.sum(axis=1, keepdims=True)
     pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    # Alpha is a function of sums over items of these coincidences, so that resampling items needs no second pass.
     coincidences = (counts[:, :, None] * pairs[:, None, :]).reshape(len(ratings), -1)
     features = np.column_stack([np.ones(len(ratings)), disagreement(ratings), shares, counts, coincidences])
 

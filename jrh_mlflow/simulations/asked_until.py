@@ -100,6 +100,7 @@ def play(population: Population, seed: str | None, *, level: float = 1 - ALPHA) 
         calls = random_order(calls, seed, whole=lambda item: item.id not in single)
     bound = UntilStop(until=stop, calls=calls, axes=axes, n_planned=len(calls))
     for call in calls:
+        # Looked at after every call, which is when a rule that errs by looking often would show.
         if bound.needs(call) and bound(population.answers[call.item.id, call.order, 0]):
             break
     return _played(population, stop, axes, bound)

@@ -115,6 +115,7 @@ def simulate(
         Batch(seed=seed, runs=range(start, min(start + (batch or n), n)), number=None if batch is None else number)
         for number, start in enumerate(starts)
     ]
+    # One flat list of jobs for all worlds: a slow world at the end leaves no process idle before it.
     answers = iter(apply(_asked, [(ask, world, own) for world in worlds for own in batches]))
     return [[run for _ in batches for run in next(answers)] for _ in worlds]
 

@@ -119,6 +119,7 @@ def _split_check(world: Splits, optimiser: Optimiser, accuracy: float, n: int, r
     after = optimiser.draw(rng, chances, before)
     n_held = round(world.holdout * n)
     held, training = (slice(None), slice(n_held)), (slice(None), slice(n_held, None))
+    # It knows its training traces by heart, and guesses elsewhere.
     if optimiser.name == MEMORISING:
         after[training] = True
     gains, losses = (after[held] & ~before[held]).sum(axis=1), (before[held] & ~after[held]).sum(axis=1)

@@ -226,6 +226,7 @@ def _concordance(pairs: Sequence[Weighted]) -> float:
 
 
 def _alpha(items: Sequence[tuple[list[float], float, float]], kind: LabelKind) -> float:
+    # Written from Krippendorff's definition, pattern by pattern: not the code in `stats` that is put to the test.
     units = [([label for label in people if not math.isnan(label)], chance) for people, _, chance in items]
     units = [(labels, chance) for labels, chance in units if len(labels) > 1]
     weight: Counter[float] = Counter()

@@ -223,6 +223,7 @@ def draw_duel(duel: Duel, rng: Rng) -> ScoreTable:
     shape = (duel.n_tasks, duel.n_calls)
     task, call = rng.random((2, duel.n_tasks)), rng.random((2, *shape))
     if duel.together:
+        # The same chances for both: they err on the same calls as far as their rates allow.
         task[1], call[1] = task[0], call[0]
     scores = {
         name: (call[at] < task_rates(task[at], rate, duel.icc)[:, None]).astype(float).ravel()
@@ -283,6 +284,7 @@ def _apart_as_detectable(size: SimulationSize, apply: Map) -> list[Duel]:
     """Return judges that differ by what equal ones, in the median, say is detectable."""
     equal = () if size.quick else EQUAL
     runs = simulate(_decisions, equal, n=_BATCH, batch=_BATCH, seed=size.seed, apply=apply)
+    # The median over equal judges: what a reader of one such comparison would typically be told is detectable.
     better = [
         min(1.0, duel.rates[0] + float(np.median([run[0] for run in own])))
         for duel, own in zip(equal, runs, strict=True)

@@ -73,6 +73,7 @@ def square_and_add(terms: Iterable[Term]) -> Interval:
     down = up = 0.0
     for factor, mean in terms:
         under, over = mean.value - mean.low, mean.high - mean.value
+        # Times a negative factor the upper end of the mean becomes the lower end of the product.
         if factor < 0:
             under, over = over, under
         down, up = down + (factor * under) ** 2, up + (factor * over) ** 2
@@ -164,6 +165,7 @@ def ppi(
         Särndal, Swensson & Wretman (1992), Model Assisted Survey Sampling, section 6.4.
     """
     weight = ppi_weight(population, judge, human, weights, within=within)
+    # A judge that does not go with people adds nothing: their labels alone are the estimate.
     if weight == 0:
         return bounded_mean(human, weights, level=level)
     by_class = strata(judge, human, weights, level=level)
@@ -185,6 +187,7 @@ def _factors(by_class: Strata, judged: float, shrunk: float) -> list[float]:
     values, shares = by_class.values, by_class.shares
     apart = values - float(shares @ values)
     spread = float(shares @ np.square(apart))
+    # λ is estimated from the same class means: one that moves shifts λ, and λ the whole estimate.
     shift = (judged - float(shares @ values)) / (shrunk * spread)
     return [float(factor) for factor in shares * (1 + shift * apart)]
 
@@ -224,6 +227,7 @@ def rogan_gladen(passed: Mean, sensitivity: Mean, false_passes: Mean) -> Mean:
     f, s = false_passes, sensitivity
     if s.value <= f.value:
         raise ValueError(f"`se + sp > 1` must hold, but got se={s.value:.3f}, sp={1 - f.value:.3f}.")
+    # A judge that passes less than its false passes, or more than its hits, was unlucky: no rate in 0 … 1 gives that.
     inside = min(s.value, max(f.value, passed.value))
     value = (inside - f.value) / (s.value - f.value)
 
@@ -252,6 +256,7 @@ def rate_ratio(over: Mean, under: Mean) -> Mean:
 
 def _end(excess: Callable[[float], float], inside: float, outside: float) -> float:
     """Where `excess` turns positive on the way from a value that holds; the outermost value where it does not."""
+    # Nothing speaks against the very end of the range: the interval reaches it.
     if inside == outside or excess(outside) <= 0:
         return outside
     return float(brentq(excess, inside, outside))
@@ -281,6 +286,7 @@ def _spread_term(values: Array, weights: Array | None, level: float) -> Term:
     low, high = float(values.min()), float(values.max())
     if high - low < 1e-12:
         return 0.0, Mean(0.0, 0.0, 0.0)
+    # `bounded_mean` needs values in 0 … 1; the factor stretches its interval back.
     return high - low, bounded_mean((values - low) / (high - low), weights, level=level)
 
 

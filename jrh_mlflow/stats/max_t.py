@@ -102,6 +102,7 @@ def sign_patterns(n_clusters: int, *, n_resamples: int = 9999, seed: int = 0) ->
         flips = np.arange(2 ** max(n_clusters - 1, 0))[:, None] >> np.arange(n_clusters)[::-1] & 1
     else:
         flips = np.random.default_rng(seed).integers(2, size=(1 + n_resamples, n_clusters))
+        # The data as observed are one of the patterns: without them a p-value could be 0.
         flips[0] = 0
     return np.asarray(1.0 - 2.0 * flips)
 
@@ -179,14 +180,18 @@ def _scaled(values: Array, scale: Array) -> Array:
 def _step_down(values: Array, limits: Array | None, *, alpha: float) -> MaxT:
     sizes = np.ascontiguousarray(np.abs(values).T)
     free = sizes[:, 0]
+    # A limit caps what a hypothesis may claim, never what chance can reach: the patterns stay as they are.
     seen = free if limits is None else np.minimum(free, limits)
     p, adjusted, largest = np.empty(len(seen)), np.empty(len(seen)), np.zeros(len(values))
     order = np.argsort(-seen, kind="stable")
+    # Step-down: from the smallest statistic upwards, so that each is compared with itself and the smaller ones only.
+    # The larger ones were rejected before it, or it would not be looked at.
     for h in order[::-1]:
         # Largest among a hypothesis and those after it, pattern by pattern.
         np.maximum(largest, sizes[h], out=largest)
         p[h] = (sizes[h] >= free[h] - TOLERANCE).mean()
         adjusted[h] = (largest >= seen[h] - TOLERANCE).mean()
+    # A hypothesis cannot be rejected before a clearer one: adjusted p-values never fall along the order.
     adjusted[order] = np.maximum.accumulate(adjusted[order])
     critical = _critical(largest, alpha=alpha)
     return MaxT(p=p, p_adjusted=adjusted, statistic=seen, critical=critical, n_patterns=len(values))

@@ -145,6 +145,7 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     if outer is None:
         return None
     inner = beta_binomial_interval(successes, sizes, level=level)
+    # The hull, not a choice between the two: which of them fails depends on a truth that the counts do not show.
     return min(outer[0], inner[0]), max(outer[1], inner[1])
 
 
@@ -200,6 +201,7 @@ def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
     x, m = successes[used], sizes[used]
     if not len(m) or (x < 0).any() or (x > m).any():
         raise ValueError(f"`0 <= successes <= sizes` and a size over 0 must hold, but got {successes=}, {sizes=}.")
+    # Equal counts in another order are one entry of the cache: suites ask for the same tasks over and over.
     kinds = Counter(zip(x.tolist(), m.tolist(), strict=True))
     return _rate_posterior(tuple(sorted(kinds.items())))
 
@@ -208,6 +210,7 @@ def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
 def _rate_posterior(kinds: tuple[tuple[tuple[float, float], int], ...]) -> RatePosterior:
     """Of clusters by kind, ((successes, size), how many): two milliseconds, so it is kept."""
     x, m = np.repeat(np.array([kind for kind, _ in kinds]), [n for _, n in kinds], axis=0).T
+    # A coarse grid finds where there is any weight; the fine one is then laid there alone.
     first = _angles(0.0, math.pi / 2, n=_N_RATES // 4)
     weight = _marginal_likelihood(np.square(np.sin(first)), x, m)
     inside = np.flatnonzero(weight > _NO_WEIGHT * weight.max())
@@ -340,6 +343,7 @@ def newcombe(share_a: float, a: Interval, share_b: float, b: Interval, *, correl
         return math.sqrt(max(0.0, x * x - 2 * correlation * x * y + y * y))
 
     difference = share_b - share_a
+    # The difference is small where b is low and a high at once: those two ends make its lower end.
     low = difference - distance(share_b - b[0], a[1] - share_a)
     high = difference + distance(b[1] - share_b, share_a - a[0])
     return max(-1.0, low), min(1.0, high)
@@ -376,6 +380,7 @@ def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, si
     half_a, half_b = (float(sizes[both].mean()) / 2 for sizes in (sizes_a, sizes_b))
     scale = math.sqrt((float((r * r).sum()) + half_a**2) * (float((s * s).sum()) + half_b**2))
     together = float((r * s).sum())
+    # A negative correlation widens `newcombe` already; only a positive one, which narrows it, must be earned.
     return (max(0.0, together - half_a * half_b) if together > 0 else together) / scale
 
 
