@@ -86,7 +86,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "mlflow": (
         "tracking/",
         "exporting/",
-        "people/labels/",
         "people/alignment/optimizer.py",
         "decisions/gate_runs.py",
         "decisions/shown_decisions.py",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
 from jrh_mlflow.people.agreement_figures import agreement_figures
 from jrh_mlflow.people.agreement_view import (
@@ -20,8 +21,18 @@ from jrh_mlflow.people.agreement_view import (
     headline,
     sentences,
 )
-from jrh_mlflow.people.labels.rated_sources import RatedSource, read_source
-from jrh_mlflow.people.ratings import GivenScale, read_ratings
+from jrh_mlflow.people.labels import (
+    CODE,
+    JUDGE,
+    LabelOptions,
+    LabelTable,
+    calibration_labels,
+    chosen_by_people,
+    fact_texts,
+    read,
+)
+from jrh_mlflow.people.labels.queues import put_in_queue
+from jrh_mlflow.people.ratings import IS_JUDGE, GivenScale, read_ratings
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
@@ -34,7 +45,8 @@ from jrh_mlflow.show.readings import brief_readings, readings_frame
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import RunContent, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.traces.assessments import PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +65,10 @@ class Agreement:
     """How well a judge and people agree, and where it is logged."""
 
     report: AgreementReport
-    source: RatedSource
+    source: LabelTable
+    """What was said, under the one name that is reported."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """What else was chosen: params of the run."""
     seed: int = 0
     run_id: str | None = None
     """None when it was not logged."""
@@ -91,8 +106,8 @@ class Agreement:
     def disagreements(self) -> pd.DataFrame:
         """Items on which the judge and the people differ, the worst first, with a `link` where one is known."""
         found: pd.DataFrame = self.report.disagreements.copy()
-        if self.source.links:
-            found[LINK] = [self.source.links.get(item) for item in found["item"]]
+        if links := self.source.links:
+            found[LINK] = [links.get(item) for item in found["item"]]
         return found
 
     @cached_property
@@ -108,6 +123,24 @@ class Agreement:
         for name, column in (("judge", "judge"), ("human", "reference")):
             found[name] = compared[column] == positive
         return found
+
+    @property
+    def label_table(self) -> LabelTable:
+        """The calibration as labels, for a correction.
+
+        Raises:
+            RecipeError: when there is none.
+        """
+        if self.calibration is None:
+            raise RecipeError("The agreement has no calibration: give agree the judge, and the label that is positive.")
+        return calibration_labels(
+            self.calibration,
+            shown=self.title,
+            levels=self.report.levels,
+            positive=self.report.positive,
+            facts=fact_texts(self.judge),
+            simulated=self.source.simulated,
+        )
 
     @property
     def judge(self) -> Mapping[str, Any]:
@@ -270,34 +303,65 @@ def agree(
         RecipeError: in one line, for labels that cannot be used.
         TrackingError: when MLflow cannot be reached.
     """
-    options = {"name": name, "max_traces": max_traces, "queue": queue}
-    columns = {"item": item, "rater": rater, "label": label, "group": group}
-    rated = read_source(source, columns=columns, judge=judge, tracking_uri=tracking_uri, of_traces=options)
-    scale = rated.scale if scale is None else scale
-    ratings = read_ratings(rated.frame, judge=rated.judge, scale=scale, **rated.columns)
-    if positive is None and rated.positive in ratings.levels:
-        positive = rated.positive
-    if ratings.judge is not None and not rated.facts:
-        rated = replace(rated, facts={"name": ratings.judge})
+    options = LabelOptions(
+        item=item,
+        rater=rater,
+        label=label,
+        judge=judge,
+        group=group,
+        max_traces=max_traces,
+        tracking_uri=tracking_uri,
+    )
+    labels = chosen_by_people(read(source, options), name=name, judge=judge)
+    told = {"name": labels.name, "run": labels.run_id, "group": group, "queue": queue, "max_traces": max_traces}
+    if not labels.of_traces:
+        _refuse_trace_options({"name": name, "max_traces": max_traces, "queue": queue})
+    scale = labels.scale if scale is None else scale
+    ratings = read_ratings(
+        labels.frame.assign(**{IS_JUDGE: labels.frame["kind"].isin((JUDGE, CODE))}),
+        judge=labels.judge,
+        scale=scale,
+        group="group" if "group" in labels.frame else None,
+        called=labels.called,
+    )
+    if positive is None and labels.positive in ratings.levels:
+        positive = labels.positive
+    if ratings.judge is not None and not labels.facts:
+        labels = replace(labels, facts={"name": ratings.judge})
     report = measure_agreement(ratings, positive=positive, epsilon=epsilon, seed=seed)
     if queue is not None:
-        queued = rated.put_in_queue(report.disagreements["item"], queue, scale=scale)
-        rated = replace(rated, notes=[*rated.notes, queued])
-    done = Agreement(report=report, source=rated, seed=seed)
+        offered = None if isinstance(scale, str) else scale
+        queued = put_in_queue(labels, report.disagreements["item"], queue, offered=offered)
+        labels = replace(labels, notes=[*labels.notes, queued])
+    done = Agreement(report=report, source=labels, options=told, seed=seed)
     if not log:
         return done
-    store = rated.store(experiment)
-    with open_run(store, "agree", run_name or done.title, simulated=rated.simulated, tags=tags) as run_id:
+    store = _store(labels, experiment)
+    with open_run(store, "agree", run_name or done.title, simulated=labels.simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
         publish(store, run_id, agreement_content(done), what_now="What was read is as it was.")
     return done
+
+
+def _refuse_trace_options(options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise RecipeError(f"`{option}` is about traces: give it with `{PREFIX}EXPERIMENT`, trace ids or traces.")
+
+
+def _store(labels: LabelTable, experiment: str | None) -> Store:
+    """Open the store for a run about the labels: in their own experiment, unless another is named."""
+    if experiment or labels.experiment or labels.experiment_id is None:
+        return Store(labels.tracking_uri, experiment or labels.experiment)
+    # A run about the traces of an application leaves what their experiment opens on.
+    return Store(labels.tracking_uri, experiment_id=labels.experiment_id, saves_view=False)
 
 
 def agreement_content(done: Agreement) -> RunContent:
     """Return what the run of an agreement holds."""
     report, markdown = done.report, done.to_markdown()
     own = {
-        **done.source.told,
+        **done.options,
         "source": done.source.shown,
         "people": ", ".join(report.people_names)[:_LONGEST_PARAM],
         "labels": ", ".join(report.levels)[:_LONGEST_PARAM],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,9 +20,19 @@ from jrh_mlflow.people.corrected import (
 )
 from jrh_mlflow.people.corrected_figures import corrected_figures
 from jrh_mlflow.people.corrected_view import corrected_cells, corrected_markdown, level_text
-from jrh_mlflow.people.labels.scored_traces import source_run
-from jrh_mlflow.people.labels.verdicts import Judged, Reader
-from jrh_mlflow.people.matching import Samples, check_same_judge, check_same_scale, count_labelled, match, shared_labels
+from jrh_mlflow.people.labels import LabelOptions
+from jrh_mlflow.people.labels.evaluations import source_run
+from jrh_mlflow.people.verdicts import (
+    Judged,
+    Samples,
+    check_positive,
+    check_same_judge,
+    check_same_scale,
+    count_labelled,
+    match,
+    read_judged,
+    shared_labels,
+)
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.cards import Card, brief_run
@@ -232,17 +242,24 @@ def correct(
             judge or its scale is another than the calibrated one, or nothing is left to correct.
         TrackingError: when MLflow cannot be reached.
     """
-    reader = Reader(
+    options = LabelOptions(
+        part="verdicts",
         judge=judge,
         human=human,
         item=item,
-        positive=_labels(positive),
         weights=weights if isinstance(weights, str) else None,
-        scorer=scorer,
         tracking_uri=tracking_uri,
+        fresh=calibration is None,
     )
-    settings = _Correction(reader=reader, sampling=sampling, level=level, weights=_numbers(weights))
-    versions = _versions(verdicts, calibration, settings)
+    settings = _Correction(
+        options=options,
+        positive=given_labels(positive),
+        scorer=scorer,
+        sampling=sampling,
+        level=level,
+        weights=_numbers(weights),
+    )
+    versions = _versions(verdicts, settings)
     if len(versions) == 1:
         ((_, graded),) = versions.items()
         labelled = _calibration(calibration, settings)
@@ -270,17 +287,27 @@ def correct(
 class _Correction:
     """How verdicts are read and corrected."""
 
-    reader: Reader
+    options: LabelOptions
+    positive: tuple[object, ...]
+    """Answers that are a pass."""
+    scorer: str | None
     sampling: Sampling
     level: float
     weights: Array | None
     """Of the rows of the calibration."""
 
+    def read(self, source: object, part: Literal["verdicts", "calibration"]) -> Judged:
+        """Read verdicts or calibration; the calibration is as people say by now."""
+        options = replace(self.options, part=part, fresh=self.options.fresh or part == "calibration")
+        human = None if options.human == "human" else options.human
+        return read_judged(source, options, positive=self.positive, scorer=self.scorer, human=human)
 
-def _labels(positive: object) -> tuple[object, ...]:
-    if positive is None:
+
+def given_labels(labels: object) -> tuple[object, ...]:
+    """Return the answers that a user gave as one, as several, or not at all."""
+    if labels is None:
         return ()
-    return tuple(positive) if isinstance(positive, list | tuple | set | frozenset) else (positive,)
+    return tuple(labels) if isinstance(labels, list | tuple | set | frozenset) else (labels,)
 
 
 def _numbers(weights: str | Sequence[float] | None) -> Array | None:
@@ -296,13 +323,12 @@ def _numbers(weights: str | Sequence[float] | None) -> Array | None:
         ) from None
 
 
-def _versions(verdicts: object, calibration: object, settings: _Correction) -> dict[str, Judged]:
+def _versions(verdicts: object, settings: _Correction) -> dict[str, Judged]:
     """Read the verdicts of each version, or of the one thing there is, under an empty name."""
-    asked, reader = calibration is None, settings.reader
     if isinstance(verdicts, Mapping):
-        found = {str(name): reader.read(each, "verdicts", labels=asked) for name, each in verdicts.items()}
+        found = {str(name): settings.read(source, "verdicts") for name, source in verdicts.items()}
     else:
-        judged = reader.read(verdicts, "verdicts", labels=asked)
+        judged = settings.read(verdicts, "verdicts")
         found = _parts(judged) if judged.versions is not None else {}
         if len(found) < 2:
             return {"": judged}
@@ -322,7 +348,7 @@ def _calibration(source: object, settings: _Correction) -> Judged | None:
         if settings.weights is not None:
             raise RecipeError("Weights without a calibration must be a column of the verdicts: weights='NAME'.")
         return None
-    read = settings.reader.read(source, "calibration")
+    read = settings.read(source, "calibration")
     if settings.weights is None:
         return read
     if settings.weights.shape != (len(read),):
@@ -343,7 +369,7 @@ def _refuse_versions(calibration: Judged | None) -> None:
 
 
 def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correction) -> Corrected:
-    settings.reader.check_positive(verdicts, *([] if calibration is None else [calibration]))
+    check_positive(settings.positive, verdicts, *([] if calibration is None else [calibration]))
     samples = match(verdicts, calibration)
     labelled = samples.labelled
     _check_weights(labelled, settings)
@@ -449,12 +475,12 @@ def _people(labelled: Judged) -> Array:
 
 
 def _check_weights(labelled: Judged, settings: _Correction) -> None:
-    if settings.reader.weights is not None and labelled.weights is None:
-        raise RecipeError(f"The calibration has no column {settings.reader.weights!r} of weights.")
+    if settings.options.weights is not None and labelled.weights is None:
+        raise RecipeError(f"The calibration has no column {settings.options.weights!r} of weights.")
 
 
 def _name(verdicts: Judged, settings: _Correction) -> str:
-    return verdicts.scorer or settings.reader.scorer or verdicts.facts.get("name") or "judge"
+    return verdicts.scorer or settings.scorer or verdicts.facts.get("name") or "judge"
 
 
 def _judge_mean(verdicts: Judged, level: float) -> Estimate:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 
 import numpy as np
-import pandas as pd
 
 from jrh_mlflow.decisions.gate_result import Gate
 from jrh_mlflow.decisions.gate_runs import log_gate
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import Rule, RuleCheck, decide, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
-from jrh_mlflow.people.correct import _labels
-from jrh_mlflow.people.labels.scored_traces import source_run
-from jrh_mlflow.people.labels.verdicts import Judged, Reader, _is_run, _texts, read_values
-from jrh_mlflow.people.matching import check_same_judge, check_same_scale
-from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
+from jrh_mlflow.people.correct import given_labels
+from jrh_mlflow.people.labels import LabelOptions, LabelTable, read
+from jrh_mlflow.people.labels.evaluations import LABELLED, names_run, source_run
+from jrh_mlflow.people.verdicts import Judged, check_positive, check_same_judge, check_same_scale, read_judged
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.stats.corrected_rates import (
     FailureCounts,
@@ -31,16 +28,10 @@ from jrh_mlflow.stats.corrected_rates import (
     upper_bound,
     youden,
 )
-from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_notes
 
 AXIS = "failure_rate"
 MOST_ROWS = 20_000
 """Rows that are counted at most to say how many further ones would decide."""
-_BEGINNING = re.compile("[0-9a-f]{8,31}")
-_LABELLED = (
-    "Give a run of `jrh agree` (kind agree), or of `jrh evaluate` on a suite whose unperturbed items have true labels"
-)
 
 
 def passed(
@@ -92,22 +83,29 @@ def passed(
         TrackingError: when MLflow cannot be reached.
     """
     rule = _rule(max_failure, level)
-    reader = Reader(positive=_labels(positive), scorer=scorer, tracking_uri=tracking_uri)
-    verdicts, labelled = _verdicts(result, reader), _calibration(judge_run, reader)
-    reader.check_positive(verdicts, labelled.judged)
-    check_same_judge(verdicts, labelled.judged)
-    check_same_scale(verdicts, labelled.judged)
-    check = _check(rule, _Tally.of(verdicts, labelled.judged), level)
-    unknown = verdicts.facts and not verdicts.facts.keys() & labelled.judged.facts.keys()
-    notes = (*labelled.notes, *(["Nothing tells whether both are of the same judge."] if unknown else []))
-    name = verdicts.scorer or scorer or labelled.judged.facts.get("name") or "its judge"
+    passes, options = given_labels(positive), LabelOptions(judge="judge", tracking_uri=tracking_uri)
+    verdicts = _verdicts(result, options, passes, scorer)
+    calibration = read(judge_run, replace(options, part="calibration", fresh=True))
+    labelled = _labelled(calibration, options, passes, scorer)
+    check_positive(passes, verdicts, labelled)
+    check_same_judge(verdicts, labelled)
+    check_same_scale(verdicts, labelled)
+    check = _check(rule, _Tally.of(verdicts, labelled), level)
+    unknown = verdicts.facts and not verdicts.facts.keys() & labelled.facts.keys()
+    notes = (*calibration.notes, *(["Nothing tells whether both are of the same judge."] if unknown else []))
+    name = verdicts.scorer or scorer or labelled.facts.get("name") or "its judge"
+    is_run = names_run(judge_run) or calibration.of_calls
     gate = Gate(
         results=(check,),
         subject=f"the application, as {name} sees it",
         gated_run=verdicts.run_id,
-        simulated=verdicts.simulated or labelled.judged.simulated,
+        simulated=verdicts.simulated or labelled.simulated,
         notes=notes,
-        facts={"judge": name, "calibrated by": labelled.shown, "level of each bound": f"{level:g}"},
+        facts={
+            "judge": name,
+            "calibrated by": calibration.shown if is_run else "labels in hand",
+            "level of each bound": f"{level:g}",
+        },
     )
     if not log:
         return gate
@@ -130,116 +128,46 @@ def _lies_within(value: object, low: float) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < 1
 
 
-def _verdicts(result: object, reader: Reader) -> Judged:
+def _verdicts(result: object, options: LabelOptions, positive: tuple[object, ...], scorer: str | None) -> Judged:
     """Read what the judge said about the application.
 
     Raises:
         RecipeError: when it is of pairs, of several versions, or about a judge.
     """
-    if isinstance(result, Evaluation) or (_is_run(result) and _kind(str(result), reader) is not None):
+    named = isinstance(result, str) and names_run(result)
+    if isinstance(result, Evaluation) or (named and _kind(str(result), options.tracking_uri) is not None):
         raise RecipeError(
             "`result` is what a judge said about an application (a result of mlflow.genai.evaluate, its run id, or a "
             "list of verdicts), but got a run about a judge: that one is `judge_run`."
         )
-    read = reader.read(result, "verdicts")
-    if read.scale == "pairs":
+    judged = read_judged(result, replace(options, part="verdicts"), positive=positive, scorer=scorer)
+    if judged.scale == "pairs":
         raise RecipeError("The result is of pairs: which is better is no pass or fail. Give verdicts on single rows.")
-    if len(set(read.versions or ())) > 1:
+    if len(set(judged.versions or ())) > 1:
         raise RecipeError("The result is of several versions of the application: give the rows of one.")
-    if not len(read):
+    if not len(judged):
         raise RecipeError("The result has no rows: nothing can be decided.")
-    return read
+    return judged
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Calibration:
-    """What is known of the judge's errors."""
-
-    judged: Judged
-    shown: str
-    """Where it is from, for people."""
-    notes: tuple[str, ...] = ()
+def _kind(run: str, tracking_uri: str | None) -> str | None:
+    return source_run(run, tracking_uri=tracking_uri).kind
 
 
-def _calibration(source: object, reader: Reader) -> _Calibration:
+def _labelled(
+    calibration: LabelTable, options: LabelOptions, positive: tuple[object, ...], scorer: str | None
+) -> Judged:
     """Read items that have the judge's verdict and a true label.
 
     Raises:
-        RecipeError: when there are none.
+        RecipeError: when they are of pairs.
     """
-    named = isinstance(source, str) and (_is_run(source) or _BEGINNING.fullmatch(source))
-    if named or isinstance(source, Evaluation):
-        found = _of_run(source, reader)
-    else:
-        found = _Calibration(judged=reader.read(source, "calibration"), shown="labels in hand")
-    if found.judged.scale == "pairs":
+    judged = read_judged(calibration, replace(options, part="calibration"), positive=positive, scorer=scorer)
+    if judged.scale == "pairs":
         raise RecipeError(
-            f"The labels of `judge_run` are of pairs: how often the judge errs on one answer is not known. {_LABELLED}."
+            f"The labels of `judge_run` are of pairs: how often the judge errs on one answer is not known. {LABELLED}."
         )
-    return found
-
-
-def _of_run(source: object, reader: Reader) -> _Calibration:
-    if isinstance(source, Evaluation):
-        uri = reader.tracking_uri or source.tracking_uri
-        return _of_evaluation(source.run_id, replace(reader, tracking_uri=uri))
-    run = source_run(str(source), tracking_uri=reader.tracking_uri)
-    if run.kind == "evaluate":
-        return _of_evaluation(run.run_id, reader)
-    if run.kind not in ("agree", None):
-        raise RecipeError(
-            f"Run {run.run_id} is of kind {run.kind}: it does not say how often a judge errs. {_LABELLED}."
-        )
-    judged = reader.read(run.run_id, "calibration")
-    return _Calibration(judged=judged, shown=f"{'agreement, ' if run.kind else ''}run {run.run_id[:8]}")
-
-
-def _kind(run: str, reader: Reader) -> str | None:
-    return source_run(run, tracking_uri=reader.tracking_uri).kind
-
-
-def _of_evaluation(run_id: str, reader: Reader) -> _Calibration:
-    """Read the unperturbed items of a suite that have a true label: of the data, or what most people said."""
-    (run,) = load_runs([run_id], tracking_uri=reader.tracking_uri, purpose="read for the judge's errors")
-    shown = f"{run.suite.name}, run {run.run_id[:8]}"
-    first = run.calls[(run.calls["condition"] == BASELINE) & (run.calls["replicate"] == 0)]
-    if first.empty:
-        what = "a pairwise datasheet" if run.calls["condition"].isin(PAIR_CONDITIONS).any() else "no labelled suite"
-        raise RecipeError(
-            f"The suite of {shown} is {what}: how often the judge errs on one answer is not known. {_LABELLED}."
-        )
-    if "rubric" in first and first["rubric"].nunique() > 1:
-        raise RecipeError(f"The suite of {shown} has several rubrics: a judge's errors are those on one of them.")
-    sources = first["label_source"] if "label_source" in first else pd.Series("", index=first.index)
-    true = first[(first["expected"].fillna("") != "") & (sources.fillna("") == "")]
-    if true.empty:
-        raise RecipeError(
-            f"The unperturbed items of {shown} have no true labels: what a model wrote does not count. {_LABELLED}."
-        )
-    return _Calibration(judged=_labelled(run, true, reader), shown=shown, notes=tuple(run_notes([run])))
-
-
-def _labelled(run: LoggedRun, calls: pd.DataFrame, reader: Reader) -> Judged:
-    said = calls["answer"].where(calls["outcome"] == "verdict", None).tolist()
-    judge, scale, levels = read_values(said, reader.positive, f"The judge of run {run.run_id[:8]}")
-    human, _, labels = read_values(list(calls["expected"]), reader.positive, f"Suite {run.suite.name!r}")
-    return Judged(
-        judge=judge,
-        scale=scale,
-        levels=levels,
-        human=human,
-        labels=labels,
-        facts=_identity(run),
-        simulated=run.simulated,
-    )
-
-
-def _identity(run: LoggedRun) -> dict[str, str]:
-    """Return what MLflow tells of a scorer too: its name and model; the name of a function says nothing there."""
-    told = keys.param_group(run.params, "judge")
-    known = {"mlflow": ("name", "model"), "prompted": ("model",)}.get(told.get("kind", ""), ())
-    # Of a scorer that is code the model is its name.
-    return _texts({key: told[key] for key in known if key in told and (key == "name" or told[key] != told.get("name"))})
+    return judged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -82,6 +82,7 @@ def read_ratings(
     label: str = "label",
     scale: GivenScale = None,
     group: str | None = None,
+    called: Mapping[str, str] | None = None,
 ) -> Ratings:
     """Read a table in long form: one row per item and rater.
 
@@ -96,6 +97,7 @@ def read_ratings(
         label: Column of the label.
         scale: Ordered labels, low to high, for ordinal labels; `numeric` or (lowest, highest) for numbers.
         group: Column with the group of the item.
+        called: Column to how the user calls it, for errors.
 
     Raises:
         RecipeError: in one line, when columns are missing, a row has no item or rater, there are fewer than two
@@ -104,12 +106,15 @@ def read_ratings(
     """
     _check_columns(frame, [item, rater, label, *([group] if group else [])])
     given = _has_label(frame[label])
-    _refuse_odd_labels(frame[label], given, label)
+    shown = {name: (called or {}).get(name, name) for name in (item, rater, label, group or "")}
+    _refuse_odd_labels(frame[label], given, shown[label])
     rows = frame.loc[given]
     if not len(rows):
-        raise RecipeError(f"No row has a label in column {label!r}: give a table with one row per item and rater.")
-    raters, items = _names(rows[rater], rater), _names(rows[item], item)
-    judge = _find_judge(raters, judge, _marks(rows[IS_JUDGE]) if IS_JUDGE in rows else None)
+        raise RecipeError(
+            f"No row has a label in column {shown[label]!r}: give a table with one row per item and rater."
+        )
+    raters, items = _names(rows[rater], shown[rater]), _names(rows[item], shown[item])
+    judge = _find_judge(raters, judge, judge_marks(rows[IS_JUDGE]) if IS_JUDGE in rows else None)
     labels = _Labels.read(rows[label], scale)
     table = _pivot(items, raters, labels, judge=judge)
     people = tuple(name for name in raters.texts if name != judge)
@@ -122,7 +127,7 @@ def read_ratings(
         judge_values=table[:, raters.texts.index(judge)] if judge else np.full(len(table), np.nan),
         levels=labels.levels,
         kind=labels.kind,
-        groups=_groups(_Column.read(rows[group]), items, group) if group else None,
+        groups=_groups(_Column.read(rows[group]), items, shown[group]) if group else None,
         notes=(*labels.notes, *_row_notes(items, raters, n_empty=int((~given).sum()))),
     )
     _check_overlap(ratings)
@@ -210,7 +215,7 @@ def _names(cells: pd.Series[Any], column: str) -> _Column:
     return names
 
 
-def _marks(cells: pd.Series[Any]) -> Mask:
+def judge_marks(cells: Iterable[object]) -> Mask:
     """Read the marks of the judge's rows; in a file they are words."""
     return np.array([label_key(_text(cell) or "") in ("true", "yes", 1.0) for cell in cells], dtype=bool)
 

@@ -10,9 +10,10 @@ import pytest
 from mlflow.entities import AssessmentSource
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.labels.assessments import RatedTraces, expectations_of, rated_traces, read_assessments
+from jrh_mlflow.people.labels import LabelTable
+from jrh_mlflow.tracking.traces.assessments import expectations_of, read_assessments
 from jrh_mlflow.tracking.traces.traces_in import transcripts_from_traces
-from tests.tracking.traces.trace_tools import answered, expect, judged, logging_traces, say
+from tests.tracking.traces.trace_tools import answered, expect, judged, logging_traces, rated_traces, say
 
 
 @pytest.fixture
@@ -21,8 +22,9 @@ def experiment(store_uri: str, request: pytest.FixtureRequest) -> Iterator[str]:
         yield name
 
 
-def cells(rated: RatedTraces) -> set[tuple[object, ...]]:
-    return set(rated.frame[["item", "rater", "label", "is_judge"]].itertuples(index=False, name=None))
+def cells(rated: LabelTable) -> set[tuple[object, ...]]:
+    frame = rated.frame.assign(is_judge=rated.frame["kind"] != "person")
+    return set(frame[["item", "rater", "label", "is_judge"]].itertuples(index=False, name=None))
 
 
 @pytest.mark.parametrize("judge_first", [True, False])
@@ -53,7 +55,7 @@ def test_one_persons_newest_valid_value_counts_and_errors_and_overridden_ones_do
     people = {rater: label for _, rater, label, is_judge in cells(rated) if not is_judge}
     assert people == {"ann": "b", "bob": "d", "cleo": "a"}
     assert ("openai:/small", "b") in {(rater, label) for _, rater, label, is_judge in cells(rated) if is_judge}
-    assert rated.counts == {"overridden": 1, "failed": 1, "expectation_of_a_model": 1, "no_label": 1}
+    assert rated.left_out == {"overridden": 1, "failed": 1, "expectation_of_a_model": 1, "no_label": 1}
     mlflow.update_assessment(trace_id=trace, assessment_id=kept.assessment_id, assessment=_value(kept, "e"))
     again = rated_traces([trace], name="harm", tracking_uri=store_uri)
     assert (trace, "ann", "e", False) in cells(again)
@@ -74,7 +76,7 @@ def test_only_a_rater_takes_back_what_the_same_rater_said(experiment, store_uri)
     rated = rated_traces([trace], tracking_uri=store_uri)
     said = {(trace, "openai:/small", "a", True), (trace, "ann", "c", False), (trace, "bob", "d", False)}
     assert cells(rated) == said
-    assert rated.counts == {"overridden": 1}
+    assert rated.left_out == {"overridden": 1}
     info = mlflow.get_trace(trace).info
     assert {one.rater: one.label for one in read_assessments(info).judges} == {"openai:/small": "a"}
     (one,) = transcripts_from_traces([trace], tracking_uri=store_uri)
@@ -93,7 +95,7 @@ def test_what_its_rater_took_back_through_somebody_elses_hands_is_taken_back(exp
     override(trace, override(trace, first, "b", "bob"), "c", "ann")
     rated = rated_traces([trace], tracking_uri=store_uri)
     assert cells(rated) == {(trace, "bob", "b", False), (trace, "ann", "c", False)}
-    assert rated.counts == {"overridden": 1}
+    assert rated.left_out == {"overridden": 1}
 
 
 def test_people_count_whichever_run_they_spoke_in_and_judges_only_in_theirs(experiment, store_uri):
@@ -142,7 +144,7 @@ def test_the_facts_that_identify_a_judge_come_with_it(experiment, store_uri):
     about = {"mlflow.assessment.scorerName": "correct", "mlflow.assessment.scorerVersion": "3"}
     judged(trace, "yes", metadata={**about, "mlflow.assessment.sourceRunId": "r1", "other": "x"})
     rated = rated_traces(experiment, tracking_uri=store_uri, group="topic")
-    assert rated.judge_facts == {
+    assert rated.facts == {
         "source_id": "openai:/small",
         "source_type": "LLM_JUDGE",
         "name": "harm",
@@ -152,7 +154,7 @@ def test_the_facts_that_identify_a_judge_come_with_it(experiment, store_uri):
         "run_id": "r1",
     }
     assert list(rated.frame["group"]) == ["sums", "sums"]
-    assert rated.previews[trace] == ('"What is 2 + 2?"', '"4"')
+    assert set(rated.frame["text"]) == {'"What is 2 + 2?"\n"4"'}
     assert not rated.notes
 
 
@@ -162,7 +164,7 @@ def test_verdicts_of_several_versions_of_a_judge_are_noted(experiment, store_uri
         say(trace, "yes", "ann")
         judged(trace, "yes", metadata={"mlflow.assessment.scorerVersion": str(number)})
     rated = rated_traces(traces, tracking_uri=store_uri)
-    assert rated.judge_facts["scorer_version"] == "0, 1"
+    assert rated.facts["scorer_version"] == "0, 1"
     (note,) = rated.notes
     assert "scorer_version: 0, 1" in note
 
@@ -174,7 +176,7 @@ def test_beside_one_model_code_of_the_same_name_is_not_the_judge_unless_it_is_na
     say(trace, "c", "length_check", kind="CODE")
     rated = rated_traces(experiment, tracking_uri=store_uri)
     assert rated.judge == "openai:/small"
-    assert rated.notes == ("Code gave 'harm', too (length_check): openai:/small is taken as the judge.",)
+    assert rated.notes == ["Code gave 'harm', too (length_check): openai:/small is taken as the judge."]
     assert rated_traces(experiment, judge="length_check", tracking_uri=store_uri).judge == "length_check"
 
 
@@ -251,7 +253,7 @@ def test_people_without_a_judge_are_read_alone(experiment, store_uri):
     say(trace, 4, "bob")
     rated = rated_traces(experiment, tracking_uri=store_uri)
     assert rated.judge is None
-    assert rated.judge_facts == {}
+    assert rated.facts == {}
     assert sorted(rated.frame["label"]) == [3, 4]
 
 
@@ -275,5 +277,5 @@ def test_a_link_names_the_experiment_and_the_trace(experiment, store_uri):
     say(trace, "yes", "ann")
     rated = rated_traces(experiment, tracking_uri=store_uri)
     number = mlflow.get_experiment_by_name(experiment).experiment_id
-    assert rated.link(trace).startswith(f"http://127.0.0.1:5000/#/experiments/{number}/traces?")
-    assert f"selectedEvaluationId={trace}" in rated.link(trace)
+    assert rated.links[trace].startswith(f"http://127.0.0.1:5000/#/experiments/{number}/traces?")
+    assert f"selectedEvaluationId={trace}" in rated.links[trace]

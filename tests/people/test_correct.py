@@ -11,7 +11,8 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.corrected import correct_rate
-from jrh_mlflow.people.labels.verdicts import Reader, pair_values
+from jrh_mlflow.people.labels import LabelOptions
+from jrh_mlflow.people.verdicts import pair_values, read_judged
 
 
 def drawn(n: int, *, rate: float = 0.8, se: float = 0.95, sp: float = 0.9, seed: int = 0) -> pd.DataFrame:
@@ -226,7 +227,7 @@ def test_labels_are_told_by_what_is_positive():
     turned = jrh.correct(REST["judge"], PLAIN, positive=False)
     assert number(turned) == number(fails)
     # With scores among the passes, 1 is a score like any other, also where nothing else was said.
-    assert Reader(positive=(4, 5)).read([1, 1, 1], "verdicts").judge.tolist() == [0, 0, 0]
+    assert read_judged([1, 1, 1], LabelOptions(part="verdicts"), positive=(4, 5)).judge.tolist() == [0, 0, 0]
 
 
 def test_a_label_that_nobody_gave_is_no_pass():

@@ -99,7 +99,7 @@ def test_a_result_without_its_assessments_is_read_by_its_columns(evaluated):
     found = jrh.correct(result, CALIBRATION, scorer="polite")
     assert found.estimate == jrh.correct(evaluated.result, CALIBRATION, scorer="polite").estimate
     assert found.lost == {"verdicts that failed": FAILED}
-    assert "There are: polite, length" in refusal(result, CALIBRATION)
+    assert "Several scorers gave feedback: length, polite" in refusal(result, CALIBRATION)
 
 
 def test_the_run_of_an_evaluation_is_read_back(evaluated):

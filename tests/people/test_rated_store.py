@@ -9,8 +9,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Trace
 
-from jrh_mlflow.people.labels.assessments import rated_traces
 from tests.people.rated_store import CODE, EXPECTING, JUDGE, NAME, PEOPLE, RatedStore, rate_traces
+from tests.tracking.traces.trace_tools import rated_traces
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +91,11 @@ def test_what_was_written_is_what_rated_traces_reads(rated: RatedStore) -> None:
     order = ["item", "rater"]
     columns = [*order, "label", "is_judge"]
     pd.testing.assert_frame_equal(
-        read.frame[columns].sort_values(order, ignore_index=True),
+        read.frame.assign(is_judge=read.frame["kind"] != "person")[columns].sort_values(order, ignore_index=True),
         rated.labels[columns].sort_values(order, ignore_index=True),
         check_dtype=False,
     )
-    assert (read.name, read.judge, read.counts["failed"]) == (NAME, JUDGE, 3)
+    assert (read.name, read.judge, read.left_out["failed"]) == (NAME, JUDGE, 3)
     assert dict(zip(read.frame["item"], read.frame["group"], strict=True)) == dict(
         zip(rated.traces["item"], rated.traces["category"], strict=True)
     )

@@ -11,7 +11,7 @@ import pytest
 from mlflow.tracing.client import TracingClient
 
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.people.labels.review_queues import queue_disagreements
+from jrh_mlflow.tracking.traces.review_queues import queue_disagreements
 from tests.tracking.traces.trace_tools import answered, logging_traces
 
 

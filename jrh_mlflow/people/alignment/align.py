@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.models.transports import safe_text
-from jrh_mlflow.people.labels.assessments import PREFIX, find_traces
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.tracking.judges.judge_registry import (
     active_store,
@@ -18,6 +17,7 @@ from jrh_mlflow.tracking.judges.judge_registry import (
 from jrh_mlflow.tracking.judges.scorers import is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri
+from jrh_mlflow.tracking.traces.assessments import PREFIX, find_traces
 
 if TYPE_CHECKING:
     from jrh_mlflow.people.alignment.aligned import Alignment

@@ -19,6 +19,18 @@ from mlflow.genai.judges import AlignmentOptimizer, Judge
 from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.people.alignment.aligned import Alignment, alignment_content, failed_content
+from jrh_mlflow.people.alignment.asking import (
+    LabelledTrace,
+    LabelScale,
+    Split,
+    ask_on_trace,
+    longest_text,
+    possible_answers,
+    read_scale,
+    reformatted,
+    split_traces,
+    traces_with_labels,
+)
 from jrh_mlflow.people.alignment.held_out import (
     SENT_BACK,
     JudgedTrace,
@@ -29,23 +41,12 @@ from jrh_mlflow.people.alignment.held_out import (
     needed_traces,
     size_note,
 )
-from jrh_mlflow.people.alignment.reformatting import longest_text, reformatted
-from jrh_mlflow.people.alignment.split import Split, split_traces
-from jrh_mlflow.people.labels.judged_traces import (
-    LabelledTrace,
-    LabelScale,
-    ask_on_trace,
-    labelled_traces,
-    possible_answers,
-    read_scale,
-    shown_fields,
-    with_outputs,
-)
 from jrh_mlflow.progress import progress_bar
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.tracking.mlflow_internals import remembered_traces
 from jrh_mlflow.tracking.runs.store import Store, active_uri, keep_failed, open_run, publish
 from jrh_mlflow.tracking.runs.view import trace_link
+from jrh_mlflow.tracking.traces.assessments import shown_fields, with_outputs
 
 SUITES = ("short",)
 _MOST_PROBES = 60
@@ -144,7 +145,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         traces = list(traces)
         if not all(isinstance(one, Trace) for one in traces):
             raise RecipeError('Traces must be MLflow\'s own, as mlflow.search_traces(return_type="list") gives them.')
-        labelled, left_out = labelled_traces(traces, judge.name, self.scale)
+        labelled, left_out = traces_with_labels(traces, judge.name, self.scale)
         split = split_traces(labelled, holdout=self.holdout, seed=self.seed, is_known=partial(_knows, judge))
         self._check_sizes(judge, split, n_given=len(traces))
         parts = {"given": len(traces), "training": len(split.training), "held out": len(split.held_out)}

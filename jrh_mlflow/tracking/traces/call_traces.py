@@ -33,7 +33,8 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import Store, paged
+from jrh_mlflow.tracking.runs.store import Store
+from jrh_mlflow.tracking.traces.assessments import search_traces
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Span, TraceInfo
@@ -510,15 +511,7 @@ def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
 
 def _stored(store: Store, run: Run) -> dict[str, int]:
     """Return the run's traces whose spans are there too, and how many assessments each has."""
-    found = paged(
-        lambda token: store.client.search_traces(
-            locations=[run.info.experiment_id],
-            run_id=run.info.run_id,
-            include_spans=False,
-            max_results=500,
-            page_token=token,
-        )
-    )
+    found = search_traces(store.client, [run.info.experiment_id], run_id=run.info.run_id)
     infos = [trace.info for trace in found]
     return {info.trace_id: len(info.assessments) for info in infos if "mlflow.trace.spansLocation" in info.tags}
 

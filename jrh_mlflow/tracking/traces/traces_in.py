@@ -8,13 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
-from jrh_mlflow.people.labels.assessments import (
-    EXPECTED_BY_MODEL,
-    TraceRatings,
-    expectations_of,
-    find_traces,
-    read_assessments,
-)
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.transcripts.transcript import (
@@ -28,6 +21,13 @@ from jrh_mlflow.suites.transcripts.transcript import (
 )
 from jrh_mlflow.text import clean_data
 from jrh_mlflow.tracking.runs.store import active_uri
+from jrh_mlflow.tracking.traces.assessments import (
+    EXPECTED_BY_MODEL,
+    TraceRatings,
+    expectations_of,
+    find_traces,
+    read_assessments,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo

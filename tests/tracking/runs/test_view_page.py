@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.people.labels.assessments import rated_traces
-from jrh_mlflow.people.labels.review_queues import queue_disagreements
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.view import view_links
+from jrh_mlflow.tracking.traces.review_queues import queue_disagreements
 from tests.mlflow_features import before
 from tests.people.rated_store import rate_traces
 from tests.review.browser import PATIENCE_MS, chromium
 from tests.screenshots import open_view
+from tests.tracking.traces.trace_tools import rated_traces
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
     assert (again.added, again.already) == (0, 3)
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1600, "height": 900})
-        page.goto(rated.link(trace["item"]))
+        page.goto(rated.links[trace["item"]])
         # In MLflow 3.14 a heading of its own, later a page of the trace.
         page.get_by_text(re.compile("^Inputs( / Outputs)?$")).first.wait_for(timeout=PATIENCE_MS)
         # Once in the list behind it, and once in the trace itself.

@@ -11,6 +11,8 @@ import mlflow
 import pytest
 from mlflow.entities import AssessmentSource
 
+from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_people, read
+
 with warnings.catch_warnings():
     # MLflow loads this with the first span, and takes a warning of its libraries there for a reason to trace nothing.
     warnings.simplefilter("ignore")
@@ -54,3 +56,9 @@ def expect(trace: str, value: Any, by: str = "default", *, name: str = "harm", k
     """Write an expectation."""
     source = AssessmentSource(source_type=kind, source_id=by)
     return mlflow.log_expectation(trace_id=trace, name=name, value=value, source=source)
+
+
+def rated_traces(source: Any, *, name: str | None = None, judge: str | None = None, **options: Any) -> LabelTable:
+    """What people said under one name, and one judge, as `jrh.agree` reads it."""
+    named = source if not isinstance(source, str) or source.startswith("traces:/") else f"traces:/{source}"
+    return chosen_by_people(read(named, LabelOptions(**options)), name=name, judge=judge)

@@ -1,4 +1,4 @@
-"""MLflow traces before a judge: what people said about one, what a judge is shown of it, and how its answer is read.
+"""Traces for an alignment: people's labels, which are held out, what a judge is shown and how its answer is read.
 
 A judge never sees what was said about the trace it judges: assessments are taken off first.
 """
@@ -7,25 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.parsing import Unread, read_answer
 from jrh_mlflow.people.alignment.held_out import Order, Verdict
-from jrh_mlflow.people.labels.assessments import HUMAN, _same, expectations_of, read_assessments
+from jrh_mlflow.people.labels import PERSON, read
+from jrh_mlflow.perturb import NotApplicable
+from jrh_mlflow.perturb.english import apply
+from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
 from jrh_mlflow.tracking.judges.scorer_facts import asked_values, possible_values
 from jrh_mlflow.tracking.judges.scorers import answer_for, ask_scorer
-from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.traces.assessments import (
+    HUMAN,
+    expectations_of,
+    same_name,
+    shown_fields,
+    without_assessments,
+)
 
-if TYPE_CHECKING:
-    from mlflow.entities import Trace
-
+Trace: TypeAlias = Any
+"""A trace of MLflow's."""
 NUMERIC = "numeric"
 NO_LABEL, NO_MAJORITY = "without a person's label", "without a majority of people"
 """Why a trace is left out."""
@@ -93,8 +104,8 @@ def read_scale(scale: Sequence[object] | str | None) -> LabelScale:
     return LabelScale(levels=levels)
 
 
-def labelled_traces(
-    traces: Iterable[Trace], name: str, scale: LabelScale
+def traces_with_labels(
+    traces: Sequence[Trace], name: str, scale: LabelScale
 ) -> tuple[list[LabelledTrace], dict[str, int]]:
     """Return the traces that people labelled under a name, each once, and how many were left out, by reason.
 
@@ -104,25 +115,23 @@ def labelled_traces(
     Raises:
         RecipeError: for a label outside the scale.
     """
-    found: dict[str, LabelledTrace] = {}
-    left_out: Counter[str] = Counter()
-    for trace in traces:
-        people = [
-            scale.text(one.label)
-            for one in read_assessments(trace.info).people
-            if _same(one.name, name) and one.source_type == HUMAN and not one.is_expectation
-        ]
-        labels = [label for label in people if label is not None]
-        _check_labels(labels, scale, trace.info.trace_id)
+    by_id = {str(trace.info.trace_id): trace for trace in traces}
+    people: dict[str, list[str]] = {trace_id: [] for trace_id in by_id}
+    for answer in read(list(by_id.values())).frame.to_dict("records") if by_id else ():
+        is_feedback = answer["kind"] == PERSON and answer["source_type"] == HUMAN and not answer["is_expectation"]
+        label = scale.text(answer["label"]) if is_feedback and same_name(answer["name"], name) else None
+        people[answer["item"]] += [] if label is None else [label]
+    labelled: list[LabelledTrace] = []
+    left_out = Counter({"given twice": len(traces) - len(by_id)})
+    for trace_id, labels in people.items():
+        _check_labels(labels, scale, trace_id)
         reference = _reference(labels, scale)
-        if trace.info.trace_id in found:
-            left_out["given twice"] += 1
-        elif reference is None:
+        if reference is None:
             left_out[NO_MAJORITY if labels else NO_LABEL] += 1
-        else:
-            one = LabelledTrace(trace=trace, label=reference, n_people=len(labels), content=_content(trace))
-            found[one.id] = one
-    return list(found.values()), dict(left_out)
+            continue
+        trace = by_id[trace_id]
+        labelled.append(LabelledTrace(trace=trace, label=reference, n_people=len(labels), content=_content(trace)))
+    return labelled, {reason: count for reason, count in left_out.items() if count}
 
 
 def _check_labels(labels: Iterable[str], scale: LabelScale, trace_id: str) -> None:
@@ -158,12 +167,6 @@ def _content(trace: Trace) -> str:
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def shown_fields(trace: Trace) -> tuple[Any, Any]:
-    """Return inputs and outputs of a trace, as MLflow's judges are given them."""
-    root = next((span for span in trace.data.spans if span.parent_id is None), None)
-    return (None, None) if root is None else (root.inputs, root.outputs)
-
-
 def possible_answers(judge: Any, labels: Iterable[str], scale: LabelScale) -> tuple[str, ...]:
     """Return what a judge may answer: the labels that people gave, and what else its type or instructions tell.
 
@@ -182,30 +185,6 @@ def possible_answers(judge: Any, labels: Iterable[str], scale: LabelScale) -> tu
 def _opposites(answers: Iterable[str]) -> list[str]:
     pairs = list(zip(*LABEL_WORDS, strict=True))
     return [word for answer in answers for pair in pairs if answer in pair for word in pair]
-
-
-def without_assessments(trace: Trace) -> Trace:
-    """Return a trace about which nothing was said."""
-    from mlflow.entities import Trace as NewTrace
-
-    return NewTrace(info=replace(trace.info, assessments=[]), data=trace.data)
-
-
-def with_outputs(trace: Trace, outputs: object) -> Trace:
-    """Return a trace whose root span has other outputs."""
-    from mlflow.entities import Span, TraceData
-    from mlflow.entities import Trace as NewTrace
-
-    def changed(span: Span) -> Span:
-        if span.parent_id is not None:
-            return span
-        whole = span.to_dict()
-        said = {keys.SPAN_OUTPUTS: json.dumps(outputs, ensure_ascii=False, default=str)}
-        return Span.from_dict({**whole, "attributes": {**whole["attributes"], **said}})
-
-    spans = [changed(span) for span in trace.data.spans]
-    # The preview is the beginning of the old outputs.
-    return NewTrace(info=replace(trace.info, response_preview=None), data=TraceData(spans=spans))
 
 
 def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: LabelScale) -> Verdict:
@@ -235,4 +214,124 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
 def _expectations(trace: Trace, name: str) -> Mapping[str, Any] | None:
     """Return what people expect of a trace; an expectation of the judge's name is its label."""
     found = expectations_of(trace.info, sources=(HUMAN,))
-    return {key: value for key, value in found.items() if not _same(key, name)} or None
+    return {key: value for key, value in found.items() if not same_name(key, name)} or None
+
+
+# --- the short suite of a held-out trace: its output laid out otherwise, by rules that change no word
+
+KEY_ORDER = "key_order"
+_LAYOUTS = (VerticalSpacing(), SpaceClusters(), Indentation())
+Place = tuple[object, ...]
+"""Keys and indices that lead to a text inside data."""
+
+
+def reformatted(outputs: object, number: int, *, seed: int) -> tuple[str, object] | None:
+    """Return a rule's name and the outputs it makes, or None where no rule changes them; `number` takes them in turn.
+
+    Of data the longest text is laid out otherwise, or, where it has several keys, these come in another order.
+
+    Example:
+        >>> reformatted({"answer": "Yes.", "score": 1}, 3, seed=0)
+        ('key_order', {'score': 1, 'answer': 'Yes.'})
+    """
+    place, text = max(_texts(outputs), key=lambda found: len(found[1]), default=((), ""))
+    rules: dict[str, Callable[[], object]] = {
+        rule.name: partial(_laid_out, rule, outputs, place, text, f"{seed} {number}")
+        for rule in _LAYOUTS
+        if text.strip()
+    }
+    if isinstance(outputs, Mapping) and len(outputs) > 1:
+        rules[KEY_ORDER] = lambda: dict(reversed(list(outputs.items())))
+    names = list(rules)
+    for name in names[number % len(names) :] + names[: number % len(names)] if names else []:
+        try:
+            made = rules[name]()
+        except NotApplicable:
+            continue
+        if made != outputs or name == KEY_ORDER:
+            return name, made
+    return None
+
+
+def longest_text(outputs: object) -> str:
+    """Return the longest text of some outputs, empty where there is none."""
+    return max((text for _, text in _texts(outputs)), key=len, default="")
+
+
+def _laid_out(rule: Any, outputs: object, place: Place, text: str, seed: str) -> object:
+    additions = rule.additions(text, random.Random(seed))  # noqa: S311 - a layout, not a secret
+    return _put(outputs, place, apply(text, additions))
+
+
+def _texts(value: object, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, (*place, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*place, index))
+
+
+def _put(value: Any, place: Place, text: str) -> object:
+    """Return data with another text at a place."""
+    if not place:
+        return text
+    first, rest = place[0], place[1:]
+    if isinstance(value, Mapping):
+        return {key: _put(inner, rest, text) if key == first else inner for key, inner in value.items()}
+    return [_put(inner, rest, text) if index == first else inner for index, inner in enumerate(value)]
+
+
+# --- which traces an optimiser learns from, and which it never sees
+
+SAME_CONTENT, KNOWN = "same content as a held-out trace", "known to the judge"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Two parts without a content in common."""
+
+    training: list[LabelledTrace]
+    held_out: list[LabelledTrace]
+    counts: Mapping[str, int]
+    """Copies of held-out traces, which are in neither part, and traces that could only be trained on."""
+
+
+def split_traces(
+    traces: Sequence[LabelledTrace], *, holdout: float, seed: int, is_known: Callable[[LabelledTrace], bool]
+) -> Split:
+    """Hold out a share of the traces, drawn within each label; the same for the same traces in any order.
+
+    Traces of one content stay together: of those held out one is measured. What `is_known` to the judge already is
+    trained on.
+    """
+    groups: dict[str, list[LabelledTrace]] = defaultdict(list)
+    for one in sorted(traces, key=lambda each: each.id):
+        groups[one.content].append(one)
+    known = {content for content, group in groups.items() if any(map(is_known, group))}
+    strata: dict[str, list[str]] = defaultdict(list)
+    for content, group in groups.items():
+        if content not in known:
+            strata[group[0].label].append(content)
+    chosen = _drawn(strata, holdout=holdout, rng=random.Random(seed))  # noqa: S311 - a split, not a secret
+    counts = {
+        SAME_CONTENT: sum(len(groups[content]) - 1 for content in chosen),
+        KNOWN: sum(len(groups[content]) for content in known),
+    }
+    return Split(
+        training=[one for content, group in groups.items() if content not in chosen for one in group],
+        held_out=[groups[content][0] for content in chosen],
+        counts={name: count for name, count in counts.items() if count},
+    )
+
+
+def _drawn(strata: Mapping[str, list[str]], *, holdout: float, rng: random.Random) -> list[str]:
+    """Draw from each label its share, and what rounding leaves from the labels that it cut most."""
+    quotas = {label: holdout * len(contents) for label, contents in sorted(strata.items())}
+    sizes = {label: math.floor(quota) for label, quota in quotas.items()}
+    by_remainder = sorted(quotas, key=lambda label: sizes[label] - quotas[label])
+    for label in by_remainder[: round(sum(quotas.values())) - sum(sizes.values())]:
+        sizes[label] += 1
+    return [content for label, size in sizes.items() for content in rng.sample(strata[label], size)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.schema.label_words import label_number, label_text
 from jrh_mlflow.tracking.judges.judge_registry import active_store
-from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors, paged
+from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors, paged, reading_client
 from jrh_mlflow.tracking.runs.view import queue_link, shown_uri
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def queue_disagreements(
 ) -> QueuedTraces:
     """Put traces into a review queue; it is made where it is missing, with the question that people were asked.
 
-    What reviewers answer there is HUMAN feedback under the same name, which `rated_traces` reads. A trace that is in
+    What reviewers answer there is HUMAN feedback under the same name, which `people.labels` reads. A trace that is in
     the queue already is not added again and keeps its state.
 
     Args:
@@ -84,6 +84,30 @@ def queue_disagreements(
             added, already = added + len(new), already + len(traces) - len(new)
             links.append(queue_link(uri, experiment))
     return QueuedTraces(queue=queue, added=added, already=already, links=tuple(links))
+
+
+def queued_traces(experiment: str, queue: str, uri: str) -> list[str]:
+    """Return the ids of the traces in a review queue of an experiment, which is given by its name.
+
+    Raises:
+        RecipeError: when there is no such experiment, or no such queue.
+        TrackingError: when the store has no review queues, or cannot be reached.
+    """
+    with reading_client(uri) as client:
+        place = client.get_experiment_by_name(experiment)
+    if place is None:
+        raise RecipeError(f"There is no experiment {experiment!r} at MLflow.")
+    with _queue_errors(uri, queue), active_store(uri):
+        from mlflow.exceptions import MlflowException
+        from mlflow.genai.review_queues import get_review_queue
+
+        try:
+            known = get_review_queue(name=queue, experiment_id=place.experiment_id)
+        except MlflowException as error:
+            if error.error_code not in _NOT_THERE:
+                raise
+            raise RecipeError(f"The experiment {experiment!r} has no review queue {queue!r}.") from error
+        return sorted(_held(known.queue_id))
 
 
 @contextmanager

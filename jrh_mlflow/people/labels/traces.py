@@ -1,0 +1,137 @@
+"""Labels on MLflow traces: all that people and judges said about them, by assessment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.people.labels._base import CODE, JUDGE, PERSON, LabelOptions, LabelSource, LabelTable, long_frame
+from jrh_mlflow.tracking.runs.store import active_uri
+from jrh_mlflow.tracking.runs.view import trace_link
+from jrh_mlflow.tracking.traces.assessments import (
+    LLM_JUDGE,
+    PREFIX,
+    SCORER_FACTS,
+    Rating,
+    TraceRatings,
+    find_traces,
+    read_assessments,
+)
+
+_TRACE_ID = re.compile(r"tr-.+|trace:/.+|[0-9a-f]{32}")
+
+
+class TraceLabels(LabelSource):
+    """`traces:/EXPERIMENT`, trace ids, or traces themselves."""
+
+    def takes(self, source: object) -> bool:
+        """Whether it names traces, or is a list of them."""
+        if isinstance(source, str):
+            return source.startswith(PREFIX)
+        several = source if isinstance(source, list | tuple) else ()
+        # A list of other words is a list of verdicts.
+        return bool(several) and all(hasattr(one, "info") or _TRACE_ID.fullmatch(str(one)) for one in several)
+
+    def read(self, source: Any, options: LabelOptions) -> LabelTable:
+        """Read all assessments; of one rater on one trace under one name the newest value counts."""
+        uri = options.tracking_uri or active_uri()
+        infos = [trace.info for trace in find_traces(source, uri, options.max_traces)]
+        groups = None if options.group is None else [_tag(info, options.group) for info in infos]
+        if groups is not None and not any(group is not None for group in groups):
+            _refuse_group(str(options.group), infos)
+        facts = {
+            str(info.trace_id): {
+                "experiment": str(info.experiment_id),
+                "link": trace_link(uri, str(info.experiment_id), info.trace_id),
+                "text": f"{info.request_preview or ''}\n{info.response_preview or ''}",
+                **({} if groups is None else {"group": groups[place]}),
+            }
+            for place, info in enumerate(infos)
+        }
+        ratings = {str(info.trace_id): read_assessments(info) for info in infos}
+        shown = source if isinstance(source, str) else f"{len(source)} traces"
+        return trace_labels(ratings, facts, shown=shown, tracking_uri=uri)
+
+
+SOURCE = TraceLabels()
+
+
+def trace_labels(
+    ratings: Mapping[str, TraceRatings],
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    shown: str,
+    **known: Any,
+) -> LabelTable:
+    """Return what was said about traces as a long table.
+
+    Args:
+        ratings: Of each trace.
+        facts: Of each trace: more columns, the same of all.
+        shown: How the source is named.
+        known: Further fields of the table.
+    """
+    rows = [row for trace, said in ratings.items() for row in _rows(trace, said)]
+    names = rows[0].keys() if rows else ("item", "kind")
+    columns = {name: [row[name] for row in rows] for name in names}
+    for name in next(iter((facts or {}).values()), {}):
+        columns[name] = [(facts or {})[item][name] for item in columns["item"]]
+    experiments = set(columns.get("experiment", ()))
+    return LabelTable(
+        frame=long_frame(columns),
+        shown=shown,
+        of_traces=True,
+        nobody=(
+            f"No trace of {shown} has a label of a person: HUMAN feedback or expectations are labels, feedback of "
+            "models and code is not."
+        ),
+        **{"experiment_id": experiments.pop() if len(experiments) == 1 else None, **known},
+    )
+
+
+def _rows(trace: str, said: TraceRatings) -> Iterator[dict[str, Any]]:
+    """Yield what each rater said, what is no label with the reason, or one row for a trace that nobody spoke about."""
+    empty = dict.fromkeys(("rater", "kind", "label", "when", "name", "source_type", "source_id", "facts", "outcome"))
+    row = {"item": trace, **empty, "is_expectation": False}
+    in_order = (*sorted(said.people, key=_rater), *sorted(said.judges, key=_rater))
+    for rating in in_order:
+        facts = {fact: rating.metadata[key] for fact, key in SCORER_FACTS.items() if key in rating.metadata}
+        yield {
+            **row,
+            "rater": rating.rater,
+            "kind": _kind(rating),
+            "label": rating.label,
+            "when": rating.time_ms,
+            "name": rating.name,
+            "source_type": rating.source_type,
+            "source_id": rating.source_id,
+            "facts": facts,
+            "is_expectation": rating.is_expectation,
+        }
+    for (name, reason), count in said.left_out.items():
+        yield from ({**row, "name": name, "outcome": reason} for _ in range(count))
+    if not (said.people or said.judges or said.left_out):
+        yield row
+
+
+def _rater(rating: Rating) -> str:
+    return rating.rater
+
+
+def _kind(rating: Rating) -> str:
+    if not rating.is_judge:
+        return PERSON
+    return JUDGE if rating.source_type == LLM_JUDGE else CODE
+
+
+def _tag(info: Any, name: str) -> str | None:
+    tag: str | None = {**(info.trace_metadata or {}), **info.tags}.get(name)
+    return tag
+
+
+def _refuse_group(group: str, infos: Sequence[Any]) -> None:
+    tags = sorted({tag for info in infos for tag in info.tags if not tag.startswith("mlflow.")})
+    there = f"Tags there are: {', '.join(tags)}." if tags else "They have none."
+    raise RecipeError(f"No trace has the tag {group!r}.{suggest(group, tags)} {there}")
