@@ -134,6 +134,7 @@ SAME_THING = {
     "datasheet": "suites: what is asked; measures: what is read from the answers",
     "items": "schema: what an item is; suites/transcripts: items made of transcripts",
     "jury": "measures: what votes are worth; evaluation: the verb, with its runs",
+    "tables": "engine/journal: tables of its database; people/labels: labels that lie in tables",
 }
 """File names that two floors share because both are about that one thing."""
 
@@ -151,7 +152,6 @@ DOUBLE_FUNCTIONS = (
     "headline",
     "inside",
     "label_rows",
-    "labelled_traces",
     "main",
     "message_texts",
     "number_text",
@@ -159,7 +159,6 @@ DOUBLE_FUNCTIONS = (
     "prepare",
     "present",
     "price_points",
-    "read_scale",
     "render",
     "run_page",
     "sample",

@@ -38,6 +38,7 @@ from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import experiment_names, run_file
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
+from jrh_mlflow.tracking.traces.assessments import search_traces
 
 State = Literal["measured", "stale", "never measured"]
 _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
@@ -289,14 +290,13 @@ def _answered_since(
     from mlflow.exceptions import MlflowException
 
     with reading_client(measured.uri) as client:
-        newest: dict[str, Any] = {"locations": list(experiment_names(client)), "order_by": ["timestamp_ms DESC"]}
-        newest |= {"max_results": _TRACES, "include_spans": False}
+        places = list(experiment_names(client))
         try:
             chosen = None if scorer is None else f"feedback.`{scorer}` IS NOT NULL"
-            traces = client.search_traces(**newest, filter_string=chosen)
+            traces = list(search_traces(client, places, chosen=chosen, most=_TRACES))
         except MlflowException:
             # A store of files, an older server or an odd name: without the filter the newest traces tell as much.
-            traces = client.search_traces(**newest)
+            traces = list(search_traces(client, places, most=_TRACES))
     feedback = [assessment for trace in traces for assessment in trace.info.assessments or ()]
     newer = [assessment for assessment in feedback if (assessment.create_time_ms or 0) >= measured.ended_at]
     newer.sort(key=lambda assessment: -(assessment.create_time_ms or 0))

@@ -17,8 +17,10 @@ from jrh_mlflow.people.agreement_view import (
     agreement_cells,
     agreement_markdown,
     agreement_page,
+    agreement_points,
     agreement_tables,
     headline,
+    headline_agreement,
     sentences,
 )
 from jrh_mlflow.people.labels import (
@@ -29,7 +31,7 @@ from jrh_mlflow.people.labels import (
     calibration_labels,
     chosen_by_people,
     fact_texts,
-    read,
+    labels_of,
 )
 from jrh_mlflow.people.labels.queues import put_in_queue
 from jrh_mlflow.people.ratings import IS_JUDGE, GivenScale, read_ratings
@@ -155,14 +157,14 @@ class Agreement:
     @property
     def logged(self) -> dict[str, float]:
         """Those that are metrics of the run: every axis with n and interval, without the groups."""
-        return keys.last_values(keys.headline_agreement(self.points, self.estimates))
+        return keys.last_values(headline_agreement(self.points, self.estimates))
 
     @property
     def points(self) -> list[keys.Point]:
         """Every number as a metric."""
         counts = {"items": self.report.counts["items"], "people": len(self.report.people_names)}
         counts["disagreements"] = len(self.report.disagreements)
-        return keys.agreement_points(self.estimates, self.groups, counts=counts)
+        return agreement_points(self.estimates, self.groups, counts=counts)
 
     @property
     def notes(self) -> list[str]:
@@ -312,7 +314,7 @@ def agree(
         max_traces=max_traces,
         tracking_uri=tracking_uri,
     )
-    labels = chosen_by_people(read(source, options), name=name, judge=judge)
+    labels = chosen_by_people(labels_of(source, options), name=name, judge=judge)
     told = {"name": labels.name, "run": labels.run_id, "group": group, "queue": queue, "max_traces": max_traces}
     if not labels.of_traces:
         _refuse_trace_options({"name": name, "max_traces": max_traces, "queue": queue})
@@ -372,7 +374,7 @@ def agreement_content(done: Agreement) -> RunContent:
     }
     tables = agreement_tables(report, disagreements=done.disagreements, calibration=done.calibration)
     return RunContent(
-        points=keys.headline_agreement(done.points, report.estimates),
+        points=headline_agreement(done.points, report.estimates),
         params={"agree": own, "judge": done.judge, **done.source.params},
         description=markdown,
         described_in=keys.AGREEMENT_MARKDOWN,

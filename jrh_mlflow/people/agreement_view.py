@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from jrh_mlflow.show.names import axis_meaning, axis_name
 from jrh_mlflow.show.numbers import cell_text, number_text, p_text, short_interval, source_ends
 from jrh_mlflow.show.plain_text import code, line_text, plain
 from jrh_mlflow.show.readings import PageRow, axes_by_reason, page_row, readings_frame
+from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -400,3 +401,17 @@ def _disagreement_table(disagreements: pd.DataFrame, *, most: int = _MOST_ROWS) 
 
 def _text(cell: object, *, missing: str = "–") -> str:
     return missing if cell is None else f"{cell:.3g}" if isinstance(cell, float) else str(cell)
+
+
+def agreement_points(
+    estimates: Mapping[str, Reading], groups: Mapping[str, Mapping[str, Reading]], *, counts: Mapping[str, int]
+) -> list[keys.Point]:
+    """Spell an agreement: `agreement/accuracy/rate` and so on, `category/<name>/…` of each group, and counts."""
+    counted = keys.known_points({f"agreement/{name}": count for name, count in counts.items()})
+    return keys.all_points({**estimates, **keys.keyed_groups("category", groups)}) + counted
+
+
+def headline_agreement(points: Iterable[keys.Point], estimates: Mapping[str, Reading]) -> list[keys.Point]:
+    """Return the points that MLflow gets: every axis with n and interval, and counts; groups are in the artifacts."""
+    own = {f"{axis}/{name}" for axis in estimates for name in ("rate", "value", "ci_low", "ci_high", "n")}
+    return [point for point in points if point.key in own or point.key.count("/") == 1]

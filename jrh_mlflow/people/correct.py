@@ -19,7 +19,14 @@ from jrh_mlflow.people.corrected import (
     correct_rate,
 )
 from jrh_mlflow.people.corrected_figures import corrected_figures
-from jrh_mlflow.people.corrected_view import corrected_cells, corrected_markdown, level_text
+from jrh_mlflow.people.corrected_view import (
+    corrected_axis,
+    corrected_cells,
+    corrected_markdown,
+    corrected_points,
+    level_text,
+    void_points,
+)
 from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.labels.evaluations import source_run
 from jrh_mlflow.people.verdicts import (
@@ -667,7 +674,7 @@ def _points(done: Corrected) -> list[keys.Point]:
         more = {f"{name}_difference": one for name, one in more.items()}
         names = keys.category_names(done.versions)
         more |= {f"corrected/{names[name]}": one.estimate for name, one in done.versions.items()}
-    return keys.corrected_points(done.scorer, {**_main(done), **more})
+    return corrected_points(done.scorer, {**_main(done), **more})
 
 
 def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
@@ -680,12 +687,12 @@ def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
     done = replace(done, run_id=found.run_id, link=store.link(found.run_id))
     name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
     ((axis, reading),) = _main(done).items()
-    key = keys.corrected_axis(done.scorer, axis)
+    key = corrected_axis(done.scorer, axis)
     told = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading, places=2)
     add_to_run(
         store,
         found.run_id,
-        points=keys.corrected_points(done.scorer, {axis: reading}) or keys.void_points(key, found.metrics),
+        points=corrected_points(done.scorer, {axis: reading}) or void_points(key, found.metrics),
         tags={keys.own_key(key): told},
         artifacts={f"{name}.json": done.to_dict(), f"{name}.md": done.to_markdown()},
         what_now="The run is as it was.",

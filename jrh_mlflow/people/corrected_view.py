@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import CardTable
 from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import interval_text, missing_text, source_ends
 from jrh_mlflow.show.plain_text import plain
+from jrh_mlflow.tracking.runs import keys
 
 LABELS = {
     "corrected": "corrected",
@@ -76,3 +78,41 @@ def _value(reading: Estimate) -> str:
 def _line(text: str) -> str:
     """Put a text of any origin on one line: it can begin no heading, list or quotation, and be no tag and no link."""
     return plain(text).replace("<", "&lt;").replace("](", "] (")
+
+
+def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[keys.Point]:
+    """Spell corrected rates beside MLflow's `<scorer>/mean`: `<scorer>/corrected/value`, `/ci_low`, `/ci_high`, `/n`.
+
+    Example:
+        >>> corrected_points("polite", {})
+        []
+    """
+    known = {corrected_axis(scorer, axis): one for axis, one in readings.items() if isinstance(one, Estimate)}
+    return [
+        point
+        for axis, one in known.items()
+        for point in keys.known_points(
+            {
+                f"{axis}/value": one.value,
+                f"{axis}/ci_low": one.ci_low,
+                f"{axis}/ci_high": one.ci_high,
+                f"{axis}/n": one.n,
+            }
+        )
+    ]
+
+
+def corrected_axis(scorer: str, axis: str) -> str:
+    """Spell what the keys of a corrected rate begin with."""
+    name = scorer if keys.METRIC_NAME.fullmatch(scorer) else keys.category_names([scorer])[scorer]
+    return f"{name}/{axis}"
+
+
+def void_points(axis: str, logged: Iterable[str]) -> list[keys.Point]:
+    """Spell as NaN what a run says of an axis and nobody can say any more: MLflow forgets no metric.
+
+    Example:
+        >>> void_points("polite/corrected", ["polite/mean", "polite/corrected/n"])
+        [Point(key='polite/corrected/n', value=nan, step=0)]
+    """
+    return [keys.Point(key=key, value=math.nan) for key in sorted(logged) if key.startswith(f"{axis}/")]

@@ -16,7 +16,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import Rule, RuleCheck, decide, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.correct import given_labels
-from jrh_mlflow.people.labels import LabelOptions, LabelTable, read
+from jrh_mlflow.people.labels import LabelOptions, LabelTable, labels_of
 from jrh_mlflow.people.labels.evaluations import LABELLED, names_run, source_run
 from jrh_mlflow.people.verdicts import Judged, check_positive, check_same_judge, check_same_scale, read_judged
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
@@ -85,7 +85,7 @@ def passed(
     rule = _rule(max_failure, level)
     passes, options = given_labels(positive), LabelOptions(judge="judge", tracking_uri=tracking_uri)
     verdicts = _verdicts(result, options, passes, scorer)
-    calibration = read(judge_run, replace(options, part="calibration", fresh=True))
+    calibration = labels_of(judge_run, replace(options, part="calibration", fresh=True))
     labelled = _labelled(calibration, options, passes, scorer)
     check_positive(passes, verdicts, labelled)
     check_same_judge(verdicts, labelled)

@@ -14,8 +14,17 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.people.labels import CODE, JUDGE, PERSON, LabelOptions, LabelTable, chosen_by_scorer, fact_texts, read
-from jrh_mlflow.schema.label_words import BOOLEANS, plain_label
+from jrh_mlflow.people.labels import (
+    CODE,
+    JUDGE,
+    PERSON,
+    LabelOptions,
+    LabelTable,
+    chosen_by_scorer,
+    fact_texts,
+    labels_of,
+)
+from jrh_mlflow.schema.label_words import BOOLEANS, label_word
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.suites.dataset import is_missing
 
@@ -105,7 +114,7 @@ def read_judged(
     Raises:
         RecipeError: when it cannot be read, in one line.
     """
-    labels = chosen_by_scorer(read(source, options), scorer=scorer, human=human)
+    labels = chosen_by_scorer(labels_of(source, options), scorer=scorer, human=human)
     judged = _numbers(labels, positive)
     if labels.of_traces and options.part == "calibration":
         if judged.human is None:
@@ -209,8 +218,8 @@ def _calibrated(judged: Judged, labels: LabelTable, positive: tuple[object, ...]
     Raises:
         RecipeError: when that is neither what is a pass here nor all that is none.
     """
-    levels = frozenset(map(plain_label, labels.levels))
-    given = {plain_label(label) for label in positive}
+    levels = frozenset(map(label_word, labels.levels))
+    given = {label_word(label) for label in positive}
     scale = _scale(levels, given)
     if _is_turned(levels, scale, given, labels.positive):
         judged = replace(judged, judge=1 - judged.judge, human=None if judged.human is None else 1 - judged.human)
@@ -220,9 +229,9 @@ def _calibrated(judged: Judged, labels: LabelTable, positive: tuple[object, ...]
 def _is_turned(levels: frozenset[str], scale: Scale, given: set[str], positive: str | None) -> bool:
     """Whether the positive label of an agreement is the one that is no pass here."""
     passes = {level for level in levels if _is_pass(level, given, scale)}
-    if positive is None or (not given and scale != "booleans") or passes in ({plain_label(positive)}, set()):
+    if positive is None or (not given and scale != "booleans") or passes in ({label_word(positive)}, set()):
         return False
-    if levels - passes != {plain_label(positive)}:
+    if levels - passes != {label_word(positive)}:
         raise RecipeError(
             f"The agreement is about the label {positive!r}, here {', '.join(sorted(passes))} are a pass. Run `jrh "
             "agree` again with two labels, pass and fail, or give the labels as a table with `judge` and `human`."
@@ -236,7 +245,7 @@ def check_positive(positive: tuple[object, ...], *sources: Judged) -> None:
     Raises:
         RecipeError: with the nearest label.
     """
-    passes = {plain_label(label) for label in positive} - BOOLEANS.keys()
+    passes = {label_word(label) for label in positive} - BOOLEANS.keys()
     said = sorted({text for judged in sources for text in (*judged.levels, *judged.labels)})
     if passes and passes.isdisjoint(said):
         name = min(passes)
@@ -253,8 +262,8 @@ def read_values(
     Raises:
         RecipeError: when answers are no booleans and nobody says which of them are a pass.
     """
-    texts = [None if is_missing(cell) else plain_label(cell) for cell in cells]
-    passes = {plain_label(label) for label in positive}
+    texts = [None if is_missing(cell) else label_word(cell) for cell in cells]
+    passes = {label_word(label) for label in positive}
     texts = [None if text == _NO_VERDICT and text not in passes else text for text in texts]
     levels = frozenset(text for text in texts if text is not None)
     scale = _scale(levels, passes)

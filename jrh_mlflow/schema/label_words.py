@@ -151,11 +151,11 @@ def label_key(text: str) -> float | str:
     return unicodedata.normalize("NFC", text).casefold() if number is None else number
 
 
-def plain_label(cell: object) -> str:
+def label_word(cell: object) -> str:
     """Write an answer so that 1, 1.0, "1" and "1.0", and True and "true", are one.
 
     Example:
-        >>> [plain_label(cell) for cell in (True, "Yes ", 3.0, "3.0", "01")]
+        >>> [label_word(cell) for cell in (True, "Yes ", 3.0, "3.0", "01")]
         ['true', 'yes', '3', '3', '01']
     """
     key = label_key(label_text(cell) or str(cell).strip())

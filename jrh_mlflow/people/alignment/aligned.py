@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.people.alignment.alignment_figures import alignment_figures
 from jrh_mlflow.people.alignment.alignment_view import (
     alignment_markdown,
+    alignment_points,
     alignment_rows,
     alignment_tables,
     difference_text,
@@ -90,7 +91,7 @@ class Alignment:
     @property
     def metrics(self) -> dict[str, float]:
         """Exactly what is logged."""
-        return {point.key: point.value for point in keys.alignment_points(self.report)}
+        return {point.key: point.value for point in alignment_points(self.report)}
 
     @property
     def title(self) -> str:
@@ -162,7 +163,7 @@ def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunCo
     tables = alignment_tables(done.report)
     judge = {"name": done.judge.name, **done.facts["before"]}
     return RunContent(
-        points=keys.alignment_points(done.report),
+        points=alignment_points(done.report),
         params={"align": done.settings, "judge": judge, "aligned": done.facts["after"]},
         description=markdown,
         described_in=keys.ALIGNMENT_MARKDOWN,

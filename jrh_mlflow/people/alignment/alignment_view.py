@@ -8,10 +8,12 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.people.alignment.held_out import METHOD, AlignmentReport, JudgeCost, JudgedTrace, PairedReadings
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import at_least_text, cell_text, missing_text, money_text
 from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.tracking.runs import keys
 
 _SIDES = ("before", "after")
 _HOW = (
@@ -117,3 +119,28 @@ def _dollars(cost: JudgeCost) -> list[str]:
     told = cost.calls - cost.unknown
     per_1k = None if cost.usd is None else 1000 * cost.usd / told
     return [at_least_text(cost.usd, cost.unknown), money_text(per_1k)]
+
+
+def alignment_points(report: AlignmentReport) -> list[keys.Point]:
+    """Spell an alignment: `align/before/accuracy/rate`, `align/difference/value`, `align/after/consistency/rate`."""
+    readings: dict[str, Reading] = {
+        "before/accuracy": report.agreement.before,
+        "after/accuracy": report.agreement.after,
+        "difference": report.agreement.difference,
+        **{f"{side}/kappa_quadratic": kappa for side, kappa in report.kappa.items()},
+    }
+    if report.suite is not None:
+        readings["before/consistency"] = report.suite.before
+        readings["after/consistency"] = report.suite.after
+        readings["consistency_difference"] = report.suite.difference
+    counts = {f"align/traces/{keys.ascii_name(name)}": float(count) for name, count in report.counts.items()}
+    costs = report.cost.values()
+    calls, unknown = sum(one.calls for one in costs), sum(one.unknown for one in costs)
+    told = [one.usd for one in costs if one.usd is not None]
+    paid = {
+        metric_keys.CALLS_TOTAL: calls,
+        metric_keys.COST: sum(told) if told else None,
+        metric_keys.UNKNOWN_COSTS: unknown or None if told else None,
+    }
+    points = [point for name, reading in readings.items() for point in keys.reading_points(f"align/{name}", reading)]
+    return points + keys.known_points({**counts, **paid})

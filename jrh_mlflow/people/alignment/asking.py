@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.parsing import Unread, read_answer
 from jrh_mlflow.people.alignment.held_out import Order, Verdict
-from jrh_mlflow.people.labels import PERSON, read
+from jrh_mlflow.people.labels import PERSON, labels_of
 from jrh_mlflow.perturb import NotApplicable
 from jrh_mlflow.perturb.english import apply
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
@@ -87,7 +87,7 @@ class LabelScale:
         return number_text(key) if isinstance(key, float) else key
 
 
-def read_scale(scale: Sequence[object] | str | None) -> LabelScale:
+def label_scale(scale: Sequence[object] | str | None) -> LabelScale:
     """Read `scale` as users give it: ordered labels low to high, `numeric` or a pair of numbers, or nothing.
 
     Raises:
@@ -117,7 +117,7 @@ def traces_with_labels(
     """
     by_id = {str(trace.info.trace_id): trace for trace in traces}
     people: dict[str, list[str]] = {trace_id: [] for trace_id in by_id}
-    for answer in read(list(by_id.values())).frame.to_dict("records") if by_id else ():
+    for answer in labels_of(list(by_id.values())).frame.to_dict("records") if by_id else ():
         is_feedback = answer["kind"] == PERSON and answer["source_type"] == HUMAN and not answer["is_expectation"]
         label = scale.text(answer["label"]) if is_feedback and same_name(answer["name"], name) else None
         people[answer["item"]] += [] if label is None else [label]

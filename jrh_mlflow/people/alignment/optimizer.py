@@ -24,9 +24,9 @@ from jrh_mlflow.people.alignment.asking import (
     LabelScale,
     Split,
     ask_on_trace,
+    label_scale,
     longest_text,
     possible_answers,
-    read_scale,
     reformatted,
     split_traces,
     traces_with_labels,
@@ -119,7 +119,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             raise ValueError(f"`concurrency >= 1` must hold, suite must be 'short' or None: {concurrency=}, {suite=}.")
         self.inner = inner
         self.holdout, self.margin, self.seed = holdout, margin, seed
-        self.scale, self.suite, self.concurrency = read_scale(scale), suite, concurrency
+        self.scale, self.suite, self.concurrency = label_scale(scale), suite, concurrency
         self.log, self.experiment, self.run_name = log, experiment, run_name
         self.tracking_uri, self.tags = tracking_uri, tags
 

@@ -38,14 +38,14 @@ __all__ = [
     "chosen_by_people",
     "chosen_by_scorer",
     "fact_texts",
+    "labels_of",
     "long_frame",
-    "read",
 ]
 _TABLES = "tables"
 """Anything may be a table, so that it is asked last."""
 
 
-def read(source: object, options: LabelOptions | None = None) -> LabelTable:
+def labels_of(source: object, options: LabelOptions | None = None) -> LabelTable:
     """Read what people and judges said, whatever holds it.
 
     Raises:

@@ -23,7 +23,7 @@ from jrh_mlflow.people.labels._base import (
 )
 from jrh_mlflow.people.ratings import IS_JUDGE, judge_marks
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
-from jrh_mlflow.schema.label_words import BOOLEANS, label_text, plain_label
+from jrh_mlflow.schema.label_words import BOOLEANS, label_text, label_word
 from jrh_mlflow.suites.dataset import DatasetTable, is_missing, present, refuse_rows
 
 VERSION = "version"
@@ -205,13 +205,13 @@ def _judge_column(table: DatasetTable, options: LabelOptions) -> str:
 
 
 def _are_booleans(cells: Sequence[object]) -> bool:
-    texts = {plain_label(cell) for cell in cells if not is_missing(cell)}
+    texts = {label_word(cell) for cell in cells if not is_missing(cell)}
     return bool(texts) and texts <= BOOLEANS.keys()
 
 
 def _chosen(cells: Sequence[object], order: str) -> list[str | None]:
     """Read what was chosen in one order: a slot (1, 2, A, B, first, second), a content (u, v), or a tie."""
-    texts = ["" if is_missing(cell) else plain_label(cell) for cell in cells]
+    texts = ["" if is_missing(cell) else label_word(cell) for cell in cells]
     known = ("", "u", "v", *_TIES, *_SLOTS)
     refuse_rows(order, "must be 1, 2 (or A, B: the slot) or tie", [text not in known for text in texts], shown=cells)
     slots = dict(zip(("1", "2"), order, strict=True))
@@ -220,7 +220,7 @@ def _chosen(cells: Sequence[object], order: str) -> list[str | None]:
 
 def _preferred(cells: Sequence[object], column: str) -> list[str | None]:
     """Read which content people prefer: A (that is u), B (v), or a tie."""
-    texts = ["" if is_missing(cell) else plain_label(cell) for cell in cells]
+    texts = ["" if is_missing(cell) else label_word(cell) for cell in cells]
     refuse_rows(column, "must be A, B or tie", [bool(text) and text not in _WINS for text in texts], shown=cells)
     return [_WINS.get(text) for text in texts]
 

@@ -6,7 +6,6 @@ A test looks through the package for keys that are spelled anywhere else.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import unicodedata
 from collections import Counter
@@ -20,7 +19,6 @@ import pandas as pd
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.rules import State
-from jrh_mlflow.people.alignment.held_out import AlignmentReport
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import OUTCOMES
@@ -28,7 +26,7 @@ from jrh_mlflow.show.results import Datasheet, ReliabilityReport
 from jrh_mlflow.suites.suite import Suite
 
 SCHEMA_VERSION = "1"
-_METRIC_NAME = re.compile(r"[A-Za-z0-9_\-. :]([A-Za-z0-9_\-. :/]*[A-Za-z0-9_\-. :])?")
+METRIC_NAME = re.compile(r"[A-Za-z0-9_\-. :]([A-Za-z0-9_\-. :/]*[A-Za-z0-9_\-. :])?")
 """What MLflow takes as the name of a metric, or as its beginning."""
 
 TAG_KIND = "jrh.kind"
@@ -294,10 +292,15 @@ def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
     """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, or `rubric/<id>/…`."""
     if isinstance(sheet, Datasheet):
         return dict(sheet.estimates)
-    return {**sheet.estimates, **_grouped("category", sheet.categories), **_grouped("rubric", sheet.rubrics)}
+    return {
+        **sheet.estimates,
+        **keyed_groups("category", sheet.categories),
+        **keyed_groups("rubric", sheet.rubrics),
+    }
 
 
-def _grouped(kind: str, groups: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
+def keyed_groups(kind: str, groups: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
+    """Return the readings of groups under `<kind>/<group>/<axis>`."""
     names = category_names(groups)
     return {
         f"{kind}/{names[group]}/{axis}": reading for group, axes in groups.items() for axis, reading in axes.items()
@@ -358,7 +361,7 @@ def category_names(groups: Iterable[str]) -> dict[str, str]:
         >>> category_names(["Banking (EU)", "Größe"])
         {'Banking (EU)': 'banking_eu', 'Größe': 'grosse'}
     """
-    found = {group: _ascii(group) for group in groups}
+    found = {group: ascii_name(group) for group in groups}
     spelled = Counter(found.values())
     return {
         group: name if name and spelled[name] == 1 else f"{name}_{hashlib.sha256(group.encode()).hexdigest()[:6]}"
@@ -366,7 +369,8 @@ def category_names(groups: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _ascii(text: str) -> str:
+def ascii_name(text: str) -> str:
+    """Return a text as a part of a key."""
     plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[:60]
 
@@ -461,83 +465,6 @@ def gate_points(states: Sequence[State], *, passed: bool | None) -> list[Point]:
     """
     counts = {f"gate/{state}": float(states.count(state)) for state in get_args(State)}
     return known_points({**counts, "gate/passed": passed})
-
-
-def agreement_points(
-    estimates: Mapping[str, Reading], groups: Mapping[str, Mapping[str, Reading]], *, counts: Mapping[str, int]
-) -> list[Point]:
-    """Spell an agreement: `agreement/accuracy/rate` and so on, `category/<name>/…` of each group, and counts."""
-    counted = known_points({f"agreement/{name}": count for name, count in counts.items()})
-    return all_points({**estimates, **_grouped("category", groups)}) + counted
-
-
-def headline_agreement(points: Iterable[Point], estimates: Mapping[str, Reading]) -> list[Point]:
-    """Return the points that MLflow gets: every axis with n and interval, and counts; groups are in the artifacts."""
-    own = {f"{axis}/{name}" for axis in estimates for name in ("rate", "value", "ci_low", "ci_high", "n")}
-    return [point for point in points if point.key in own or point.key.count("/") == 1]
-
-
-def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point]:
-    """Spell corrected rates beside MLflow's `<scorer>/mean`: `<scorer>/corrected/value`, `/ci_low`, `/ci_high`, `/n`.
-
-    Example:
-        >>> corrected_points("polite", {})
-        []
-    """
-    known = {corrected_axis(scorer, axis): one for axis, one in readings.items() if isinstance(one, Estimate)}
-    return [
-        point
-        for axis, one in known.items()
-        for point in known_points(
-            {
-                f"{axis}/value": one.value,
-                f"{axis}/ci_low": one.ci_low,
-                f"{axis}/ci_high": one.ci_high,
-                f"{axis}/n": one.n,
-            }
-        )
-    ]
-
-
-def corrected_axis(scorer: str, axis: str) -> str:
-    """Spell what the keys of a corrected rate begin with."""
-    name = scorer if _METRIC_NAME.fullmatch(scorer) else category_names([scorer])[scorer]
-    return f"{name}/{axis}"
-
-
-def void_points(axis: str, logged: Iterable[str]) -> list[Point]:
-    """Spell as NaN what a run says of an axis and nobody can say any more: MLflow forgets no metric.
-
-    Example:
-        >>> void_points("polite/corrected", ["polite/mean", "polite/corrected/n"])
-        [Point(key='polite/corrected/n', value=nan, step=0)]
-    """
-    return [Point(key=key, value=math.nan) for key in sorted(logged) if key.startswith(f"{axis}/")]
-
-
-def alignment_points(report: AlignmentReport) -> list[Point]:
-    """Spell an alignment: `align/before/accuracy/rate`, `align/difference/value`, `align/after/consistency/rate`."""
-    readings: dict[str, Reading] = {
-        "before/accuracy": report.agreement.before,
-        "after/accuracy": report.agreement.after,
-        "difference": report.agreement.difference,
-        **{f"{side}/kappa_quadratic": kappa for side, kappa in report.kappa.items()},
-    }
-    if report.suite is not None:
-        readings["before/consistency"] = report.suite.before
-        readings["after/consistency"] = report.suite.after
-        readings["consistency_difference"] = report.suite.difference
-    counts = {f"align/traces/{_ascii(name)}": float(count) for name, count in report.counts.items()}
-    costs = report.cost.values()
-    calls, unknown = sum(one.calls for one in costs), sum(one.unknown for one in costs)
-    told = [one.usd for one in costs if one.usd is not None]
-    paid = {
-        metric_keys.CALLS_TOTAL: calls,
-        metric_keys.COST: sum(told) if told else None,
-        metric_keys.UNKNOWN_COSTS: unknown or None if told else None,
-    }
-    points = [point for name, reading in readings.items() for point in reading_points(f"align/{name}", reading)]
-    return points + known_points({**counts, **paid})
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import mlflow
 import pytest
 from mlflow.entities import AssessmentSource
 
-from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_people, read
+from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_people, labels_of
 
 with warnings.catch_warnings():
     # MLflow loads this with the first span, and takes a warning of its libraries there for a reason to trace nothing.
@@ -61,4 +61,4 @@ def expect(trace: str, value: Any, by: str = "default", *, name: str = "harm", k
 def rated_traces(source: Any, *, name: str | None = None, judge: str | None = None, **options: Any) -> LabelTable:
     """What people said under one name, and one judge, as `jrh.agree` reads it."""
     named = source if not isinstance(source, str) or source.startswith("traces:/") else f"traces:/{source}"
-    return chosen_by_people(read(named, LabelOptions(**options)), name=name, judge=judge)
+    return chosen_by_people(labels_of(named, LabelOptions(**options)), name=name, judge=judge)
