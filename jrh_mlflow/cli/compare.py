@@ -48,7 +48,7 @@ def compare(
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
     from jrh_mlflow.comparing.compare import compare as run
-    from jrh_mlflow.comparing.comparison_view import comparison_lines
+    from jrh_mlflow.comparing.comparison_view import comparison_page
 
     if html is not None:
         check_free(html, force=force)
@@ -58,7 +58,7 @@ def compare(
     elif markdown:
         click.echo(comparison.to_markdown())
     else:
-        print_page(comparison.title, comparison_lines(comparison.contrasts), notes=comparison.notes)
+        print_page(comparison.title, comparison_page(comparison.contrasts).to_text(), notes=comparison.notes)
     if html is not None:
         # After the tables: they are shown even when the file cannot be written.
         html.write_text(comparison.to_html(), encoding="utf-8")

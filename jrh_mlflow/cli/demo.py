@@ -122,11 +122,11 @@ def _print_reading(one: Evaluation) -> None:
 
 
 def _print_graders(parts: Demo) -> None:
-    from jrh_mlflow.comparing.comparison_view import comparison_lines
+    from jrh_mlflow.comparing.comparison_view import comparison_page
 
     comparison = parts.graders()
     _head("Graders, simulated; share of expected answers by test")
-    print_lines(comparison_lines(comparison.contrasts))
+    print_lines(comparison_page(comparison.contrasts).to_text())
 
 
 def _print_live(parts: Demo) -> None:

@@ -93,7 +93,7 @@ def _generation_cap(workflow: Workflow) -> float | None:
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
-    from jrh_mlflow.comparing.comparison_view import comparison_lines
+    from jrh_mlflow.comparing.comparison_view import comparison_page
     from jrh_mlflow.show.plain_text import plain
 
     how = "generated" if done.made else "was there"
@@ -111,7 +111,8 @@ def _print(done: WorkflowRun, *, markdown: bool) -> None:
         click.echo(done.comparison.to_markdown())
     elif done.comparison is not None:
         click.echo("")
-        print_page(done.comparison.title, comparison_lines(done.comparison.contrasts), notes=done.comparison.notes)
+        lines = comparison_page(done.comparison.contrasts).to_text()
+        print_page(done.comparison.title, lines, notes=done.comparison.notes)
     if done.jury is not None:
         print_lines(["", done.jury.to_markdown()] if markdown else ["", repr(done.jury)])
     if done.html is not None:

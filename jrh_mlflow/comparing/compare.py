@@ -11,13 +11,12 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.comparison_view import (
     JudgeCard,
     JudgeLinks,
+    card_tables,
     comparison_figures,
-    comparison_markdown,
     comparison_page,
     comparison_points,
     comparison_tables,
-    contrast_tables,
-    differences_frame,
+    differences_table,
 )
 from jrh_mlflow.comparing.contrasts import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
@@ -80,7 +79,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the comparison as a readable page."""
-        return comparison_markdown(self.contrasts, title=self.title, note=" ".join(run_notes(self.runs)) or None)
+        return comparison_page(self.contrasts, title=self.title, notes=run_notes(self.runs)).to_markdown()
 
     def to_html(self, *, addresses: Addresses | None = None) -> str:
         """Return the comparison as one self-contained HTML file: no script, no request, every text escaped.
@@ -100,17 +99,17 @@ class Comparison:
             for run in self.runs
         ]
         links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
-        drawings = draw(self._figures(calls_of=links.calls), _CAPTIONS) if links else self._drawings
-        return comparison_page(
+        page = comparison_page(
             self.contrasts,
             title=self.title,
             suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
             judges=judges,
-            figures={drawing.caption: drawing.svg for drawing in drawings},
+            figures=draw(self._figures(calls_of=links.calls), _CAPTIONS) if links else self._drawings,
             worst=self._worst(),
             notes=run_notes(self.runs),
             addresses=addresses,
         )
+        return page.to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -132,7 +131,7 @@ class Comparison:
         suite, costs = self.runs[0].suite, {name: row["usd"] for name, row in self.contrasts.costs.items()}
         return Card(
             title=self.title,
-            tables=contrast_tables(self.contrasts),
+            tables=card_tables(self.contrasts),
             notes=self.notes,
             facts={
                 "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
@@ -148,7 +147,7 @@ class Comparison:
 
         `a` and `b` are the judges' names, run ids where names repeat.
         """
-        return differences_frame(self.contrasts.differences, self._ids)
+        return differences_table(self.contrasts.differences, names=self._ids).to_frame()
 
     @property
     def _ids(self) -> dict[str, str]:

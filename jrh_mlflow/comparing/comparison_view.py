@@ -1,11 +1,11 @@
-"""A comparison of judges as tables, as Markdown and as one HTML file: every number with n and interval."""
+"""What people see of a comparison and what MLflow is told: tables, figures, page and keys, each declared once."""
 
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,11 @@ from jrh_mlflow.measures.reliability import OVERALL, WorstItem
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.cards import MOST, CardTable
 from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls
 from jrh_mlflow.show.figures.reliability import cost_curve, heatmap
-from jrh_mlflow.show.glossary import terms_among
-from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import table
+from jrh_mlflow.show.html import kept, render_part
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name, statistic_name
 from jrh_mlflow.show.numbers import (
     bounds_ends,
@@ -38,33 +36,26 @@ from jrh_mlflow.show.numbers import (
     short_interval,
     source_ends,
 )
-from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text, wrapped_line
+from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-    from matplotlib.figure import Figure
+
+    from jrh_mlflow.show.figures.canvas import Figure
 
 _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
 _SCORES_TEXT = "In brackets the clustered interval, 95 %, sources (tasks) as clusters; (−2): units left out."
 _MOST_TOLD = 10
 """Differences on a terminal."""
+_DETAILS: tuple[Medium, ...] = ("html", "markdown")
+"""Where there is room for everything."""
 _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
-_DIFFERENCE_HEAD = (
-    "axis",
-    "judges",
-    "difference",
-    "95 %",
-    "n",
-    "p",
-    "p adjusted",
-    "told apart",
-    "detectable",
-    "equivalent",
-    "McNemar mid-p",
-)
+_SPREAD = ("mean", "sd", "min", "max")
+_DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
 
 
 def how_decided(comparison: Contrasts) -> list[str]:
@@ -94,25 +85,6 @@ def letters_text(comparison: Contrasts) -> str:
     return "Judges that share a letter are not told apart; a is with the best. No letters: none are told apart there."
 
 
-def finding_rows(comparison: Contrasts) -> list[list[str]]:
-    """Return each deciding axis with its pairs told apart, what could have been found, and its equivalent pairs."""
-    rows = []
-    for axis in comparison.primary:
-        own = [one for one in comparison.deciding if one.axis == axis]
-        told, same = (f"{sum(each)} of {len(own)}" for each in _decisions(own))
-        rows.append([axis_text(axis), told, _detectable_range(own), same])
-    return rows
-
-
-def finding_head(comparison: Contrasts) -> list[str]:
-    """Return the head of `finding_rows`."""
-    return ["deciding axis", "pairs told apart", "detectable", f"equivalent within ±{comparison.margin:g}"]
-
-
-def _decisions(differences: Sequence[Difference]) -> tuple[list[bool], list[bool]]:
-    return [one.told_apart for one in differences], [one.equivalent for one in differences]
-
-
 def _detectable_range(differences: Sequence[Difference]) -> str:
     """Spell the smallest and the largest of what could have been found."""
     if not differences:
@@ -128,6 +100,294 @@ def detectable_text(detectable: float | None) -> str:
     return "none" if detectable is None else f"{math.ceil(100 * detectable - 1e-9) / 100:.2f}"
 
 
+def axis_text(axis: str) -> str:
+    """Name an axis, saying when a low score is the good one."""
+    return f"{axis_name(axis)} (lower is better)" if lower_is_better(axis) else axis_name(axis)
+
+
+def told_text(one: Difference) -> str:
+    """Say whether a difference is told apart; an exploratory one is not asked."""
+    return "exploratory" if one.family == "exploratory" else "yes" if one.told_apart else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A difference in a table."""
+
+    difference: Difference
+    names: Mapping[str, str]
+    """What data frames call judges, where not as in the comparison: run ids where names repeat."""
+    links: JudgeLinks | None = None
+
+    def named(self, judge: str) -> str:
+        """Return what a data frame calls a judge."""
+        return self.names.get(judge, judge)
+
+    @property
+    def judges(self) -> Cell:
+        """The two judges, each of which leads to its calls on a served page."""
+        one = self.difference
+        a, b = ((self.links.calls(judge, one.axis) if self.links else None) or "" for judge in (one.a, one.b))
+        text = f"{one.a} − {one.b}"
+        return Cell(text, links=((one.a, a), (" − ", ""), (one.b, b))) if a or b else Cell(text)
+
+
+def _field(name: str) -> Column[Listed]:
+    """Return a field of differences as a column that only data frames have."""
+    return Column(name, value=lambda row: getattr(row.difference, name))
+
+
+def _limit(at: int) -> Column[Listed]:
+    name = f"equivalence_{('low', 'high')[at]}"
+    return Column(name, value=lambda row: (row.difference.equivalence or (None, None))[at])
+
+
+DIFFERENCES: Table[Listed] = Table.of(
+    Column("axis", lambda row: axis_text(row.difference.axis), value=lambda row: row.difference.axis, brief=True),
+    Column("judges", lambda row: row.judges, words=True, brief=True),
+    Column("a", value=lambda row: row.named(row.difference.a)),
+    Column("b", value=lambda row: row.named(row.difference.b)),
+    Column(
+        "difference", lambda row: f"{row.difference.value:+.3f}", value=lambda row: row.difference.value, brief=True
+    ),
+    Column("95 % by source", lambda row: short_interval(row.difference.low, row.difference.high), brief=True),
+    _field("low"),
+    _field("high"),
+    Column("p", lambda row: p_text(row.difference.p), value=lambda row: row.difference.p, brief=True),
+    Column(
+        "p adjusted",
+        lambda row: p_text(row.difference.p_adjusted),
+        value=lambda row: row.difference.p_adjusted,
+        name="p_adjusted",
+        brief=True,
+    ),
+    Column(
+        "told apart",
+        lambda row: told_text(row.difference),
+        value=lambda row: row.difference.told_apart,
+        name="told_apart",
+    ),
+    Column("n", lambda row: f"{row.difference.n:,}", value=lambda row: row.difference.n, brief=True),
+    Column(
+        "sources",
+        lambda row: f"{row.difference.n_clusters:,}",
+        value=lambda row: row.difference.n_clusters,
+        name="n_clusters",
+    ),
+    _field("family"),
+    Column(
+        "McNemar mid-p",
+        lambda row: p_text(row.difference.p_mcnemar),
+        value=lambda row: row.difference.p_mcnemar,
+        name="p_mcnemar",
+    ),
+    Column(
+        "detectable",
+        lambda row: detectable_text(row.difference.detectable),
+        value=lambda row: row.difference.detectable,
+    ),
+    Column(
+        "equivalent",
+        lambda row: "yes" if row.difference.equivalent else "not shown",
+        value=lambda row: row.difference.equivalent,
+    ),
+    _limit(0),
+    _limit(1),
+    _field("method"),
+)
+"""Two judges on an axis, in every medium."""
+
+
+def differences_table(
+    differences: Sequence[Difference],
+    *,
+    names: Mapping[str, str] = MappingProxyType({}),
+    links: JudgeLinks | None = None,
+) -> FilledTable[Listed]:
+    """List differences: a minus b, its interval, p-values, and whether it is told apart."""
+    rows = (Listed(one, names, links) for one in differences)
+    return DIFFERENCES(rows, tone=lambda row: "told" if row.difference.told_apart else "")
+
+
+def findings_table(comparison: Contrasts) -> FilledTable[Any]:
+    """Show each deciding axis with its pairs told apart, what could have been found, and its equivalent pairs."""
+    rows = [(axis, [one for one in comparison.deciding if one.axis == axis]) for axis in comparison.primary]
+    table: Table[tuple[str, list[Difference]]] = Table.of(
+        Column("deciding axis", lambda row: axis_text(row[0])),
+        Column("pairs told apart", lambda row: f"{sum(one.told_apart for one in row[1])} of {len(row[1])}"),
+        Column("detectable", lambda row: _detectable_range(row[1])),
+        Column(
+            f"equivalent within ±{comparison.margin:g}",
+            lambda row: f"{sum(one.equivalent for one in row[1])} of {len(row[1])}",
+        ),
+    )
+    return table(rows)
+
+
+Spread = tuple[str, Mapping[str, float | None]]
+
+
+def spread_table(
+    first: str, rows: Mapping[str, Mapping[str, float | None]], *, axes: bool = False
+) -> FilledTable[Spread]:
+    """Show n, mean, standard deviation, least and largest of each row."""
+    named = axis_name if axes else str
+    table: Table[Spread] = Table.of(
+        Column(first, lambda row: named(row[0]), value=lambda row: row[0]),
+        Column("n", lambda row: f"{row[1]['n']:g}", value=lambda row: row[1]["n"]),
+        *(Column(name, partial(_spread_text, name), value=partial(_spread_value, name)) for name in _SPREAD),
+    )
+    return table(rows.items())
+
+
+def _spread_value(name: str, row: Spread) -> float | None:
+    return row[1][name]
+
+
+def _spread_text(name: str, row: Spread) -> str:
+    return number_text(row[1][name])
+
+
+def ordinal_table(comparison: Contrasts) -> FilledTable[Any]:
+    """Show how near the answers are to the expected levels, of each test and judge."""
+    table: Table[tuple[str, str, Mapping[str, Reading]]] = Table.of(
+        Column("test", lambda row: axis_name(row[0])),
+        Column("judge", lambda row: row[1], words=True),
+        *(Column(statistic_name(name), partial(_metric_text, name)) for name in ("ccc", "pearson", "spearman", "mae")),
+        Column("n", lambda row: n_text(row[2])),
+    )
+    return table((axis, name, row) for axis, judges in comparison.ordinal.items() for name, row in judges.items())
+
+
+def _metric_text(name: str, row: tuple[str, str, Mapping[str, Reading]]) -> str:
+    return cell_text(row[2][name]) if name in row[2] else "n/a"
+
+
+def judges_table(
+    comparison: Contrasts, cards: Sequence[JudgeCard] = (), links: JudgeLinks | None = None
+) -> FilledTable[JudgeCard]:
+    """Show what the calls of each judge cost, and where its run is."""
+    costs, means = comparison.costs, comparison.cells.get(OVERALL, {})
+    columns: list[Column[JudgeCard]] = [
+        Column(
+            "judge",
+            lambda card: Cell(card.name, below=(f"truncated: {card.truncated}",) if card.truncated else ()),
+            value=lambda card: card.name,
+            link=lambda card: links.datasheet(card.name) if links else None,
+        ),
+        Column(
+            "dollars",
+            lambda card: money_text(costs[card.name]["usd"]),
+            value=lambda card: costs[card.name]["usd"],
+            name="usd",
+        ),
+        Column(
+            "per accuracy point",
+            lambda card: money_text(costs[card.name]["usd_per_accuracy_point"]),
+            value=lambda card: costs[card.name]["usd_per_accuracy_point"],
+            name="usd_per_accuracy_point",
+        ),
+    ]
+    if means:
+        columns.append(
+            Column(
+                axis_name(OVERALL),
+                lambda card: cell_text(means[card.name], comparison.letters_of(OVERALL, card.name)),
+            )
+        )
+    if cards:
+        columns += [
+            Column("calls", lambda card: f"{card.n_calls:,}"),
+            Column(
+                "run",
+                lambda card: Cell(card.run_id, tone="mono"),
+                link=lambda card: links.mlflow(card.name) if links else None,
+            ),
+        ]
+    unknown = (JudgeCard(name=name, run_id="", n_calls=0) for name in comparison.judges)
+    return Table(tuple(columns))(cards or unknown)
+
+
+def scores_table(comparison: Contrasts, *, links: JudgeLinks | None = None) -> FilledTable[str]:
+    """Show every judge on every axis with its letters, the deciding axes first."""
+    cells = comparison.cells
+    table: Table[str] = Table.of(
+        Column(
+            "axis",
+            lambda axis: Cell(axis_text(axis), hover=_meaning_text(axis)),
+            html=_axis_html,
+        ),
+        *(_judge_column(comparison, judge, links) for judge in comparison.judges),
+        # On pages every cell says its own.
+        Column("n", lambda axis: n_text(cells[axis]), media=("markdown", "card", "text")),
+    )
+    exploratory = [axis for axis in cells if axis not in comparison.primary]
+    groups = ("deciding axes", "exploratory axes: shown, never told apart")
+    return table(
+        [*comparison.primary, *exploratory],
+        style="grid",
+        tone=lambda axis: "apart" if axis in (BASELINE, OVERALL) else "",
+        group=(lambda axis: groups[axis not in comparison.primary]) if exploratory else None,
+    )
+
+
+def _judge_column(comparison: Contrasts, judge: str, links: JudgeLinks | None) -> Column[str]:
+    mark = " (baseline)" if judge == comparison.baseline else ""
+
+    def cell(axis: str) -> Cell:
+        reading = comparison.cells[axis][judge]
+        tone = "" if isinstance(reading, Estimate) else "bounds" if reading.bounds else "missing"
+        hover = "" if isinstance(reading, Estimate) else reading.reason
+        return Cell(cell_text(reading, comparison.letters_of(axis, judge)), tone=tone, hover=hover)
+
+    def brief(axis: str) -> str:
+        reading = comparison.cells[axis][judge]
+        return cell(axis).text if isinstance(reading, Estimate) else reading_text(reading)
+
+    return Column(
+        f"{judge}{mark}",
+        cell,
+        short=brief,
+        html=lambda axis: _score_html(comparison, axis, judge, links),
+        page_head=f"{short_name(judge)}{mark}",
+        address=links.datasheet(judge) if links else None,
+    )
+
+
+def _axis_html(axis: str) -> Markup:
+    from markupsafe import Markup
+
+    return kept(axis_name(axis)) + (Markup("<small>{}</small>").format(end) if (end := _good_end(axis)) else "")
+
+
+def _score_html(comparison: Contrasts, axis: str, judge: str, links: JudgeLinks | None) -> Markup:
+    """Write a cell of the grid: number, letters, interval, n and a bar, or why there is no number."""
+    return render_part(
+        "_score.html",
+        reading=comparison.cells[axis][judge],
+        letters=comparison.letters_of(axis, judge),
+        address=links.calls(judge, axis) if links else None,
+        what=f"{axis_name(axis)}, {judge}",
+        bounds_ends=bounds_ends,
+    )
+
+
+def n_text(row: Mapping[str, Reading]) -> str:
+    """Spell the numbers of units of an axis: one number, or from least to most."""
+    counts = sorted({one.n for one in row.values() if isinstance(one, Estimate)})
+    return "–" if not counts else f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+
+
+def card_tables(comparison: Contrasts) -> list[FilledTable[Any]]:
+    """Return what a notebook shows: the scores, the differences that are told apart, and what could have been found."""
+    scores, findings = scores_table(comparison), findings_table(comparison)
+    return [
+        replace(scores, more=f"{comparison.told}. {letters_text(comparison)} {_SCORES_TEXT}"),
+        differences_table(comparison.different).first(what="differences"),
+        replace(findings, more=_DETECTABLE),
+    ]
+
+
 def comparison_tables(
     comparison: Contrasts, names: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, pd.DataFrame]:
@@ -135,7 +395,7 @@ def comparison_tables(
 
     Args:
         comparison: The numbers.
-        names: As for `differences_frame`.
+        names: What the differences call judges, where not as in the comparison.
     """
     tables = {
         "scores": pd.DataFrame(
@@ -145,9 +405,9 @@ def comparison_tables(
                 for name, one in row.items()
             ]
         ),
-        "differences": differences_frame(comparison.differences, names),
-        "by_judge": _keyed_frame(comparison.summaries["by_judge"], "judge"),
-        "by_test": _keyed_frame(comparison.summaries["by_test"], "axis"),
+        "differences": differences_table(comparison.differences, names=names).to_frame(),
+        "by_judge": spread_table("judge", comparison.summaries["by_judge"]).to_frame(),
+        "by_test": spread_table("axis", comparison.summaries["by_test"]).to_frame(),
         "ordinal": pd.DataFrame(
             [
                 {"axis": axis, "judge": name, "metric": metric, **reading_row(one)}
@@ -156,7 +416,7 @@ def comparison_tables(
                 for metric, one in row.items()
             ]
         ),
-        "costs": _keyed_frame(comparison.costs, "judge"),
+        "costs": judges_table(comparison).to_frame(),
     }
     return {name: frame for name, frame in tables.items() if not frame.empty}
 
@@ -169,135 +429,6 @@ def reading_row(reading: Reading) -> dict[str, Any]:
         return {**dict.fromkeys(names), "reason": reading.reason, "bounds": bounds}
     cells = (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")
     return dict(zip(names, cells, strict=True))
-
-
-def n_text(row: Mapping[str, Reading]) -> str:
-    """Spell the numbers of units of an axis: one number, or from least to most."""
-    counts = sorted({one.n for one in row.values() if isinstance(one, Estimate)})
-    return "–" if not counts else f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-
-
-def axis_text(axis: str) -> str:
-    """Name an axis, saying when a low score is the good one."""
-    return f"{axis_name(axis)} (lower is better)" if lower_is_better(axis) else axis_name(axis)
-
-
-def judge_heads(comparison: Contrasts) -> list[str]:
-    """Name the judges, and say which is the baseline."""
-    return [f"{name} (baseline)" if name == comparison.baseline else name for name in comparison.judges]
-
-
-def cell_rows(comparison: Contrasts) -> list[list[str]]:
-    """Return every judge on every axis with its letters, and n."""
-    return [
-        [axis_text(axis), *(cell_text(one, comparison.letters_of(axis, name)) for name, one in row.items()), n]
-        for axis, row in comparison.cells.items()
-        for n in [n_text(row)]
-    ]
-
-
-def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of judges", note: str | None = None) -> str:
-    """Render the grid of scores, then differences, summaries, scale metrics and costs."""
-    lines = [f"# {line_text(title)}", ""]
-    lines += [f"> {line_text(text)}\n" for text in ((note,) if note else ()) + comparison.notes]
-    header = ["", *map(line_text, judge_heads(comparison)), "n"]
-    lines += ["### Scores", "", *table(header, _named(cell_rows(comparison))), "", letters_text(comparison)]
-    lines += ["Intervals are 95 %, sources (tasks) as clusters.", ""]
-    lines += _bounds_note(comparison)
-    lines += _differences(comparison)
-    lines += _spreads("By judge, over its tests", "judge", comparison.summaries["by_judge"])
-    lines += _spreads("By test, over judges", "test", comparison.summaries["by_test"])
-    lines += _ordinal(comparison)
-    lines += _costs(comparison)
-    return "\n".join(lines)
-
-
-def _named(rows: Iterable[Sequence[str]], *, names: int = 1) -> list[list[str]]:
-    """Return rows whose first cells are names, of judges, axes and tests, with those as text that does nothing."""
-    return [[*map(line_text, row[:names]), *row[names:]] for row in rows]
-
-
-def _bounds_note(comparison: Contrasts) -> list[str]:
-    return bounds_note(one for row in comparison.cells.values() for one in row.values())
-
-
-def difference_cells(one: Difference) -> list[str]:
-    """Return what every table of differences begins with: axis, judges, difference, interval, n."""
-    ends = short_interval(one.low, one.high)
-    return [axis_text(one.axis), f"{one.a} − {one.b}", f"{one.value:+.3f}", ends, str(one.n)]
-
-
-def difference_row(one: Difference) -> list[str]:
-    """Return every cell of a difference, as `_DIFFERENCE_HEAD` names them."""
-    return [
-        *difference_cells(one),
-        p_text(one.p),
-        p_text(one.p_adjusted),
-        told_text(one),
-        detectable_text(one.detectable),
-        "yes" if one.equivalent else "not shown",
-        p_text(one.p_mcnemar),
-    ]
-
-
-def told_text(one: Difference) -> str:
-    """Say whether a difference is told apart; an exploratory one is not asked."""
-    return "exploratory" if one.family == "exploratory" else "yes" if one.told_apart else "no"
-
-
-def _differences(comparison: Contrasts) -> list[str]:
-    shown: Sequence[Difference] = comparison.differences
-    told = f"{comparison.told}."
-    if len(shown) > _MOST_DIFFERENCES:
-        shown = comparison.different
-        told += " Only those are listed; the table `differences` has all."
-    found = table(finding_head(comparison), _named(finding_rows(comparison)))
-    rows = table(_DIFFERENCE_HEAD, _named(map(difference_row, shown), names=2)) if shown else []
-    how = [line for text in how_decided(comparison) for line in (text, "")]
-    return ["### Differences", "", told, "", *found, "", *how, *rows, ""]
-
-
-def _spreads(heading: str, first: str, rows: Mapping[str, Mapping[str, float | None]]) -> list[str]:
-    if not rows:
-        return []
-    cells = [
-        [name, *(number_text(row[key]) for key in ("mean", "sd", "min", "max")), f"{row['n']:g}"]
-        for name, row in rows.items()
-    ]
-    return [f"### {heading}", "", *table([first, "mean", "sd", "min", "max", "n"], _named(cells)), ""]
-
-
-def _ordinal(comparison: Contrasts) -> list[str]:
-    if not comparison.ordinal:
-        return []
-    names = {metric: statistic_name(metric) for metric in ("ccc", "pearson", "spearman", "mae")}
-    rows = [
-        [axis_name(axis), name, *(cell_text(row[metric]) if metric in row else "n/a" for metric in names), n_text(row)]
-        for axis, judges in comparison.ordinal.items()
-        for name, row in judges.items()
-    ]
-    return [
-        "### Against the expected levels",
-        "",
-        *table(["test", "judge", *names.values(), "n"], _named(rows, names=2)),
-        "",
-    ]
-
-
-def _costs(comparison: Contrasts) -> list[str]:
-    known = {name: row for name, row in comparison.costs.items() if row["usd"] is not None}
-    if not known:
-        return []
-    rows = [
-        [name, money_text(row["usd"]), money_text(row["usd_per_accuracy_point"])]
-        for name, row in comparison.costs.items()
-    ]
-    return ["### Cost of the calls compared", "", *table(["judge", "dollars", "per accuracy point"], _named(rows)), ""]
-
-
-def _keyed_frame(rows: Mapping[str, Mapping[str, float | None]], first: str) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame([{first: name, **row} for name, row in rows.items()])
-    return frame
 
 
 def headline(comparison: Contrasts) -> list[tuple[str, str]]:
@@ -411,132 +542,134 @@ def calls_key(axis: str) -> str:
     return axis if "/" in axis or find(axis) else f"{axis}/{expectation_of(axis).statistic}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AxisRow:
-    """An axis of the grid with what explains it, and each judge's reading."""
-
-    axis: str
-    name: str
-    end: str
-    """Which end is good."""
-    meaning: str
-    guide: str
-    """Good and bad values, where known."""
-    readings: Mapping[str, Reading]
-
-
-def _axis_rows(comparison: Contrasts, axes: Iterable[str]) -> list[AxisRow]:
-    return [
-        AxisRow(
-            axis=axis,
-            name=axis_name(axis),
-            end="lower is better" if lower_is_better(axis) else "higher is better" if _has_end(axis) else "",
-            meaning=axis_meaning(calls_key(axis)),
-            guide=f"Good: {guide.good}. Bad: {guide.bad}." if (guide := axis_guide(calls_key(axis))) else "",
-            readings=comparison.cells[axis],
-        )
-        for axis in axes
-    ]
-
-
-def _has_end(axis: str) -> bool:
-    """Whether one end of an axis is the good one; of some, such as padding that wins, it is the middle."""
+def _good_end(axis: str) -> str:
+    """Say which end of an axis is the good one; of some, such as padding that wins, it is the middle."""
     declared = find(axis)
-    return declared is None or declared.direction is not None
+    if lower_is_better(axis):
+        return "lower is better"
+    return "higher is better" if declared is None or declared.direction is not None else ""
+
+
+def _meaning_text(axis: str) -> str:
+    """Say what an axis counts, and which values are good where that is known."""
+    guide = axis_guide(calls_key(axis))
+    meaning = axis_meaning(calls_key(axis))
+    return f"{meaning} Good: {guide.good}. Bad: {guide.bad}." if guide else meaning
 
 
 def comparison_page(
     comparison: Contrasts,
     *,
-    title: str,
-    suite: Mapping[str, str],
-    judges: Sequence[JudgeCard],
-    figures: Mapping[str, Markup] | None = None,
-    worst: Mapping[str, Sequence[WorstItem]] | None = None,
+    title: str = "Comparison of judges",
+    suite: Mapping[str, str] = MappingProxyType({}),
+    judges: Sequence[JudgeCard] = (),
+    figures: Sequence[Drawing] = (),
+    worst: Mapping[str, Sequence[WorstItem]] = MappingProxyType({}),
     notes: Sequence[str] = (),
     addresses: Addresses | None = None,
-) -> str:
-    """Render the comparison: what is told apart in words, then every judge on every axis, then how it was decided.
+) -> Page:
+    """Return the comparison: what is told apart in words, then every judge on every axis, then how it was decided.
 
     Args:
         comparison: The numbers.
         title: Of the page.
         suite: Facts of the suite, shown as they are.
         judges: In the order of the comparison.
-        figures: Caption to drawing (`figures.svg`).
+        figures: With their captions.
         worst: Judge to its worst items.
         notes: Shown above the comparison's own.
         addresses: Of the pages that are served beside this one; None for a file, which leads nowhere.
     """
-    shown = sorted(comparison.differences, key=lambda one: (not one.told_apart, one.axis != OVERALL))
-    exploratory = [axis for axis in comparison.cells if axis not in comparison.primary]
-    letters, how, bounds = letters_text(comparison), how_decided(comparison), _bounds_note(comparison)
-    heads = ("told apart", "detectable", "equivalent", *finding_head(comparison))
-    return render(
-        "comparison.html",
+    links = JudgeLinks(addresses, judges, comparison.n_calls) if addresses else None
+    facts = {**suite, "calls compared": f"{comparison.n_calls:,} of each judge"}
+    summaries = comparison.summaries
+    return Page(
         title=title,
-        comparison=comparison,
-        overall=OVERALL,
-        axis_name=axis_name,
-        short_name=short_name,
-        bounds_ends=bounds_ends,
-        n_text=n_text,
-        suite=suite,
-        judges=judges,
-        links=JudgeLinks(addresses, judges, comparison.n_calls) if addresses else None,
-        figures=figures or {},
-        worst={name: items for name, items in (worst or {}).items() if items},
+        lead=f"{comparison.told}.",
+        sentences=[f"{axis}: {words}" for axis, words in headline(comparison)],
         notes=(*notes, *comparison.notes),
-        headline=headline(comparison),
-        grid={
-            "deciding axes": _axis_rows(comparison, comparison.primary),
-            "exploratory axes: shown, never told apart": _axis_rows(comparison, exploratory),
-        },
-        deciding=[one for one in shown if one.family == "primary"],
-        exploratory=[one for one in shown if one.family == "exploratory"],
-        told_text=told_text,
-        detectable_text=detectable_text,
-        letters_text=letters,
-        scores_text=_SCORES_TEXT,
-        how_decided=how,
-        terms=terms_among([comparison.told, letters, _SCORES_TEXT, *how, *bounds, *heads]),
-        finding_head=finding_head(comparison),
-        finding_rows=finding_rows(comparison),
-        unfolded=len(comparison.deciding) <= _OPEN_ROWS,
-        bounds_note=bounds,
+        facts={**facts, "baseline": comparison.baseline} if comparison.baseline else facts,
+        sections=[
+            _scores_section(comparison, judges, links),
+            Section(heading="Judges", blocks=[judges_table(comparison, judges, links)]),
+            Section(heading="Figures", blocks=[list(figures)]),
+            *_difference_sections(comparison, links),
+            Section(
+                heading="By judge, over its tests",
+                blocks=[spread_table("judge", summaries["by_judge"])],
+                media=_DETAILS,
+            ),
+            Section(
+                heading="By axis, over judges",
+                blocks=[spread_table("axis", summaries["by_test"], axes=True)],
+                media=_DETAILS,
+            ),
+            Section(heading="Against the expected levels", blocks=[ordinal_table(comparison)], media=_DETAILS),
+            _worst_section(worst, links),
+        ],
+        navigation=Navigation(addresses=addresses, here="compare") if addresses else None,
     )
 
 
-_DECIDED = ("low", "high", "p", "p_adjusted", "told_apart", "n", "n_clusters", "family", "p_mcnemar", "detectable")
-"""Fields of a difference that a table calls the same."""
+def _scores_section(comparison: Contrasts, judges: Sequence[JudgeCard], links: JudgeLinks | None) -> Section:
+    table = scores_table(comparison, links=links)
+    texts: list[str | Only] = [f"{letters_text(comparison)} {_SCORES_TEXT}"]
+    if links:
+        others = any(card.n_calls > comparison.n_calls for card in judges)
+        more = "; the page of the calls has all of the judge, also those that were not compared" if others else ""
+        texts.append(f"A number leads to the calls behind it{more}.")
+    readings = (one for row in comparison.cells.values() for one in row.values())
+    texts += [Only(_DETAILS, line) for line in bounds_note(readings) if line]
+    meanings = render_part(
+        "_meanings.html", meanings=[(axis_name(axis), _good_end(axis), _meaning_text(axis)) for axis in table.rows]
+    )
+    return Section(heading="Scores", blocks=[*texts, table, meanings])
 
 
-def differences_frame(
-    differences: Sequence[Difference], names: Mapping[str, str] = MappingProxyType({})
-) -> pd.DataFrame:
-    """Return one row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart.
+def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> list[Section]:
+    """Say what is told apart on which axis and how that was decided, then list the differences.
 
-    Args:
-        differences: Of a comparison.
-        names: What judges are called in the table, where not as in the comparison.
+    A page lists all, deciding and exploratory ones apart, and folds long lists. Markdown leaves out what is not told
+    apart where there are many, and a terminal always does.
     """
-    frame: pd.DataFrame = pd.DataFrame([_difference_row(one, names) for one in differences])
-    return frame
+    listed, pointer = comparison.differences, ""
+    if len(listed) > _MOST_DIFFERENCES:
+        listed, pointer = comparison.different, " Only those are listed; the table `differences` has all."
+    told = differences_table(comparison.different).first(_MOST_TOLD, what="differences", where="--markdown")
+    which = "Differences are the score of the first judge minus that of the second, on the units that both answered."
+    shown = sorted(comparison.differences, key=lambda one: (not one.told_apart, one.axis != OVERALL))
+    families = {"Deciding": "primary", "Exploratory": "exploratory"}
+    lists = {heading: [one for one in shown if one.family == family] for heading, family in families.items()}
+    return [
+        Section(
+            heading="Differences",
+            blocks=[
+                Only(_DETAILS, f"{comparison.told}.{pointer}"),
+                findings_table(comparison),
+                *(Only(_DETAILS, text) for text in how_decided(comparison)),
+                Only(("text",), _DETECTABLE),
+                Only(("html",), which + (" Each name leads to the judge’s calls." if links else "")),
+                Only(("markdown",), differences_table(listed)),
+                Only(("text",), told),
+            ],
+        ),
+        *(
+            Section(
+                heading=f"{heading}: {len(rows)}",
+                blocks=[differences_table(rows, links=links)],
+                folded=True,
+                opened=heading == "Deciding" and len(rows) <= _OPEN_ROWS,
+                media=("html",),
+            )
+            for heading, rows in lists.items()
+        ),
+    ]
 
 
-def _difference_row(one: Difference, names: Mapping[str, str]) -> dict[str, Any]:
-    low, high = one.equivalence or (None, None)
-    return {
-        "axis": one.axis,
-        "a": names.get(one.a, one.a),
-        "b": names.get(one.b, one.b),
-        "difference": one.value,
-        **{name: getattr(one, name) for name in _DECIDED},
-        "equivalent": one.equivalent,
-        "equivalence_low": low,
-        "equivalence_high": high,
-        "method": one.method,
-    }
+def _worst_section(worst: Mapping[str, Sequence[WorstItem]], links: JudgeLinks | None) -> Section:
+    shown = {name: items for name, items in worst.items() if items}
+    blocks = [render_part("_worst.html", worst=shown, links=links)] if shown else []
+    return Section(heading="Worst items", blocks=blocks, media=("html",))
 
 
 def comparison_figures(
@@ -548,73 +681,6 @@ def comparison_figures(
         "cost_curve.png": cost_curve(calls),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def comparison_lines(comparison: Contrasts) -> list[str]:
-    """Show every judge on every axis with its letters, then which differences are told apart."""
-    rows = [
-        [axis_text(axis), *(_letter_cell(one, comparison.letters_of(axis, name)) for name, one in row.items())]
-        for axis, row in comparison.cells.items()
-    ]
-    return [
-        *aligned(["", *judge_heads(comparison)], rows),
-        "",
-        "Intervals are 95 % by source.",
-        *textwrap.wrap(letters_text(comparison), WIDTH),
-        "",
-        *aligned(finding_head(comparison), finding_rows(comparison)),
-        "Detectable: a true difference of this size would be told apart with a chance of 80 %.",
-        "",
-        f"{comparison.told}{':' if comparison.different else '.'}",
-        *_told_apart(comparison),
-        *_comparison_costs(comparison),
-    ]
-
-
-def _told_apart(comparison: Contrasts) -> list[str]:
-    told = comparison.different
-    rows = [
-        [
-            axis_text(one.axis),
-            f"{one.a} − {one.b}",
-            f"{one.value:+.3f} {short_interval(one.low, one.high)}  {one.n:,}",
-            p,
-        ]
-        for one in told[:_MOST_TOLD]
-        for p in [f"{p_text(one.p)} / {p_text(one.p_adjusted)}"]
-    ]
-    more = [f"… and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
-    header = ["axis", "judges", "difference [95 %]  n", "p / p adjusted"]
-    return [*aligned(header, rows, left=2), *more] if told else []
-
-
-def _letter_cell(reading: Reading, letter: str) -> str:
-    return cell_text(reading, letter) if isinstance(reading, Estimate) else reading_text(reading)
-
-
-def _comparison_costs(comparison: Contrasts) -> list[str]:
-    known = {name: row["usd"] for name, row in comparison.costs.items() if row["usd"] is not None}
-    return wrapped_line("Cost", ", ".join(f"{name} {money_text(usd)}" for name, usd in known.items())) if known else []
-
-
-def contrast_tables(contrasts: Contrasts) -> list[CardTable]:
-    """Show every judge on every axis with its letters, then the differences that are told apart."""
-    told = contrasts.different
-    rows = [[*difference_cells(one), p_text(one.p), p_text(one.p_adjusted)] for one in told[:MOST]]
-    more = f"… and {len(told) - MOST} more differences: `to_frame()` has all." if len(told) > MOST else ""
-    header = ["told apart", "judges", "difference", "95 % by source", "n", "p", "p adjusted"]
-    return [
-        CardTable(header=["", *judge_heads(contrasts), "n"], rows=cell_rows(contrasts), more=_letters_note(contrasts)),
-        CardTable(header=header, rows=rows, more=more),
-        CardTable(header=finding_head(contrasts), rows=finding_rows(contrasts), more=_DETECTABLE),
-    ]
-
-
-_DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
-
-
-def _letters_note(contrasts: Contrasts) -> str:
-    return f"{contrasts.told}. {letters_text(contrasts)} 95 % by source."
 
 
 def comparison_points(contrasts: Contrasts) -> list[keys.Point]:

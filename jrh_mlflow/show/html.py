@@ -67,7 +67,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "amount": amount_text,
         "axis_name": axis_name,
-        "kept": _kept,
+        "kept": kept,
         "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "missing": missing_text,
         "money": money_text,
@@ -83,7 +83,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _kept(name: str) -> Markup:
+def kept(name: str) -> Markup:
     """Escape a name; what it has in parentheses, such as (δ = 1), stays on one line."""
     from markupsafe import Markup, escape
 

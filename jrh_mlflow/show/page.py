@@ -76,7 +76,9 @@ class Section:
     always: bool = False
     """Whether sentences alone are worth the heading."""
     folded: bool = False
-    """On pages it starts closed."""
+    """On pages it can be folded, and starts closed."""
+    opened: bool = False
+    """A section that can be folded starts open."""
     media: Sequence[Medium] = ("html", "markdown", "text")
     """Where it is shown."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from jrh_mlflow.show.html import render_part
@@ -97,6 +98,10 @@ class Column(Generic[Row]):
     """What a page shows in place of the text, where it is more than a text."""
     meaning: str = ""
     """Said on pages when the head is pointed at."""
+    page_head: str = ""
+    """A shorter head for pages, where the whole one is said when it is pointed at."""
+    address: str | None = None
+    """Where the head leads on a page."""
 
     def is_in(self, medium: Medium) -> bool:
         """Whether a medium has the column."""
@@ -123,15 +128,25 @@ class Table(Generic[Row]):
         """Declare a table by its columns; the first one names the row."""
         return cls(columns)
 
-    def __call__(self, rows: Iterable[Row], *, more: str = "", style: str = "") -> FilledTable[Row]:
+    def __call__(
+        self,
+        rows: Iterable[Row],
+        *,
+        more: str = "",
+        style: str = "",
+        tone: Callable[[Row], str] | None = None,
+        group: Callable[[Row], str] | None = None,
+    ) -> FilledTable[Row]:
         """Fill the table.
 
         Args:
             rows: In the order they are shown.
             more: A line below: what is left out, and where it is.
             style: Class of the table on pages.
+            tone: Class of a row on pages.
+            group: What rows that follow one another are a part of, said above them on pages.
         """
-        return FilledTable(self.columns, tuple(rows), more=more, style=style)
+        return FilledTable(self.columns, tuple(rows), more=more, style=style, tone=tone, group=group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +157,8 @@ class FilledTable(Generic[Row]):
     rows: tuple[Row, ...]
     more: str = ""
     style: str = ""
+    tone: Callable[[Row], str] | None = None
+    group: Callable[[Row], str] | None = None
     label: str = field(default="", kw_only=True)
     """What those who do not see the page are told the table is; the heading above it where empty."""
 
@@ -173,6 +190,14 @@ class FilledTable(Generic[Row]):
         return [
             list(_uncovered((column, column.cell(row), column.html and column.html(row)) for column in columns))
             for row in self.rows
+        ]
+
+    def page_groups(self) -> list[tuple[str, list[tuple[str, list[PageCell]]]]]:
+        """Return the rows of a page under the names of their groups, each with its class."""
+        groups, tones = (map(said or _nothing, self.rows) for said in (self.group, self.tone))
+        named = zip(groups, tones, self.page_cells(), strict=True)
+        return [
+            (name, [(tone, cells) for _, tone, cells in rows]) for name, rows in groupby(named, key=lambda row: row[0])
         ]
 
     @property
@@ -222,6 +247,10 @@ class FilledTable(Generic[Row]):
         names = [column.name or column.head for column in self.columns if column.value is not None]
         frame: pd.DataFrame = pd.DataFrame(self.records(), columns=names)
         return frame
+
+
+def _nothing(_row: object) -> str:
+    return ""
 
 
 def _uncovered(row: Iterable[PageCell]) -> Iterator[PageCell]:

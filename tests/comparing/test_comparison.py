@@ -11,18 +11,15 @@ import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.comparing import comparison_view
 from jrh_mlflow.comparing.comparison import compare_calls
-from jrh_mlflow.comparing.comparison_view import (
-    comparison_lines,
-    comparison_markdown,
-    comparison_page,
-    comparison_tables,
-)
+from jrh_mlflow.comparing.comparison_view import comparison_page, comparison_tables
 from jrh_mlflow.comparing.contrasts import Difference, Paired, decided
 from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.reliability import OVERALL
 from jrh_mlflow.show.numbers import p_text
+from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.stats.max_t import max_t
 from jrh_mlflow.stats.paired import mcnemar_midp
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
@@ -54,7 +51,7 @@ def test_two_identical_judges_have_p_one_and_no_letters():
     found = compared({"one": calls, "two": calls})
     assert {one.axis for one in found.differences} == {"baseline", *TESTS, OVERALL}
     assert found.letters == {}
-    assert "No letters: no two judges are told apart" in comparison_markdown(found)
+    assert "No letters: no two judges are told apart" in comparison_page(found).to_markdown()
     assert {(one.value, one.p, one.p_adjusted, one.told_apart) for one in found.differences} == {(0.0, 1.0, 1.0, False)}
     assert {one.p_mcnemar for one in found.differences if one.axis != OVERALL} == {1.0}
 
@@ -183,7 +180,7 @@ def test_an_exploratory_axis_is_never_told_apart_whatever_its_p():
     assert (by_axis["typos"].family, by_axis["typos"].told_apart) == ("exploratory", False)
     assert found.letters == {}
     assert found.told == "0 of 1 differences are told apart at 0.05; 4 more are exploratory"
-    assert "| exploratory |" in comparison_markdown(found)
+    assert "| exploratory |" in comparison_page(found).to_markdown()
 
 
 @pytest.mark.parametrize(("axis", "close"), [("typo", "typos"), ("overal", "overall"), ("threshold_75", None)])
@@ -215,7 +212,7 @@ def test_with_a_baseline_every_other_judge_is_compared_with_it_and_nothing_has_l
     for axis, name in by_axis:
         assert by_axis[(axis, name)].value == pytest.approx(-among[(axis, name)].value)
         assert by_axis[(axis, name)].p_adjusted <= among[(axis, name)].p_adjusted, "fewer comparisons to adjust for"
-    for text in (comparison_markdown(against), "\n".join(comparison_lines(against)), page_of(against)):
+    for text in (comparison_page(against).to_markdown(), lines_of(against), page_of(against)):
         assert "old (baseline)" in text
         assert "no letters" in re.sub("<[^>]+>", "", text)
     with pytest.raises(ValueError, match="The baseline must be one of"):
@@ -223,7 +220,11 @@ def test_with_a_baseline_every_other_judge_is_compared_with_it_and_nothing_has_l
 
 
 def page_of(found) -> str:
-    return comparison_page(found, title="t", suite={}, judges=[])
+    return comparison_page(found, title="t").to_html()
+
+
+def lines_of(found) -> str:
+    return "\n".join(comparison_page(found).to_text())
 
 
 def agreeing(n_sources: int, **options):
@@ -261,7 +262,7 @@ def test_p_adjusted_p_detectable_and_equivalence_stand_side_by_side_wherever_dif
     judges["c"] = judges["a"]
     found = compared(judges)
     assert found.different
-    text, page, lines = comparison_markdown(found), page_of(found), "\n".join(comparison_lines(found))
+    text, page, lines = comparison_page(found).to_markdown(), page_of(found), lines_of(found)
     for shown in (text, page, lines):
         assert "p adjusted" in shown
         assert "detectable" in shown
@@ -269,7 +270,7 @@ def test_p_adjusted_p_detectable_and_equivalence_stand_side_by_side_wherever_dif
         assert "chance of 80 %" in shown
     told = found.different[0]
     assert f"| {p_text(told.p)} | {p_text(told.p_adjusted)} | yes |" in text
-    assert f"<td>{p_text(told.p)}</td>\n<td>{p_text(told.p_adjusted)}</td>\n<td>yes</td>" in page
+    assert f"<td>{p_text(told.p)}</td><td>{p_text(told.p_adjusted)}</td><td>yes</td>" in page
     frame = comparison_tables(found)["differences"]
     assert list(frame.columns[:9]) == ["axis", "a", "b", "difference", "low", "high", "p", "p_adjusted", "told_apart"]
     assert {"n", "n_clusters", "family", "p_mcnemar", "detectable", "equivalent"} <= set(frame.columns)
@@ -304,7 +305,7 @@ def test_an_axis_withheld_for_a_judge_is_not_compared_and_not_in_the_mean():
     assert any("typos has no number for deaf" in note for note in found.notes)
     assert any("leaves out typos" in note for note in found.notes)
     assert found.cells[OVERALL]["wrong"].value == pytest.approx(0.5), "markdown 0 and stability 1"
-    assert "n/a" in comparison_markdown(found)
+    assert "n/a" in comparison_page(found).to_markdown()
 
 
 def test_too_few_sources_for_any_decision_are_said():
@@ -312,7 +313,7 @@ def test_too_few_sources_for_any_decision_are_said():
     found = compared(judges)
     assert not found.different
     assert any("4 independent sources are too few for 2 comparisons" in note for note in found.notes)
-    assert "| none |" in comparison_markdown(found)
+    assert "| none |" in comparison_page(found).to_markdown()
 
 
 def test_how_many_are_told_apart_is_said_the_same_wherever_it_is_said():
@@ -323,8 +324,8 @@ def test_how_many_are_told_apart_is_said_the_same_wherever_it_is_said():
     found = compared(judges)
     assert 0 < len(found.different) < len(found.differences)
     text = f"{len(found.different)} of {len(found.differences)} differences are told apart"
-    for shown in (comparison_markdown(found), page_of(found), "\n".join(comparison_lines(found)), repr(found)):
-        assert text in shown
+    for shown in (comparison_page(found).to_markdown(), page_of(found), lines_of(found), repr(found)):
+        assert text in re.sub("<[^>]+>", "", shown)
 
 
 def test_costs_are_those_of_the_calls_compared_and_unknown_is_not_zero():
@@ -335,7 +336,7 @@ def test_costs_are_those_of_the_calls_compared_and_unknown_is_not_zero():
     found = compared(judges)
     assert found.costs["paid"] == {"usd": 12.0, "usd_per_accuracy_point": pytest.approx(0.12)}
     assert found.costs["unknown"] == {"usd": None, "usd_per_accuracy_point": None}
-    assert "| unknown | unknown | unknown |" in comparison_markdown(found)
+    assert "| unknown | unknown | unknown |" in comparison_page(found).to_markdown()
 
 
 def test_records_that_mean_different_things_are_refused():
@@ -368,7 +369,7 @@ def test_tables_json_and_markdown_hold_every_number_with_its_interval():
     assert len(tables["scores"]) == 10
     assert tables["scores"][["low", "high", "n"]].notna().all().all()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["judges"] == ["a|b", "c"]
-    text = comparison_markdown(found, note="Simulated.")
+    text = comparison_page(found, notes=["Simulated."]).to_markdown()
     assert "> Simulated." in text
     assert "a\\|b" in text
     value = found.cells["typos"]["c"]
@@ -380,7 +381,7 @@ def test_a_grid_too_long_for_a_page_lists_what_was_told_apart():
     judges["right"] = point_calls(oracle, tests=TESTS, n_sources=6)
     found = compared(judges)
     assert len(found.differences) == 50
-    assert "Only those are listed" in comparison_markdown(found)
+    assert "Only those are listed" in comparison_page(found).to_markdown()
     assert len(comparison_tables(found)["differences"]) == 50
 
 
@@ -392,3 +393,26 @@ def test_notes_name_axes_for_people_and_judges_as_they_are_called():
     found = compared({"dark_current": point_calls(deaf, tests=tests), "wrong": point_calls(wrong, tests=tests)})
     (note,) = [note for note in found.notes if "has no number" in note]
     assert note.startswith("label flip has no number for dark_current: 12 of 12 label flip calls")
+
+
+def test_a_column_that_is_added_to_the_differences_is_in_every_medium(monkeypatch):
+    found = compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
+    added = Column(
+        "in a hurry", lambda row: f"hurry {row.difference.n}", value=lambda row: row.difference.n, brief=True
+    )
+    monkeypatch.setattr(comparison_view, "DIFFERENCES", Table.of(*comparison_view.DIFFERENCES.columns, added))
+    page, told = comparison_view.comparison_page(found), found.different[0]
+    card = "".join(table.to_card() for table in comparison_view.card_tables(found))
+    for medium in (page.to_html(), page.to_markdown(), "\n".join(page.to_text()), card):
+        assert "in a hurry" in medium
+        assert f"hurry {told.n}" in medium
+    assert list(comparison_tables(found)["differences"]["in a hurry"]) == [one.n for one in found.differences]
+
+
+def test_a_head_of_the_differences_is_the_same_in_every_medium():
+    found = compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
+    page = comparison_page(found)
+    heads = [column.head for column in comparison_view.DIFFERENCES.columns if column.brief]
+    shown = [re.sub("<[^>]+>", " ", page.to_html()), page.to_markdown(), "\n".join(page.to_text())]
+    assert len(heads) >= 6
+    assert all(head in text for head in heads for text in shown)

@@ -15,6 +15,7 @@ from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import inline_svg
+from jrh_mlflow.show.page import Drawing
 from tests.comparing.comparing_tools import LABELS, point_calls
 from tests.comparing.test_comparison_page import HOSTILE
 from tests.review.browser import chromium
@@ -58,10 +59,10 @@ def page(n_judges: int, *, baseline: str | None = None, names: list[str] = NAMES
         title=f"Comparison of {n_judges} judges",
         suite={"suite": "hand", "items": "96"},
         judges=cards,
-        figures={"Scores": inline_svg(figure, title="Scores")},
+        figures=[Drawing("Scores", inline_svg(figure, title="Scores"))],
         worst={cards[0].name: [worst]},
         addresses=addresses,
-    )
+    ).to_html()
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ import pytest
 from markupsafe import Markup
 
 from jrh_mlflow.comparing.comparison import compare_calls
-from jrh_mlflow.comparing.comparison_view import JudgeCard, comparison_markdown, comparison_page, comparison_tables
+from jrh_mlflow.comparing.comparison_view import JudgeCard, comparison_page, comparison_tables
 from jrh_mlflow.comparing.contrasts import Contrasts
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import inline_svg
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.suites.spreadsheets import report_frame
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 
@@ -61,8 +62,9 @@ def comparison(names=("one", "two"), **options) -> Contrasts:
 
 def page(found: Contrasts, **options) -> str:
     cards = [JudgeCard(name=name, run_id=f"{index:032x}", n_calls=24) for index, name in enumerate(found.judges)]
-    options = {"title": "Judges", "suite": {"suite": "hand"}, "judges": cards, "figures": {"Figure": DRAWING}} | options
-    return comparison_page(found, **options)
+    figures = [Drawing("Figure", DRAWING)]
+    options = {"title": "Judges", "suite": {"suite": "hand"}, "judges": cards, "figures": figures} | options
+    return comparison_page(found, **options).to_html()
 
 
 def read(html: str) -> Reader:
@@ -91,7 +93,7 @@ def hostile() -> str:
         found,
         title=text,
         suite={HOSTILE[0]: text},
-        figures={HOSTILE[2]: drawing},
+        figures=[Drawing(HOSTILE[2], drawing)],
         worst={names[0]: [worst], HOSTILE[5]: [worst]},
         notes=[text],
     )
@@ -99,7 +101,7 @@ def hostile() -> str:
 
 def test_hostile_text_makes_no_element_and_no_attribute(hostile):
     harmless = comparison(tests=("x", "y"))
-    harmless = page(harmless, figures={"f": inline_svg(heatmap(harmless.cells), title="f")})
+    harmless = page(harmless, figures=[Drawing("f", inline_svg(heatmap(harmless.cells), title="f"))])
     allowed = {tag for tag, _ in read(harmless).tags} | {"article", "h3", "h4", "pre", "details", "pattern"}
     for tag, attributes in read(hostile).tags:
         assert tag in allowed
@@ -185,16 +187,16 @@ def test_pairs_have_a_page_without_a_mean_over_tests():
 def test_names_of_judges_and_tests_do_nothing_in_markdown():
     names = ("".join(MARKED), f"=1+1 {MARKED[1]}")
     found = comparison(names, tests=MARKED[:2])
-    text = comparison_markdown(found, title=names[0], note=names[1])
+    text = comparison_page(found, title=names[0], notes=[names[1]]).to_markdown()
     assert not [mark for mark in ("<img", "[x]", "`code`", "\x1b") if mark in text]
     assert unescape(text).count("[x](javascript:alert(1))") > 10
 
 
 def test_ordinary_names_stand_in_markdown_as_they_are():
     names = ("openai/gpt-4o_mini", "Llama8B (simulated) *")
-    text = comparison_markdown(comparison(names), title="Judges: gpt-4o-mini, it's 100 %")
+    text = comparison_page(comparison(names), title="Judges: gpt-4o-mini, it's 100 %").to_markdown()
     assert text.startswith("# Judges: gpt-4o-mini, it's 100 %\n")
-    assert f"|  | {names[0]} | {names[1]} | n |" in text
+    assert f"| axis | {names[0]} | {names[1]} | n |" in text
     assert "&" not in text
 
 

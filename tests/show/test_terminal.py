@@ -7,7 +7,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.comparing.comparison import compare_calls
-from jrh_mlflow.comparing.comparison_view import comparison_lines
+from jrh_mlflow.comparing.comparison_view import comparison_page
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import CallRecord
@@ -58,9 +58,10 @@ def test_no_line_is_wider_than_a_screen_whatever_is_withheld_and_however_many_ju
     few = asked(Noisy(seed=2), jrh.datasheet_suite(n_tasks=2, depth=1))
     many = compare_calls({f"a judge with a long name, {number}": few for number in range(7)}, n_resamples=20)
     mixed = compare_calls({"whole": calls, "lost": lost}, n_resamples=20)
-    shown = [sheet_lines(jrh.measure(lost, n_resamples=2)), *map(comparison_lines, (many, mixed))]
+    compared = [comparison_page(found).to_text() for found in (many, mixed)]
+    shown = [sheet_lines(jrh.measure(lost, n_resamples=2)), *compared]
     assert all(len(line) <= WIDTH for lines in shown for line in lines)
-    heads = [line for line in shown[1] if "a judge with a long name" in line]
+    heads = [line for line in shown[1] if line.startswith("axis ") and "a judge with a long name" in line]
     assert len(heads) > 1, "seven judges stand in several blocks"
     assert all(sum(f"name, {number}" in line for line in heads) == 1 for number in range(7))
 

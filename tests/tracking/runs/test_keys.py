@@ -35,7 +35,6 @@ OTHER_THINGS = {
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
     "show/addresses.py": {"calls/", "review/"},  # addresses
     "people/agreement_view.py": {"agreement.html"},  # templates
-    "comparing/comparison_view.py": {"comparison.html"},
     "show/datasheet_page.py": {"datasheet.html"},
     "show/results.py": {"category/"},  # names of withheld axes
 }
