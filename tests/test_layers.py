@@ -101,7 +101,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "jinja2": ("show/",),
     "matplotlib": (
         "show/",
-        "comparing/jury/jury_figures.py",
+        "comparing/jury/jury_view.py",
         "people/agreement_figures.py",
         "people/corrected_figures.py",
         "people/alignment/alignment_figures.py",

@@ -19,7 +19,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.comparing.jury.jury_report import jury_report
-from jrh_mlflow.comparing.jury.jury_view import jury_markdown
+from jrh_mlflow.comparing.jury.jury_view import jury_page
 from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import RecipeError, SuiteError
@@ -484,7 +484,7 @@ def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_
     assert (three["accuracy"].value, three["no_decision"].value) == (39 / 40, 1 / 40)
     two = [jury_report({name: judges[name] for name in order}, n_resamples=20) for order in ("ab", "ba")]
     assert [one.readings["no_decision"].value for one in two] == [1, 1]
-    assert "ties: abstain" in jury_markdown(two[0], title="Jury", note=None)
+    assert "ties: abstain" in jury_page(two[0], title="Jury").to_markdown()
 
 
 # Review page. More in tests/review.

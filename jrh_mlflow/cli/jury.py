@@ -8,12 +8,10 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, tracking
-from jrh_mlflow.cli.printing import print_lines
+from jrh_mlflow.cli.printing import print_page
 
 _RULES = ("majority", "weighted", "unanimous")
 _TIES = ("abstain", "tie", "lowest", "highest", "median", "first")
-_DETAILS = ("The jury by test", "Agreement of judges")
-"""Sections that only the whole page has."""
 _UNSURE = ("confidence", "replicates", "disagree", "abstain")
 
 
@@ -49,14 +47,15 @@ def jury(
     Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain --cascade 3f2a9c01,90ac51f7
     """
     from jrh_mlflow.comparing.jury.jury import jury as run
-    from jrh_mlflow.show.terminal import text_of
 
     judges = None if cascade is None else [text.strip() for text in cascade.split(",")]
     result = run(list(runs), cascade=judges, log=not no_log, **options)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    page = result.to_markdown()
-    print_lines([page] if markdown else text_of(page, without=_DETAILS))
+    if markdown:
+        click.echo(result.to_markdown())
+    else:
+        print_page(result.title, result.page.to_text(), notes=result.page.notes)
     if result.link is not None:
         click.echo(f"logged: {result.link}")

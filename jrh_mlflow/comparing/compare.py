@@ -11,7 +11,7 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.comparison_view import (
     JudgeCard,
     JudgeLinks,
-    card_tables,
+    comparison_card,
     comparison_figures,
     comparison_page,
     comparison_points,
@@ -131,7 +131,7 @@ class Comparison:
         suite, costs = self.runs[0].suite, {name: row["usd"] for name, row in self.contrasts.costs.items()}
         return Card(
             title=self.title,
-            tables=card_tables(self.contrasts),
+            tables=comparison_card(self.contrasts),
             notes=self.notes,
             facts={
                 "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",

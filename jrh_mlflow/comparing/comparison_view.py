@@ -378,7 +378,7 @@ def n_text(row: Mapping[str, Reading]) -> str:
     return "–" if not counts else f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
-def card_tables(comparison: Contrasts) -> list[FilledTable[Any]]:
+def comparison_card(comparison: Contrasts) -> list[FilledTable[Any]]:
     """Return what a notebook shows: the scores, the differences that are told apart, and what could have been found."""
     scores, findings = scores_table(comparison), findings_table(comparison)
     return [

@@ -402,7 +402,7 @@ def test_a_column_that_is_added_to_the_differences_is_in_every_medium(monkeypatc
     )
     monkeypatch.setattr(comparison_view, "DIFFERENCES", Table.of(*comparison_view.DIFFERENCES.columns, added))
     page, told = comparison_view.comparison_page(found), found.different[0]
-    card = "".join(table.to_card() for table in comparison_view.card_tables(found))
+    card = "".join(table.to_card() for table in comparison_view.comparison_card(found))
     for medium in (page.to_html(), page.to_markdown(), "\n".join(page.to_text()), card):
         assert "in a hurry" in medium
         assert f"hurry {told.n}" in medium

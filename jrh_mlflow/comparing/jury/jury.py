@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.compare import load_together
-from jrh_mlflow.comparing.jury.jury_figures import jury_figures
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
-from jrh_mlflow.comparing.jury.jury_view import jury_cells, jury_markdown, jury_points, jury_tables
+from jrh_mlflow.comparing.jury.jury_view import jury_card, jury_figures, jury_page, jury_points, jury_tables
 from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -17,6 +16,7 @@ from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import reading_text
+from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -50,9 +50,14 @@ class Jury:
         """Exactly what is logged."""
         return {point.key: point.value for point in jury_points(self.report)}
 
+    @property
+    def page(self) -> Page:
+        """What every medium shows of it."""
+        return jury_page(self.report, title=self.title, notes=run_notes(self.runs))
+
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
-        return jury_markdown(self.report, title=self.title, note=" ".join(run_notes(self.runs)) or None)
+        return self.page.to_markdown()
 
     def __repr__(self) -> str:
         read = f"accuracy {reading_text(self.report.readings['accuracy'], places=2)}"
@@ -64,7 +69,7 @@ class Jury:
         report, suite = self.report, self.runs[0].suite
         return Card(
             title=self.title,
-            tables=jury_cells(report),
+            tables=jury_card(report),
             notes=[*run_notes(self.runs), *report.notes],
             facts={
                 "vote": f"{report.rule.vote}, ties {report.rule.ties}",

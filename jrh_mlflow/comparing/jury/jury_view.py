@@ -1,9 +1,11 @@
-"""A jury as tables and as Markdown: every number with n and interval."""
+"""What people see of a jury and what MLflow is told: tables, page, figures and keys, each declared once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,30 +14,53 @@ from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
 from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.comparing.jury.votes import PairAgreement
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.show.cards import CardTable
-from jrh_mlflow.show.markdown import table
+from jrh_mlflow.show.figures.canvas import (
+    Spot,
+    canvas,
+    ends_kept,
+    error_bars,
+    hover_spots,
+    label_cells,
+    label_inches,
+    marks,
+    short,
+    wrapped,
+    write_cell,
+    write_corners,
+)
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import cell_text, money_text, number_text, short_interval, source_ends
-from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.show.numbers import cell_text, hover_text, money_text, number_text, short_interval, source_ends
+from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
 from jrh_mlflow.tracking.runs import keys
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from jrh_mlflow.show.figures.canvas import Figure
 
 JURY = "the jury"
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}
 _MOST_PAIRS = 45
-"""Of judges in Markdown; the table `agreement` has all."""
+"""Of judges on a page; the table `agreement` has all."""
+_DETAILS: tuple[Medium, ...] = ("html", "markdown")
+"""A terminal shows the jury, its best panel and its cascade."""
 _HOW = (
     "Intervals are 95 %, sources (tasks) as clusters. No decision is an answer that is not right; a unit with too few "
     "votes leaves the denominator."
 )
+_CELL_WIDTH, _CELL_HEIGHT = 1.25, 0.62
+_LINE = 0.27
+"""Inches of a line of the list under the map of costs."""
 
 
 def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
     """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
     rows: dict[str, list[dict[str, Any]]] = {
         "judges": [
-            {"judge": name, "axis": axis, **reading_row(reading), "usd_per_1k": usd}
-            for name, readings, usd, _ in _seats(report)
-            for axis, reading in readings.items()
+            {"judge": row.name, "axis": axis, **reading_row(reading), "usd_per_1k": row.usd_per_1k}
+            for row in _seats(report)
+            for axis, reading in row.readings.items()
         ],
         "conditions": [{"condition": name, **reading_row(one)} for name, one in report.by_condition.items()],
         "agreement": [
@@ -57,111 +82,131 @@ def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if not frame.empty}
 
 
-def jury_markdown(report: JuryReport, *, title: str, note: str | None) -> str:
-    """Render the jury beside its judges, then effective votes, agreement, the best panel and the cascade."""
-    rule = report.rule
-    lines = [f"# {line_text(title)}", ""]
-    lines += [f"> {line_text(text)}\n" for text in ((note,) if note else ()) + report.notes]
-    how = f"ties: {rule.ties}; " if rule.vote != "unanimous" else ""
-    lines += [
-        f"**Vote:** {rule.vote}; {how}at least {rule.quorum(len(report.judges))} of {len(report.judges)} votes. "
-        f"{report.n_units} units, {report.n_split} of them split.",
-        "",
-        *_judges(report),
-        *_effective(report),
-        *_conditions(report.by_condition),
-        *_agreement(report),
-        *_best(report.best),
-        *_cascade(report.cascade),
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeatRow:
+    """The jury, which has no weight, or one of its judges."""
+
+    name: str
+    readings: Mapping[str, Reading]
+    usd_per_1k: float | None
+    weight: float | None = None
+
+
+def _seats(report: JuryReport) -> list[SeatRow]:
+    judges = (
+        SeatRow(name=name, readings=seat.readings, usd_per_1k=seat.usd_per_1k, weight=seat.weight)
+        for name, seat in report.seats.items()
+    )
+    return [SeatRow(name=JURY, readings=report.readings, usd_per_1k=report.usd_per_1k), *judges]
+
+
+def seats_table(report: JuryReport) -> FilledTable[SeatRow]:
+    """Show the jury beside its judges."""
+    columns: list[Column[SeatRow]] = [
+        Column("judge", lambda row: row.name),
+        *(Column(head, partial(_axis_text, axis)) for axis, head in _AXES.items() if axis in report.readings),
+        Column("n", lambda row: n_text({"accuracy": row.readings["accuracy"]})),
+        Column("$ per 1,000", lambda row: money_text(row.usd_per_1k)),
     ]
-    return "\n".join(lines)
+    if any(seat.weight is not None for seat in report.seats.values()):
+        columns.append(Column("weight", lambda row: number_text(row.weight, places=2)))
+    return Table(tuple(columns))(_seats(report))
 
 
-def _seats(report: JuryReport) -> list[tuple[str, Mapping[str, Reading], float | None, float | None]]:
-    """Name, readings, price and weight of the jury, which has no weight, and of each judge."""
-    judges = [(name, seat.readings, seat.usd_per_1k, seat.weight) for name, seat in report.seats.items()]
-    return [(JURY, report.readings, report.usd_per_1k, None), *judges]
+def _axis_text(axis: str, row: SeatRow) -> str:
+    return cell_text(row.readings[axis])
 
 
-def jury_cells(report: JuryReport) -> list[CardTable]:
+AGREEMENTS: Table[PairAgreement] = Table.of(
+    Column("judges", lambda pair: f"{pair.a} · {pair.b}"),
+    Column("agreement", lambda pair: cell_text(pair.agreement)),
+    Column("AC1", lambda pair: number_text(pair.ac1)),
+    Column("correlation of errors", lambda pair: number_text(pair.error_correlation)),
+    Column("n", lambda pair: n_text({"n": pair.agreement})),
+)
+Priced = tuple[str, Reading, float | None]
+"""Name, accuracy and dollars of 1,000 judgments."""
+ACCURACIES: Table[Priced] = Table.of(
+    Column("judges", lambda row: row[0]),
+    Column("accuracy", lambda row: cell_text(row[1])),
+    Column("n", lambda row: n_text({"n": row[1]})),
+    Column("$ per 1,000", lambda row: money_text(row[2])),
+)
+
+
+def jury_card(report: JuryReport) -> list[FilledTable[Any]]:
     """Show the jury beside its judges, then its best panel and its cascade where it has them."""
-    header, rows = _seat_rows(report)
-    others = [["best panel", *_panel_cells(report.best)]] if isinstance(report.best, BestPanel) else []
+    others: list[Priced] = []
+    if isinstance(report.best, BestPanel):
+        best = report.best
+        others.append((f"best panel: {', '.join(best.panel)}", best.accuracy, best.usd_per_1k))
     if isinstance(report.cascade, Cascade):
-        steps = f"{' + '.join(report.cascade.cheap)} → {report.cascade.strong}"
-        others.append(["cascade", steps, cell_text(report.cascade.accuracy), money_text(report.cascade.usd_per_1k)])
-    chosen = CardTable(header=["", "judges", "accuracy", "$ per 1,000"], rows=others)
-    return [CardTable(header=header, rows=rows), chosen]
+        steps = f"cascade: {' + '.join(report.cascade.cheap)} → {report.cascade.strong}"
+        others.append((steps, report.cascade.accuracy, report.cascade.usd_per_1k))
+    return [seats_table(report), ACCURACIES(others)]
 
 
-def _panel_cells(best: BestPanel) -> list[str]:
-    return [", ".join(best.panel), cell_text(best.accuracy), money_text(best.usd_per_1k)]
-
-
-def _seat_rows(report: JuryReport) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the jury and its judges."""
-    axes = [axis for axis in _AXES if axis in report.readings]
-    weighted = any(seat.weight is not None for seat in report.seats.values())
-    header = ["", *(_AXES[axis] for axis in axes), "n", "$ per 1,000", *(["weight"] if weighted else [])]
-    rows = []
-    for name, readings, usd, weight in _seats(report):
-        cells = [cell_text(readings[axis]) for axis in axes]
-        weights = [number_text(weight, places=2)] if weighted else []
-        rows.append([name, *cells, n_text({"accuracy": readings["accuracy"]}), money_text(usd), *weights])
-    return header, rows
-
-
-def _judges(report: JuryReport) -> list[str]:
-    header, rows = _seat_rows(report)
-    rows = [[line_text(name), *cells] for name, *cells in rows]
-    return ["### The jury and its judges", "", *table(header, rows), "", _HOW, "", *_reasons(report)]
+def jury_page(report: JuryReport, *, title: str, notes: Sequence[str] = ()) -> Page:
+    """Return the jury beside its judges, then effective votes, agreement, the best panel and the cascade."""
+    rule, n_judges = report.rule, len(report.judges)
+    how = f"ties: {rule.ties}; " if rule.vote != "unanimous" else ""
+    return Page(
+        title=title,
+        sentences=[
+            f"Vote: {rule.vote}; {how}at least {rule.quorum(n_judges)} of {n_judges} votes. "
+            f"{report.n_units} units, {report.n_split} of them split."
+        ],
+        notes=(*notes, *report.notes),
+        sections=[
+            Section(heading="The jury and its judges", blocks=[seats_table(report), _HOW, *_reasons(report)]),
+            Section(heading="Effective number of votes", blocks=[_effective_text(report)], always=True),
+            _conditions(report.by_condition),
+            _agreement(report),
+            *_best(report.best),
+            *_cascade(report.cascade),
+        ],
+    )
 
 
 def _reasons(report: JuryReport) -> list[str]:
-    found = [
-        line_text(f"- {name}, {_AXES[axis]}: {reading.reason}")
-        for name, readings, _, _ in _seats(report)
-        for axis, reading in readings.items()
+    return [
+        f"Without a number: {row.name}, {_AXES[axis]}: {reading.reason}"
+        for row in _seats(report)
+        for axis, reading in row.readings.items()
         if axis in _AXES and isinstance(reading, NotEstimable)
     ]
-    return ["Without a number:", "", *found, ""] if found else []
 
 
-def _effective(report: JuryReport) -> list[str]:
+def _effective_text(report: JuryReport) -> str:
     number = report.effective_votes
     if isinstance(number, NotEstimable):
-        return _without("Effective number of votes", number)
-    text = (
-        f"**{_value(number)}** of {len(report.judges)} votes; mean correlation of errors "
+        return f"n/a ({number.reason})."
+    return (
+        f"{_value(number)} of {len(report.judges)} votes; mean correlation of errors "
         f"{_value(report.error_correlation)}. So many independent judges would vary as much: n / (1 + (n − 1) ρ)."
     )
-    return ["### Effective number of votes", "", text, ""]
 
 
-def _without(heading: str, missing: NotEstimable | None) -> list[str]:
+def _without(heading: str, missing: NotEstimable | None) -> list[Section]:
     """Say why a section has no number; nothing where none was asked for."""
-    return [] if missing is None else [f"### {heading}", "", f"n/a ({line_text(missing.reason)}).", ""]
+    return [] if missing is None else [Section(heading=heading, blocks=[f"n/a ({missing.reason})."], always=True)]
 
 
-def _conditions(readings: Mapping[str, Reading]) -> list[str]:
-    if len(readings) < 2:
-        return []
-    rows = [[line_text(axis_name(name)), cell_text(one), n_text({name: one})] for name, one in readings.items()]
-    return ["### The jury by test", "", *table(["test", "accuracy", "n"], rows), ""]
+def _conditions(readings: Mapping[str, Reading]) -> Section:
+    table: Table[tuple[str, Reading]] = Table.of(
+        Column("test", lambda row: axis_name(row[0])),
+        Column("accuracy", lambda row: cell_text(row[1])),
+        Column("n", lambda row: n_text({"n": row[1]})),
+    )
+    rows = readings.items() if len(readings) > 1 else ()
+    return Section(heading="The jury by test", blocks=[table(rows)], media=_DETAILS)
 
 
-def _agreement(report: JuryReport) -> list[str]:
+def _agreement(report: JuryReport) -> Section:
     shown = sorted(report.agreements, key=_by_correlation)[:_MOST_PAIRS]
-    if not shown:
-        return []
-    rows = [
-        [line_text(f"{one.a} · {one.b}"), cell_text(one.agreement), number_text(one.ac1), rho, n]
-        for one in shown
-        for rho, n in [(number_text(one.error_correlation), n_text({"n": one.agreement}))]
-    ]
-    more = f"The {len(shown)} of {len(report.agreements)} pairs with the most alike errors."
-    lines = ["### Agreement of judges", "", *([more, ""] if len(shown) < len(report.agreements) else [])]
-    return [*lines, *table(["judges", "agreement", "AC1", "correlation of errors", "n"], rows), ""]
+    cut = len(shown) < len(report.agreements)
+    more = f"The {len(shown)} of {len(report.agreements)} pairs with the most alike errors." if cut else ""
+    return Section(heading="Agreement of judges", blocks=[AGREEMENTS(shown, more=more)], media=_DETAILS)
 
 
 def _by_correlation(pair: PairAgreement) -> float:
@@ -169,57 +214,43 @@ def _by_correlation(pair: PairAgreement) -> float:
     return 2.0 if pair.error_correlation is None else -pair.error_correlation
 
 
-def _best(best: BestPanel | NotEstimable | None) -> list[str]:
+def _best(best: BestPanel | NotEstimable | None) -> list[Section]:
     if not isinstance(best, BestPanel):
         return _without("Best panel", best)
     limit = "" if best.max_usd is None else f" under ${best.max_usd:g} per 1,000"
     optimism = "n/a" if best.optimism is None else f"{best.optimism:+.3f}"
-    rows = [
-        [f"half {place}", _panel(one.panel), f"{one.in_sample:.3f}", cell_text(one.out_of_sample), n, price]
-        for place, one in enumerate(best.halves, 1)
-        for n, price in [(n_text({"n": one.out_of_sample}), money_text(one.usd_per_1k))]
-    ]
-    header = ["chosen on", "panel", "accuracy there", "accuracy on the other half", "n", "$ per 1,000"]
     tried = f"{best.n_panels} panels tried" if best.search == "exhaustive" else "judges added one by one"
-    return [
-        f"### Best panel of {best.size}{limit}",
-        "",
-        f"**{_panel(best.panel)}** ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
-        f"sources and reported on the other: **{cell_text(best.accuracy)}**; where it was chosen {best.in_sample:.3f}, "
-        f"so the optimism is {optimism}.",
-        "",
-        *table(header, rows),
-        "",
-        *(f"{line_text(note)}\n" for note in best.notes),
+    table: Table[tuple[int, Any]] = Table.of(
+        Column("chosen on", lambda row: f"half {row[0]}"),
+        Column("panel", lambda row: ", ".join(row[1].panel)),
+        Column("accuracy there", lambda row: f"{row[1].in_sample:.3f}"),
+        Column("accuracy on the other half", lambda row: cell_text(row[1].out_of_sample)),
+        Column("n", lambda row: n_text({"n": row[1].out_of_sample})),
+        Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
+    )
+    text = (
+        f"{', '.join(best.panel)} ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
+        f"sources and reported on the other: {cell_text(best.accuracy)}; where it was chosen {best.in_sample:.3f}, so "
+        f"the optimism is {optimism}."
+    )
+    heading = f"Best panel of {best.size}{limit}"
+    return [Section(heading=heading, blocks=[text, table(enumerate(best.halves, 1)), *best.notes])]
+
+
+def _cascade(cascade: Cascade | NotEstimable | None) -> list[Section]:
+    if not isinstance(cascade, Cascade):
+        return _without("Cascade", cascade)
+    at = f"; thresholds {', '.join(f'{limit:.4g}' for limit in cascade.thresholds)}" if cascade.thresholds else ""
+    text = (
+        f"{' and '.join(cascade.cheap)} first, {cascade.strong} when unsure (signal: {cascade.unsure}{at}). "
+        f"Escalated: {cell_text(cascade.escalated)}."
+    )
+    rows: list[Priced] = [
+        (f"{cascade.cheap[0]} alone", cascade.cheap_accuracy, cascade.cheap_usd_per_1k),
+        ("cascade", cascade.accuracy, cascade.usd_per_1k),
+        (f"{cascade.strong} alone", cascade.strong_accuracy, cascade.strong_usd_per_1k),
     ]
-
-
-def _panel(judges: Iterable[str]) -> str:
-    return line_text(", ".join(judges))
-
-
-def _cascade(found: Cascade | NotEstimable | None) -> list[str]:
-    if not isinstance(found, Cascade):
-        return _without("Cascade", found)
-    first, strong = line_text(" and ".join(found.cheap)), line_text(found.strong)
-    at = f"; thresholds {', '.join(f'{one:.4g}' for one in found.thresholds)}" if found.thresholds else ""
-    rows = [
-        [name, cell_text(one), n_text({"n": one}), money_text(usd)]
-        for name, one, usd in (
-            (f"{line_text(found.cheap[0])} alone", found.cheap_accuracy, found.cheap_usd_per_1k),
-            ("cascade", found.accuracy, found.usd_per_1k),
-            (f"{strong} alone", found.strong_accuracy, found.strong_usd_per_1k),
-        )
-    ]
-    return [
-        "### Cascade",
-        "",
-        f"{first} first, {strong} when unsure (signal: {found.unsure}{at}). "
-        f"Escalated: **{cell_text(found.escalated)}**.",
-        "",
-        *table(["", "accuracy", "n", "$ per 1,000"], rows),
-        "",
-    ]
+    return [Section(heading="Cascade", blocks=[text, ACCURACIES(rows)])]
 
 
 def _value(reading: Reading) -> str:
@@ -246,3 +277,105 @@ def jury_points(report: JuryReport) -> list[keys.Point]:
         numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
     points = [point for name, reading in readings.items() for point in keys.reading_points(f"jury/{name}", reading)]
     return points + keys.known_points({f"jury/{name}": value for name, value in numbers.items()})
+
+
+def jury_figures(report: JuryReport, *, title: str) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures: Mapping[str, Figure | None] = {
+        "agreement.png": agreement_heatmap(report.agreements, report.judges, title=f"Agreement: {title}"),
+        "cost.png": cost_map(report),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, title: str) -> Figure | None:
+    """Judges × judges: agreement below the diagonal, correlation of errors above it."""
+    if not any(isinstance(one.agreement, Estimate) for one in pairs):
+        return None
+    heads = [wrapped(ends_kept(name)) for name in judges]
+    top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
+    left, right, bottom, n = label_inches(judges), 0.25, 0.5, len(judges)
+    size = (max(left + _CELL_WIDTH * n + right, 7.6), top + _CELL_HEIGHT * n + bottom)
+    figure, axes = canvas(*size, left=left, right=size[0] - left - _CELL_WIDTH * n, top=top, bottom=bottom)
+    for one in pairs:
+        column, row = judges.index(one.a), judges.index(one.b)
+        if isinstance(one.agreement, Estimate):
+            ac1 = "" if one.ac1 is None else f"AC1 {one.ac1:.2f}  "
+            words = f"{one.a} and {one.b}, equal answers: {hover_text(one.agreement)}"
+            _cell(axes, column, row, one.agreement.value, f"{ac1}n {one.agreement.n}", "cividis", low=0.0, words=words)
+        if one.error_correlation is not None:
+            words = f"{one.a} and {one.b}, correlation of errors: {one.error_correlation:.2f}"
+            _cell(axes, row, column, one.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
+    labels = [ends_kept(name, most=30) for name in judges]
+    label_cells(axes, heads, labels, range(n), fontsize=10)
+    foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
+    write_corners(figure, title=short(title, most=90), foot=foot)
+    return figure
+
+
+def cost_map(report: JuryReport) -> Figure | None:
+    """Accuracy against dollars per 1,000 judgments: judges, all panels of the search, the best one, jury, cascade."""
+    dots = _dots(report)
+    if not dots:
+        return None
+    listed = _LINE * len(dots)
+    figure, axes = canvas(8.6, 5.3 + listed, left=0.85, bottom=0.8 + listed)
+    panels = report.best.points if isinstance(report.best, BestPanel) else ()
+    priced = [(one.usd_per_1k, one.accuracy) for one in panels if one.usd_per_1k is not None]
+    if priced:
+        place, value = zip(*priced, strict=True)
+        axes.plot(place, value, linestyle="none", marker=".", color="#AAAAAA", zorder=1)
+    offset: dict[str, Any] = {"xytext": (7, 6), "textcoords": "offset points"}
+    for number, (label, reading, usd, kind) in enumerate(dots, 1):
+        style = marks(kind, size=8)
+        bars = error_bars([reading])
+        axes.errorbar([usd], [reading.value], yerr=bars, capsize=3, zorder=2, **style)
+        hover_spots(axes, [Spot(x=usd, y=reading.value, words=f"{label}: {hover_text(reading)}, ${usd:.3g}")])
+        axes.annotate(str(number), (usd, reading.value), fontweight="bold", color=style["color"], **offset)
+        line = f"{number}  {reading.value:.3f} for ${usd:.3g}, n {reading.n}   {label}"
+        height = (0.1 + _LINE * (len(dots) - number)) / figure.get_figheight()
+        figure.text(0.02, height, short(line, most=110), fontsize=10, color=style["color"])
+    prices = [usd for _, _, usd, _ in dots] + [usd for usd, _ in priced]
+    if min(prices) > 0 and max(prices) / min(prices) > 5:
+        _logarithmic(axes)
+    axes.set(xlabel="dollars per 1,000 judgments", ylabel="accuracy (bars: 95 % by source)")
+    grey = f"; grey: every panel of {report.best.size}, in sample" if isinstance(report.best, BestPanel) else ""
+    axes.set_title(f"Accuracy against cost{grey if priced else ''}", loc="left")
+    return figure
+
+
+def _logarithmic(axes: Axes) -> None:
+    """Spread cheap and dear judges over a logarithmic axis with plain numbers at 1, 2, 5, 10 …."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _dots(report: JuryReport) -> list[tuple[str, Estimate, float, int]]:
+    """Label, accuracy, price and kind (judge, jury, best panel, cascade) of what has both numbers."""
+    rows = [(name, seat.readings["accuracy"], seat.usd_per_1k, 0) for name, seat in report.seats.items()]
+    jury = f"jury of all {len(report.judges)} ({report.rule.vote})"
+    rows.append((jury, report.readings["accuracy"], report.usd_per_1k, 1))
+    if isinstance(report.best, BestPanel):
+        best = f"best panel of {report.best.size}, read where it was not chosen: {', '.join(report.best.panel)}"
+        rows.append((best, report.best.accuracy, report.best.usd_per_1k, 2))
+    if isinstance(report.cascade, Cascade):
+        steps = f"cascade {' + '.join(report.cascade.cheap)} → {report.cascade.strong}"
+        rows.append((steps, report.cascade.accuracy, report.cascade.usd_per_1k, 3))
+    return [
+        (label, reading, usd, kind)
+        for label, reading, usd, kind in rows
+        if isinstance(reading, Estimate) and usd is not None
+    ]
+
+
+def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: str, *, low: float, words: str) -> None:
+    from matplotlib import colormaps
+
+    colour = colormaps[colours](min(1.0, max(0.0, (value - low) / (1 - low))))
+    red, green, blue = colour[:3]
+    ink = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
+    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{value:.2f}", at=0.36, below=below, words=words)
