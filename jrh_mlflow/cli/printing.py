@@ -124,16 +124,12 @@ def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -
 
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
     """Print how far each axis moved between the arms."""
-    from jrh_mlflow.comparing.criterion_shift import shift_lines
-
     base, *_ = shift.arms
     notes = [f"{name}: {note}" for name, one in shift.arms.items() for note in _notes(one) if one.truncated]
     if markdown:
         click.echo(shift.to_markdown())
     else:
-        sheets = {name: one.datasheet.estimates for name, one in shift.arms.items()}
-        title = f"Criterion shift: {shift.arms[base].judge.label}"
-        print_page(title, [*shift_lines(base, sheets, shift.shifts), ""], notes=notes)
+        print_page(shift.page.title, [*shift.page.to_text(), ""], notes=notes)
         print_lines(f"cost of {name}: {one.cost_text}" for name, one in shift.arms.items())
     print_lines([f"logged: {shift.link}", f"all judges: {shift.arms[base].view_link}"])
 

@@ -73,13 +73,10 @@ def sweep(
 
 
 def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
-    from jrh_mlflow.sweeps.sweep_view import sweep_lines
-
     if as_json or markdown:
         click.echo(result.to_json() if as_json else result.to_markdown())
     else:
-        facts = result.to_dict()
-        print_page(f"Sweep on {facts['suite']['name']}", sweep_lines(facts), notes=facts["notes"])
+        print_page(result.page.title, result.page.to_text(), notes=result.notes)
     if not as_json:
         click.echo(f"logged: {result.link}")
     if result.truncated:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,10 @@ from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data
-from jrh_mlflow.show.cards import Card, CardTable, brief_run
+from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.show.figures.svg import figure_files
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import (
     bounds_note,
@@ -37,8 +37,9 @@ from jrh_mlflow.show.numbers import (
     source_ends,
     value_text,
 )
-from jrh_mlflow.show.plain_text import aligned, line_text
-from jrh_mlflow.show.readings import brief_readings, page_row, reading_columns
+from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.readings import brief_readings, reading_columns
+from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -48,6 +49,10 @@ from jrh_mlflow.tracking.runs.store import RunContent, Store, axes_table, open_r
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
+_ABOUT = (
+    "The shift of the tie rate is ΔC. A criterion that lowers false preference on equal pairs usually raises misses by "
+    "tie on unequal ones: it moves the operating point, not the resolution."
+)
 _SHIFT = "criterion_shift/"
 _CRITERION = "tie_rate/delta_0_same"
 """The criterion C itself: its shift is what a change of the criterion is named by."""
@@ -69,9 +74,14 @@ class CriterionShift:
     """Those that are metrics of the parent run: the headline, or all."""
     link: str
 
+    @property
+    def page(self) -> Page:
+        """What every medium shows of it."""
+        return _page_of(self.arms, self.shifts)
+
     def to_markdown(self) -> str:
         """Return the shift as a readable page."""
-        return _markdown(self.arms, self.shifts)
+        return self.page.to_markdown()
 
     def __repr__(self) -> str:
         arms = " → ".join(map(brief_name, self.arms))
@@ -85,9 +95,7 @@ class CriterionShift:
         return f"CriterionShift({brief_name(self._judge)}, {arms}: {told}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
-        base, first = next(iter(self.arms.items()))
-        sheets = {name: one.datasheet.estimates for name, one in self.arms.items()}
-        by_arm = _by_arm(self.arms, self.shifts)
+        first = next(iter(self.arms.values()))
         notes = [
             f"{name}: {note}" if one.truncated else note
             for name, one in self.arms.items()
@@ -95,7 +103,7 @@ class CriterionShift:
         ]
         return Card(
             title=f"Criterion shift: {self._judge}",
-            tables=[shift_table(base, arm, sheets, shifts) for arm, shifts in by_arm.items()],
+            tables=self.page.tables,
             notes=[*dict.fromkeys(notes), *bounds_note(self.shifts.values())],
             facts={
                 "suite": first.suite.name,
@@ -110,7 +118,13 @@ class CriterionShift:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per criterion and axis: how far it moved, with n and interval, or why that is not known."""
-        return shifts_frame(_by_arm(self.arms, self.shifts))
+        rows = [
+            {"criterion": arm, "axis": axis, **reading_columns(shift)}
+            for arm, shifts in _by_arm(self.arms, self.shifts).items()
+            for axis, shift in shifts.items()
+        ]
+        frame: pd.DataFrame = pd.DataFrame(rows)
+        return frame
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw the operating points of the arms, or another figure by its name: `psychometric_curve`, …."""
@@ -198,7 +212,7 @@ def _content(
     metrics: Metrics,
 ) -> RunContent:
     readings = shift_readings(shifts)
-    markdown = _markdown(arms, shifts)
+    markdown = _page_of(arms, shifts).to_markdown()
     return RunContent(
         points=keys.all_points(readings) if metrics == "all" else keys.value_points(headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
@@ -223,21 +237,10 @@ def _figures(arms: Mapping[str, Evaluation]) -> dict[str, Figure]:
     return {**({} if segment is None else {"operating_points.png": segment}), **datasheet_figures(sheets)}
 
 
-def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> str:
-    base = next(iter(arms))
-    lines = [f"# Criterion shift: {line_text(arms[base].judge.label)}", ""]
-    if arms[base].judge.simulated:
-        lines += [f"> {SIMULATED_NOTE}", ""]
-    for arm, own in _by_arm(arms, shifts).items():
-        header = ["axis", line_text(base), line_text(arm), "shift", "95 % by task", "n"]
-        lines += [f"### {line_text(f'{base} to {arm}')}", "", *table(header, _rows(arms[base], arms[arm], own)), ""]
-    lines += [
-        "The shift of the tie rate is ΔC. A criterion that lowers false preference on equal pairs usually raises "
-        "misses by tie on unequal ones: it moves the operating point, not the resolution.",
-        "",
-        *bounds_note(shifts.values()),
-    ]
-    return "\n".join(lines)
+def _page_of(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> Page:
+    first = next(iter(arms.values())).judge
+    sheets = {name: arm.datasheet.estimates for name, arm in arms.items()}
+    return shift_page(sheets, shifts, judge=first.label, notes=[SIMULATED_NOTE] if first.simulated else [])
 
 
 def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dict[str, Reading]]:
@@ -249,93 +252,76 @@ def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dic
     }
 
 
-def _rows(before: Evaluation, after: Evaluation, shifts: Mapping[str, Reading]) -> list[list[str]]:
-    return [
-        [
-            line_text(axis_name(axis)),
-            value_text(before.datasheet.estimates[axis]),
-            value_text(after.datasheet.estimates[axis]),
-            *_shift_cells(shift),
-        ]
-        for axis, shift in shifts.items()
-        if is_shown(shift)
-    ]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShiftRow:
+    """An axis under the base criterion and under another."""
+
+    criterion: str
+    axis: str
+    before: Reading | None
+    after: Reading | None
+    shift: Reading
 
 
-def _shift_cells(shift: Reading) -> list[str]:
-    """Write a shift with interval and n, or the bounds of a withheld one."""
-    if not isinstance(shift, Estimate):
-        return [missing_text(shift), "–", "–"]
-    return [f"{shift.value:+.4f}", interval_text(shift.cluster_low, shift.cluster_high), str(shift.n)]
-
-
-def shifts_frame(shifts: Mapping[str, Mapping[str, Reading]]) -> pd.DataFrame:
-    """Return one row per criterion and axis."""
-    frame: pd.DataFrame = pd.DataFrame(
-        [
-            {"criterion": arm, "axis": axis, **reading_columns(reading)}
-            for arm, readings in shifts.items()
-            for axis, reading in readings.items()
-        ]
+def shift_table(base: str, arm: str) -> Table[ShiftRow]:
+    """Declare what is shown of the shift from one criterion to another."""
+    return Table.of(
+        Column("axis", lambda row: axis_name(row.axis)),
+        Column(base, lambda row: _value_text(row.before), exact=lambda row: value_text(row.before)),
+        Column(arm, lambda row: _value_text(row.after), exact=lambda row: value_text(row.after)),
+        Column(
+            "shift", lambda row: _moved_text(row.shift, places=3), exact=lambda row: _moved_text(row.shift, places=4)
+        ),
+        Column(
+            "95 % by task", partial(_ends_text, write=short_interval), exact=partial(_ends_text, write=interval_text)
+        ),
+        Column("n", lambda row: f"{row.shift.n:,}" if isinstance(row.shift, Estimate) else "–"),
     )
-    return frame
 
 
-def shift_lines(base: str, arms: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]) -> list[str]:
-    """Show each axis under the base criterion and under the others, and how far it moved.
-
-    Args:
-        base: Name of the first criterion.
-        arms: Criterion to the estimates of its datasheet.
-        shifts: `<criterion>/<axis>` to the difference against the base.
-    """
-    lines: list[str] = []
-    for arm in [name for name in arms if name != base]:
-        own = {key.removeprefix(f"{arm}/"): one for key, one in shifts.items() if key.startswith(f"{arm}/")}
-        rows = [
-            [
-                axis_name(axis),
-                _short_value(arms[base].get(axis)),
-                _short_value(arms[arm].get(axis)),
-                *_brief_shift(shift),
-            ]
-            for axis, shift in own.items()
-            if is_shown(shift)
-        ]
-        lines += [*([""] if lines else []), *aligned(["axis", base, arm, "shift [95 % by task]", "n"], rows)]
-    return lines
-
-
-def _brief_shift(shift: Reading) -> list[str]:
-    if not isinstance(shift, Estimate):
-        return [reading_text(shift), "–"]
-    return [f"{shift.value:+.3f} {short_interval(*source_ends(shift))}", _units_text(shift)]
-
-
-def _units_text(shift: Estimate) -> str:
-    return f"{shift.n:,} {shift.unit}{'' if shift.n == 1 else 's'}"
-
-
-def _short_value(reading: Reading | None) -> str:
+def _value_text(reading: Reading | None) -> str:
     return f"{reading.value:.3f}" if isinstance(reading, Estimate) else reading_text(reading)
 
 
-def shift_table(
-    base: str, arm: str, sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]
-) -> CardTable:
-    """Show each axis under the base criterion and another, and how far it moved."""
-    rows = []
-    for axis, shift in shifts.items():
-        if is_shown(shift):
-            row = page_row(axis, shift)
-            moved = f"{shift.value:+.3f}" if isinstance(shift, Estimate) else row.value
-            before, after = (_plain(sheets[name].get(axis)) for name in (base, arm))
-            rows.append([axis_name(axis), before, after, moved, row.interval, row.n])
-    return CardTable(header=["axis", base, arm, "shift", "95 % by task", "n"], rows=rows)
+def _moved_text(row: ShiftRow, *, places: int) -> str:
+    shift = row.shift
+    return f"{shift.value:+.{places}f}" if isinstance(shift, Estimate) else missing_text(shift)
 
 
-def _plain(reading: Reading | None) -> str:
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)
+def _ends_text(row: ShiftRow, *, write: Callable[[float | None, float | None], str]) -> str:
+    return write(*source_ends(row.shift)) if isinstance(row.shift, Estimate) else "–"
+
+
+def shift_page(
+    sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading], *, judge: str, notes: Sequence[str] = ()
+) -> Page:
+    """Return each axis under the base criterion and under the others, and how far it moved.
+
+    Args:
+        sheets: Criterion to the estimates of its datasheet; the first is the base.
+        shifts: `<criterion>/<axis>` to the difference against the base.
+        judge: Whose criterion it is.
+        notes: What to know first.
+    """
+    base = next(iter(sheets))
+    rows = {
+        arm: [
+            ShiftRow(criterion=arm, axis=axis, before=sheets[base].get(axis), after=sheets[arm].get(axis), shift=shift)
+            for axis, shift in own.items()
+            if is_shown(shift)
+        ]
+        for arm, own in _by_arm(sheets, shifts).items()
+    }
+    sections = [
+        Section(heading=f"{base} to {arm}", blocks=[shift_table(base, arm)(listed)]) for arm, listed in rows.items()
+    ]
+    about = Section(
+        heading="How to read it",
+        blocks=[_ABOUT, *(line for line in bounds_note(shifts.values()) if line)],
+        media=("html", "markdown"),
+        always=True,
+    )
+    return Page(title=f"Criterion shift: {judge}", notes=notes, sections=[*sections, about])
 
 
 def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:

@@ -151,6 +151,11 @@ class Page:
             if _is_shown(section, medium):
                 yield section
 
+    @property
+    def tables(self) -> list[FilledTable[Any]]:
+        """Its tables that have rows, such as a card shows."""
+        return list(self._tables())
+
     def _tables(self) -> Iterator[FilledTable[Any]]:
         for section in self.sections:
             yield from (block for block in _blocks(section, "html") if isinstance(block, FilledTable) and block.rows)

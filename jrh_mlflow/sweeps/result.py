@@ -12,17 +12,18 @@ from jrh_mlflow.comparing.criterion import OperatingPoint, ResolutionShift, oper
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.show.cards import Card, brief_run, first_rows
+from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
+from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
 from jrh_mlflow.sweeps.goals import sweep_summary_points
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.sweep_figures import sweep_figures
-from jrh_mlflow.sweeps.sweep_view import Dot, members_table, sweep_markdown, sweep_page
+from jrh_mlflow.sweeps.sweep_view import Dot, front_first, sweep_page
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -253,7 +254,7 @@ class Sweep:
         notes += [f"Truncated ({self.truncated}): told on what was measured."] if self.truncated else []
         return Card(
             title=f"Sweep on {self.suite}",
-            tables=[first_rows(members_table(self.to_dict()), what="configurations")],
+            tables=[front_first(self.to_dict()).first(what="configurations")],
             notes=notes,
             facts={
                 "tried": f"{len(self.trials)} of {self.n_grid} configurations",
@@ -283,8 +284,14 @@ class Sweep:
 
     def to_markdown(self) -> str:
         """Rank the front, and say what it rests on."""
-        return sweep_markdown(
+        return self.page.to_markdown()
+
+    @property
+    def page(self) -> Page:
+        """What every medium shows of it."""
+        return sweep_page(
             self.to_dict(),
+            self.dots,
             ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
             differences=[(member.tie.difference, member.tied) for member in self.members if member.tie],
             operating=self.operating,
@@ -430,7 +437,7 @@ def sweep_content(found: Sweep, *, seed: int) -> RunContent:
             keys.SWEEP_JSON: found.to_json() + "\n",
             keys.SWEEP_MARKDOWN: markdown,
             keys.TRIALS_FILE: report_frame(found.trials),
-            keys.SWEEP_PAGE: sweep_page(found.to_dict(), found.dots),
+            keys.SWEEP_PAGE: found.page.to_html(),
             **figure_files(sweep_figures(found.dots, found.operating, title=f"Sweep on {found.suite}")),
         },
     )

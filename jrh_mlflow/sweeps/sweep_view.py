@@ -1,96 +1,122 @@
-"""A sweep as Markdown and as one page with its map, made from the plain data of `Sweep.to_dict`.
+"""What people see of a sweep: tables, map and page, each declared once, from the plain data of `Sweep.to_dict`.
 
-The page draws reliability against cost as SVG: no script, no request, every text escaped.
+The map draws reliability against cost as SVG: no script, no request, every text escaped.
 """
 
 from __future__ import annotations
 
-import html
 import math
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.criterion import OperatingPoint, ResolutionShift
 from jrh_mlflow.measures.composite import CompositeDifference
-from jrh_mlflow.show.cards import CardTable
-from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import table
+from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.numbers import interval_text, short_interval
-from jrh_mlflow.show.plain_text import WIDTH, aligned, line_text, plain
+from jrh_mlflow.show.page import Only, Page, Section
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Facts = Mapping[str, Any]
 Interval = Callable[[float | None, float | None], str]
 """Writes the two ends of an interval."""
 
 _MOST_OTHERS = 20
-"""Configurations off the front that are listed; all are in trials.csv."""
+"""Configurations off the front that Markdown lists; all are in trials.csv."""
 _MOST_LINES = 10
 """Configurations on a terminal."""
 _WIDTH, _HEIGHT = 900, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 40, 54
+_MAP = (
+    "Each dot is a configuration with its 95 % interval over whole tasks. Front and best were picked on the searched "
+    "half (dashed line); dots are read on the held-out half, which had no say. Filled: on the front. Thick ring: "
+    "cannot be told from the best. Point at a dot, or move to it with the Tab key, to read it."
+)
 
 
-def sweep_markdown(
+def sweep_page(
     sweep: Facts,
+    dots: Sequence[Dot] = (),
     *,
-    ended: Mapping[str, int],
-    differences: Sequence[tuple[CompositeDifference, bool]],
-    operating: Sequence[OperatingPoint],
-    shifts: Sequence[ResolutionShift],
-) -> str:
-    """Rank the front, then say how sure that is, what drives it, and what was left out.
+    ended: Mapping[str, int] | None = None,
+    differences: Sequence[tuple[CompositeDifference, bool]] = (),
+    operating: Sequence[OperatingPoint] = (),
+    shifts: Sequence[ResolutionShift] = (),
+) -> Page:
+    """Return the answer, the map, the front and all that was measured, how sure that is, and what drives it.
 
     Args:
         sweep: As `Sweep.to_dict` gives it.
+        dots: What can be placed on the map.
         ended: State of trials to their number.
         differences: Best minus each held-out configuration, and whether the two are tied.
         operating: Of every judge, prompt and criterion.
         shifts: How far each prompt lies off the curve of the others.
     """
-    lines = [f"# Sweep on {line_text(sweep['suite']['name'])}", ""]
     notes = [*(["Simulated judges, not models."] if sweep["simulated"] else []), *sweep["notes"]]
     notes += [f"Truncated ({sweep['truncated']}): told on what was measured."] if sweep["truncated"] else []
-    lines += [f"> {line_text(note)}" for note in notes] + ([""] if notes else [])
-    lines += [*answer_lines(sweep), "", "## Front", ""]
-    # As below it: the most reliable first.
-    front = sweep["front"][::-1]
-    lines += _ranking(front) if front else ["No configuration was measured that keeps the constraints."]
-    others = [member for member in sweep["measured"] if not member["on_front"]]
-    if others:
-        lines += ["", "## Also measured in full", "", *_ranking(others[:_MOST_OTHERS])]
-        more = len(others) - _MOST_OTHERS
-        lines += [f"… and {more} more in trials.csv."] if more > 0 else []
-    lines += ["", "## How sure", "", *_sureness(sweep, ended, differences), ""]
-    lines += ["## What drives it (fANOVA)", "", *_importance(sweep["importance"]), ""]
-    return "\n".join(lines + _curve(operating, shifts))
+    return Page(
+        title=f"Sweep on {sweep['suite']['name']}",
+        sentences=answer_lines(sweep),
+        notes=notes,
+        facts={
+            "configurations": f"{sweep['n_trials']} of {sweep['n_configurations']} tried",
+            "calls": sweep["n_calls"],
+            "study": sweep["study"],
+        },
+        sections=[
+            Section(
+                heading="Reliability against cost",
+                blocks=[_MAP, map_drawing(dots) if dots else "No configuration has both a reliability and a price."],
+                media=("html",),
+                always=True,
+            ),
+            *_configurations(sweep),
+            Section(
+                heading="How sure",
+                blocks=_sureness(sweep, ended or {}, differences),
+                media=("html", "markdown"),
+                always=True,
+            ),
+            Section(
+                heading="What drives it (fANOVA)",
+                blocks=_importance(sweep["importance"]),
+                media=("html", "markdown"),
+                always=bool(sweep["importance"]),
+            ),
+            _curve(operating, shifts),
+        ],
+    )
 
 
-def answer_lines(sweep: Facts, *, interval: Interval = interval_text) -> list[str]:
+def answer_lines(sweep: Facts) -> list[str]:
     """Name the most reliable configuration, and the cheapest that cannot be told from it."""
     members = {member["configuration"]: member for member in sweep["measured"]}
     best, cheap = members.get(sweep["best"]), members.get(sweep["cheapest_tied"])
     if best is None:
-        return ["**No answer yet.** Nothing was measured on the held-out half."]
+        return ["No answer yet. Nothing was measured on the held-out half."]
     tied = sum(member["tied_with_best"] for member in sweep["measured"]) - 1
     others = f"; {tied} others cannot be told to be worse" if tied > 0 else ""
     picked = f"Picked on the searched half, where it read {best['search_value']:.3f}{others}."
-    lines = [f"**Most reliable:** {_member_text(best, interval)} {picked}"]
+    lines = [f"Most reliable: {_member_text(best)} {picked}"]
     if cheap is not None and cheap is not best:
-        lines.append(f"**Cheapest that cannot be told from it:** {_member_text(cheap, interval)}")
+        lines.append(f"Cheapest that cannot be told from it: {_member_text(cheap)}")
     elif cheap is not None:
         lines.append("No cheaper configuration is tied with it.")
     return lines
 
 
-def _member_text(member: Facts, interval: Interval) -> str:
+def _member_text(member: Facts) -> str:
     usd = member["usd_per_1k_judgments"]
     dollars = "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
     broken = "" if member["keeps_constraints"] else " On the held-out half it breaks a constraint."
-    reading = reading_facts(member["reliability"], interval=interval)
-    return f"{line_text(member['label'])}: {reading} held out, {dollars}.{broken}"
+    reading = reading_facts(member["reliability"], interval=short_interval)
+    return f"{member['label']}: {reading} held out, {dollars}.{broken}"
 
 
 def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:
@@ -100,46 +126,95 @@ def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:
     return f"{reading['value']:.3f} {interval(reading['cluster_low'], reading['cluster_high'])}"
 
 
-def members_table(sweep: Facts) -> CardTable:
-    """Show the configurations that were measured in full, the front first."""
-    heads = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
-    return CardTable(header=heads, rows=[_cells(one) for one in sorted(sweep["measured"], key=_off_front)])
+def _reliability_text(member: Facts, *, interval: Interval) -> str:
+    # Not in round brackets: after the interval's square ones Markdown would read a link.
+    half = ", searched half" if member["holdout_value"] is None else ""
+    return reading_facts(member["reliability"], interval=interval) + half
 
 
-def _off_front(member: Facts) -> bool:
-    return not member["on_front"]
+def _dollars(member: Facts) -> str:
+    usd = member["usd_per_1k_judgments"]
+    return "unknown" if usd is None else f"{usd:.4g}"
 
 
-def _ranking(members: Sequence[Facts]) -> list[str]:
-    names = list(dict.fromkeys(name for member in members for name in member["parts"]))
-    header = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
+def _run_of(member: Facts) -> str:
+    """Return the run that its reliability is read from."""
+    runs: Mapping[str, str] = member["runs"]
+    return runs["holdout"] or runs["search"]
+
+
+def _tie_text(member: Facts) -> str:
+    if member["p_holm"] is None:
+        return "–"
+    word = "ahead" if member["ahead_of_best"] else "yes" if member["tied_with_best"] else "no"
+    return f"{word} (p {member['p_holm']:.3f})"
+
+
+def _front_text(member: Facts) -> str:
+    chance = member["front_probability"]
+    return ("yes" if member["on_front"] else "no") + ("" if chance is None else f" ({chance:.2f})")
+
+
+MEMBERS: Table[Facts] = Table.of(
+    Column("configuration", lambda member: member["label"], brief=True),
+    Column(
+        "reliability",
+        partial(_reliability_text, interval=short_interval),
+        exact=partial(_reliability_text, interval=interval_text),
+        brief=True,
+    ),
+    Column("search", lambda member: f"{member['search_value']:.3f}"),
+    Column("bias", lambda member: "–" if member["bias"] is None else f"{member['bias']:+.3f}"),
+    Column("$ per 1,000", _dollars, brief=True),
+    Column("on front", _front_text, brief=True),
+    Column("tied with best", _tie_text, brief=True),
+    Column("run", lambda member: Cell(_run_of(member), tone="mono"), media=("html",)),
+)
+"""The configurations that were measured in full, in every medium."""
+
+
+def members_table(members: Sequence[Facts]) -> FilledTable[Facts]:
+    """Show configurations, with the parts of their reliability where there is room."""
+    names = dict.fromkeys(name for member in members for name in member["parts"])
     # With spaces, so that the column heads may break.
-    header += [name.replace("_", " ") for name in names]
-    rows = [[*_cells(member), *(_part(member, name) for name in names)] for member in members]
-    return table(header, [[line_text(label), *cells] for label, *cells in rows])
+    parts = (Column(name.replace("_", " "), partial(_part_text, name)) for name in names)
+    table: Table[Facts] = Table((*MEMBERS.columns, *parts))
+    return table(members, tone=lambda member: "told" if member["on_front"] else "")
 
 
-def _cells(member: Facts) -> list[str]:
-    chance, usd, p = (member[name] for name in ("front_probability", "usd_per_1k_judgments", "p_holm"))
-    return [
-        member["label"],
-        # Not in round brackets: after the interval's square ones Markdown would read a link.
-        reading_facts(member["reliability"]) + (", searched half" if member["holdout_value"] is None else ""),
-        f"{member['search_value']:.3f}",
-        "–" if member["bias"] is None else f"{member['bias']:+.3f}",
-        "unknown" if usd is None else f"{usd:.4g}",
-        "–" if p is None else f"{_tie_word(member)} (p {p:.3f})",
-        ("yes" if member["on_front"] else "no") + ("" if chance is None else f" ({chance:.2f})"),
-    ]
-
-
-def _tie_word(member: Facts) -> str:
-    return "ahead" if member["ahead_of_best"] else "yes" if member["tied_with_best"] else "no"
-
-
-def _part(member: Facts, name: str) -> str:
+def _part_text(name: str, member: Facts) -> str:
     reading = member["parts"].get(name, {})
     return f"{reading['value']:.3f}" if reading.get("kind") == "estimate" else "n/a"
+
+
+def front_first(sweep: Facts) -> FilledTable[Facts]:
+    """Show what was measured in full, the front first."""
+    return members_table(sorted(sweep["measured"], key=lambda member: not member["on_front"]))
+
+
+def _configurations(sweep: Facts) -> list[Section]:
+    """List the configurations: Markdown ranks the front apart from the others, a page and a terminal have one list."""
+    # As below it: the most reliable first.
+    front = members_table(sweep["front"][::-1])
+    others = members_table([member for member in sweep["measured"] if not member["on_front"]])
+    no_front = [] if front.rows else ["No configuration was measured that keeps the constraints."]
+    every = front_first(sweep)
+    return [
+        Section(heading="Front", blocks=[front, *no_front], media=("markdown",), always=True),
+        Section(
+            heading="Also measured in full",
+            blocks=[others.first(_MOST_OTHERS, what="configurations", where="trials.csv")],
+            media=("markdown",),
+        ),
+        Section(
+            heading="Configurations",
+            blocks=[
+                Only(("html",), every),
+                Only(("text",), every.first(_MOST_LINES, what="configurations", where="trials.csv")),
+            ],
+            media=("html", "text"),
+        ),
+    ]
 
 
 def _sureness(
@@ -151,19 +226,19 @@ def _sureness(
     volume = sweep["hypervolume"]
     method = f" ({volume['method']})" if volume["kind"] == "estimate" else ""
     lines = [
-        f"- {sweep['n_trials']} of {sweep['n_configurations']} configurations tried ({states}); {sweep['n_calls']} "
+        f"{sweep['n_trials']} of {sweep['n_configurations']} configurations tried ({states}); {sweep['n_calls']} "
         f"calls, {share:.0%} of the whole grid on the whole suite.",
-        "- The searched half picked the front and the most reliable; the held-out half only reads them, so that no "
+        "The searched half picked the front and the most reliable; the held-out half only reads them, so that no "
         "reading is flattered by having been picked.",
-        "- Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
+        "Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
         "Tied: not told apart there by a paired test on tasks, adjusted by Holm; ahead: told to be better there.",
         *_ties(differences),
-        f"- Hypervolume {reading_facts(volume)} of the box of reliability 0 to 1 and dollars{method}.",
+        f"Hypervolume {reading_facts(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]
     if biases:
-        lines.append(f"- Selection bias (search minus held out), mean {sum(biases) / len(biases):+.3f}.")
+        lines.append(f"Selection bias (search minus held out), mean {sum(biases) / len(biases):+.3f}.")
     if sweep["constraints"]:
-        lines.append(f"- Constraints: {line_text('; '.join(sweep['constraints']))}.")
+        lines.append(f"Constraints: {'; '.join(sweep['constraints'])}.")
     return lines
 
 
@@ -174,39 +249,44 @@ def _ties(differences: Sequence[tuple[CompositeDifference, bool]]) -> list[str]:
         return []
     methods = dict.fromkeys(difference.method for difference, _ in compared)
     unseen = max((difference.value for difference, tied in compared if tied), default=0.0)
-    return [f"- Ties by {', '.join(methods)}; the largest difference that was not told apart: {unseen:.3f}."]
+    return [f"Ties by {', '.join(methods)}; the largest difference that was not told apart: {unseen:.3f}."]
 
 
-def _importance(found: Mapping[str, Mapping[str, float] | str]) -> list[str]:
-    lines = []
-    for name, shares in found.items():
-        text = shares if isinstance(shares, str) else ", ".join(f"{one} {share:.2f}" for one, share in shares.items())
-        lines.append(line_text(f"- {name}: {text}"))
-    return lines
-
-
-def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift]) -> list[str]:
-    """Say whether the criteria move along one curve, and whether a prompt lies off it."""
-    if len({point.criterion for point in operating}) < 2:
-        return []
-    rows = [
-        [
-            *map(line_text, (point.judge, point.prompt, point.criterion)),
-            f"{point.false_preference:.3f}",
-            f"{point.sensitivity:.3f}",
-            f"{point.d_prime:.2f}",
-        ]
-        for point in sorted(operating, key=lambda one: (one.judge, one.prompt, one.false_preference))
+def _importance(importance: Mapping[str, Mapping[str, float] | str]) -> list[str]:
+    return [
+        f"{name}: {shares if isinstance(shares, str) else _shares_text(shares)}" for name, shares in importance.items()
     ]
-    header = ["judge", "prompt", "criterion", "false preference Δ0", "sensitivity one step", "d′"]
-    lines = ["## Criterion curve", "", *table(header, rows), ""]
-    if not shifts:
-        return [*lines, "One prompt per judge: nothing to lie off its curve.", ""]
-    for one in shifts:
-        where = "lies off the curve of the others" if one.off else "cannot be told from the curve of the others"
-        name = line_text(f"{one.judge}, prompt {one.prompt}")
-        lines.append(f"- {name}: {where} (d′ {one.value:+.2f} {interval_text(one.low, one.high)}).")
-    return [*lines, ""]
+
+
+def _shares_text(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
+
+
+OPERATING: Table[OperatingPoint] = Table.of(
+    Column("judge", lambda point: point.judge),
+    Column("prompt", lambda point: point.prompt),
+    Column("criterion", lambda point: point.criterion),
+    Column("false preference Δ0", lambda point: f"{point.false_preference:.3f}"),
+    Column("sensitivity one step", lambda point: f"{point.sensitivity:.3f}"),
+    Column("d′", lambda point: f"{point.d_prime:.2f}"),
+)
+
+
+def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift]) -> Section:
+    """Say whether the criteria move along one curve, and whether a prompt lies off it."""
+    shown = operating if len({point.criterion for point in operating}) > 1 else ()
+    rows = sorted(shown, key=lambda point: (point.judge, point.prompt, point.false_preference))
+    lines = [
+        f"{shift.judge}, prompt {shift.prompt}: "
+        f"{'lies off' if shift.off else 'cannot be told from'} the curve of the others "
+        f"(d′ {shift.value:+.2f} {interval_text(shift.low, shift.high)})."
+        for shift in shifts
+    ]
+    return Section(
+        heading="Criterion curve",
+        blocks=[OPERATING(rows), *(lines or ["One prompt per judge: nothing to lie off its curve."])],
+        media=("html", "markdown"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,23 +329,17 @@ class Scales:
         return round(_HEIGHT - _BOTTOM - _share(value, self.low, self.high) * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def sweep_page(sweep: Mapping[str, Any], dots: Sequence[Dot]) -> str:
-    """Render the map, the front and all that was measured.
-
-    Args:
-        sweep: As `Sweep.to_dict` gives it.
-        dots: What can be placed on the map.
-    """
+def map_drawing(dots: Sequence[Dot]) -> Markup:
+    """Draw the map: a dot for each configuration, and the front of the searched half as stairs."""
     scales = scales_of(dots)
+    assert scales is not None
     front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
-    return render(
-        "sweep.html",
-        sweep=sweep,
+    return render_part(
+        "_sweep_map.html",
         dots=sorted(dots, key=lambda dot: dot.on_front),
-        ranked=sorted(dots, key=lambda dot: (not dot.on_front, dot.usd)),
         scales=scales,
-        stairs=stairs(front, scales) if front and scales else "",
-        ticks=_ticks(scales) if scales else {"x": [], "y": []},
+        stairs=stairs(front, scales) if front else "",
+        ticks=_ticks(scales),
         size={"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "right": _WIDTH - _RIGHT, "bottom": _HEIGHT - _BOTTOM},
     )
 
@@ -321,29 +395,3 @@ def _ticks(scales: Scales) -> dict[str, list[tuple[float, str]]]:
 
 def _share(value: float, low: float, high: float) -> float:
     return 0.5 if high == low else (value - low) / (high - low)
-
-
-def sweep_lines(sweep: Mapping[str, Any]) -> list[str]:
-    """Show what a sweep found, then its configurations, the front first; `sweep` is what `Sweep.to_dict` gives."""
-    members = sorted(sweep["measured"], key=lambda member: not member["on_front"])
-    rows = [
-        [
-            member["label"],
-            reading_facts(member["reliability"], interval=short_interval),
-            "search" if member["holdout_value"] is None else "held out",
-            "unknown" if (usd := member["usd_per_1k_judgments"]) is None else f"{usd:.4g}",
-            "yes" if member["on_front"] else "no",
-            "yes" if member["tied_with_best"] else "no",
-        ]
-        for member in members[:_MOST_LINES]
-    ]
-    header = ["configuration", "reliability", "half", "$ per 1,000", "on front", "tied with best"]
-    more = [f"… and {len(members) - _MOST_LINES} more in trials.csv"] if len(members) > _MOST_LINES else []
-    answer = [
-        line for text in answer_lines(sweep, interval=short_interval) for line in textwrap.wrap(_unmarked(text), WIDTH)
-    ]
-    return [*answer, *(["", *aligned(header, rows)] if rows else []), *more]
-
-
-def _unmarked(text: str) -> str:
-    return plain(html.unescape(text.replace("**", "")))

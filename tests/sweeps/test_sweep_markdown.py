@@ -20,9 +20,26 @@ def dot(label: str, value: float, usd: float, **given: object) -> Dot:
     return Dot(**{"label": label, "value": value, "usd": usd, "search": value, "run_id": "r1", **facts, **given})
 
 
-def facts(**given: object) -> dict[str, object]:
+def member(dot: Dot) -> dict[str, object]:
+    """What `Member.to_dict` says of a configuration on the map."""
+    reading = {"kind": "estimate", "value": dot.value, "cluster_low": dot.low, "cluster_high": dot.high}
+    told = {"tied_with_best": dot.tied, "p_holm": (1.0 if dot.tied else 0.01) if dot.held_out else None}
+    unknown = dict.fromkeys(("bias", "front_probability"))
+    return {
+        **{"configuration": dot.label, "label": dot.label, "on_front": dot.on_front, "reliability": reading},
+        **{"parts": {}, "search_value": dot.search, "holdout_value": dot.value if dot.held_out else None},
+        **{"usd_per_1k_judgments": dot.usd, "keeps_constraints": True, "ahead_of_best": False},
+        **{"runs": {"search": dot.run_id, "holdout": dot.run_id if dot.held_out else None}, **told, **unknown},
+    }
+
+
+def page_of(dots: list[Dot], **given: object) -> str:
     plain = {"suite": {"name": "s"}, "notes": [], "truncated": None, "simulated": False, "n_trials": 2}
-    return {**plain, "n_configurations": 2, "n_calls": 10, "study": "jrh-1", **given}
+    plain |= {"n_configurations": 2, "n_calls": 10, "study": "jrh-1", "grid_calls": 20, "constraints": []}
+    members = [member(one) for one in dots]
+    plain |= {"measured": members, "front": [one for one in members if one["on_front"]]}
+    plain |= {"best": None, "cheapest_tied": None, "hypervolume": {"kind": "missing"}, "importance": {}}
+    return sweep_page({**plain, **given}, dots).to_html()
 
 
 class Reader(HTMLParser):
@@ -39,7 +56,7 @@ class Reader(HTMLParser):
 
 
 def test_hostile_names_stay_text_and_the_page_asks_nobody() -> None:
-    page = sweep_page(facts(notes=[HOSTILE], suite={"name": HOSTILE}), [dot(HOSTILE, 0.8, 0.1, on_front=True)])
+    page = page_of([dot(HOSTILE, 0.8, 0.1, on_front=True)], notes=[HOSTILE], suite={"name": HOSTILE})
     reader = Reader()
     reader.feed(page)
     assert not {"script", "img", "link", "iframe"} & set(reader.tags)
@@ -55,7 +72,7 @@ def test_every_configuration_is_on_the_map_with_its_numbers() -> None:
         dot("dear", 0.9, 1.0, on_front=True, tied=True),
         dot("no", 0.6, 1.0),
     ]
-    page = sweep_page(facts(), dots)
+    page = page_of(dots)
     assert page.count("<circle") == 3
     assert "cheap: 0.700 [0.65, 0.75]" in page
     assert page.count('class="dot front') == 2
@@ -71,7 +88,7 @@ def test_every_configuration_is_on_the_map_with_its_numbers() -> None:
 
 @pytest.mark.parametrize("dots", [[], [dot("only", 1.0, 0.0)], [dot("a", 0.5, 0.2, low=None, high=None)] * 2])
 def test_a_page_is_made_of_nothing_of_one_and_of_equal_ones(dots: list[Dot]) -> None:
-    page = sweep_page(facts(), dots)
+    page = page_of(dots)
     assert page.count("<circle") == len(dots)
     assert "nan" not in page.casefold()
 

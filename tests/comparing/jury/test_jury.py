@@ -16,8 +16,8 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.jury import jury as command
-from jrh_mlflow.comparing.jury.jury_view import jury_figures
 from jrh_mlflow.comparing.jury.jury_report import UNSURE, Cascade
+from jrh_mlflow.comparing.jury.jury_view import jury_figures
 from jrh_mlflow.comparing.jury.panels import RULES, TIES, BestPanel
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
