@@ -269,9 +269,7 @@ def shift_table(base: str, arm: str) -> Table[ShiftRow]:
         Column("axis", lambda row: axis_name(row.axis)),
         Column(base, lambda row: _value_text(row.before), exact=lambda row: value_text(row.before)),
         Column(arm, lambda row: _value_text(row.after), exact=lambda row: value_text(row.after)),
-        Column(
-            "shift", lambda row: _moved_text(row.shift, places=3), exact=lambda row: _moved_text(row.shift, places=4)
-        ),
+        Column("shift", partial(_moved_text, places=3), exact=partial(_moved_text, places=4)),
         Column(
             "95 % by task", partial(_ends_text, write=short_interval), exact=partial(_ends_text, write=interval_text)
         ),

@@ -18,6 +18,7 @@ from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.numbers import interval_text, short_interval
 from jrh_mlflow.show.page import Only, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
+from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -203,14 +204,14 @@ def _configurations(sweep: Facts) -> list[Section]:
         Section(heading="Front", blocks=[front, *no_front], media=("markdown",), always=True),
         Section(
             heading="Also measured in full",
-            blocks=[others.first(_MOST_OTHERS, what="configurations", where="trials.csv")],
+            blocks=[others.first(_MOST_OTHERS, what="configurations", where=keys.TRIALS_FILE)],
             media=("markdown",),
         ),
         Section(
             heading="Configurations",
             blocks=[
                 Only(("html",), every),
-                Only(("text",), every.first(_MOST_LINES, what="configurations", where="trials.csv")),
+                Only(("text",), every.first(_MOST_LINES, what="configurations", where=keys.TRIALS_FILE)),
             ],
             media=("html", "text"),
         ),
