@@ -21,7 +21,7 @@ from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, ReviewError
 from jrh_mlflow.generation.generate import generate_into
-from jrh_mlflow.generation.plan import AgentPlan, finished
+from jrh_mlflow.generation.plan import AgentPlan, finished_items
 from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
 from jrh_mlflow.generation.report import check_folder
 from jrh_mlflow.judges import Judge
@@ -288,7 +288,7 @@ def _stand_in(prepared: PreparedGeneration) -> Suite:
             name = item_id(job.target.seed, job.target.condition, job.target.number)
             items.append(replace(plan.start(job), id=name, condition=job.target.condition))
         else:
-            items += finished(job, job.target.original, generator="")
+            items += finished_items(job, job.target.original, generator="")
     return Suite(name=prepared.settings.suite_name, items=items)
 
 
@@ -422,7 +422,7 @@ def _reviewed(workflow: Workflow, folder: str, suite: Suite, *, say: Say) -> tup
         facts = serve.finish_now(catalog, reviewer=who, allow_undecided=stage.allow_undecided, log=log)
         return read_suite(facts["path"]), facts
     say(f"waiting for the review of {folder}")
-    serve.serve(
+    serve.serve_review(
         catalog,
         port=stage.port,
         reviewer=stage.reviewer,

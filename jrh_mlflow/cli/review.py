@@ -49,14 +49,14 @@ def review(
         overlap, seed = options["overlap"] or 0.0, options["seed"] or 0
         serve.assign_now(catalog, reviewers=reviewers, overlap=overlap, seed=seed, who=who)
     if telling:
-        rows = serve.status(catalog)
+        rows = serve.review_status(catalog)
         click.echo(json.dumps(rows, indent=1) if as_json else "\n".join(map(_status_text, rows)))
         return
     log = ReviewLogger(
         tracking_uri=options["tracking_uri"], experiment=options["experiment"], enabled=not options["no_log"]
     )
     if not finishing:
-        serve.serve(catalog, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
+        serve.serve_review(catalog, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
         return
     if len(suites) != 1 or not who:
         raise click.UsageError("--finish takes one suite, and --reviewer NAME.")

@@ -28,12 +28,12 @@ from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
 from jrh_mlflow.judges.spoken import UnreadableError, decode, spans
 from jrh_mlflow.options import BY_RULES
-from jrh_mlflow.perturb import AgentTest, Target, fill, labels_context, prompt
+from jrh_mlflow.perturb import AgentTest, Target, fill_prompt, labels_context, prompt
 from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.plugins import function_name
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts.transcript import asking
+from jrh_mlflow.suites.transcripts.transcript import asking_messages
 from jrh_mlflow.text import clean_data
 
 STAGES = ("planner", "editor", "summary")
@@ -341,7 +341,7 @@ class Scene:
         return self.context + self._filled("summary", fields)
 
     def _filled(self, stage: str, fields: dict[str, str]) -> str:
-        return fill(self.prompts.get(stage) or prompt(f"agent_{stage}"), fields)
+        return fill_prompt(self.prompts.get(stage) or prompt(f"agent_{stage}"), fields)
 
     def _fields(self, code: str) -> dict[str, str]:
         return {
@@ -361,7 +361,7 @@ def neighbours(messages: Sequence[Message], place: int) -> list[int]:
     """List the messages that are shown beside one: those around it, and the other ends of its tool calls."""
     # A call and its result may lie far apart; edited without a look at each other they would contradict.
     near = set(range(place - _AROUND, place + _AROUND + 1))
-    for result, caller in asking(messages).items():
+    for result, caller in asking_messages(messages).items():
         near |= {caller} if result == place else {result} if caller == place else set()
     return [other for other in sorted(near) if 0 <= other < len(messages) and other != place]
 
@@ -524,7 +524,7 @@ def results_of(messages: Sequence[Message], place: int, call: Mapping[str, Any])
     A result without the id of a call is that of the only call, or of the calls of the tool it names.
     """
     only = len(messages[place].tool_calls) == 1
-    own = [result for result, caller in asking(messages).items() if caller == place]
+    own = [result for result, caller in asking_messages(messages).items() if caller == place]
     return [result for result in own if _answers(messages[result], call, only=only)]
 
 

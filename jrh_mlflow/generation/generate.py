@@ -13,7 +13,7 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.generation.labelling import graded, label_rows
+from jrh_mlflow.generation.labelling import ask_for_labels, graded
 from jrh_mlflow.generation.outcomes import Made, Usage
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
@@ -287,8 +287,10 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
         return prepared
     with _journal(prepared) as (journal, client):
         labeller = prepared.labels(journal, client)
-        asked = label_rows(plan.questions(), labeller, asks=settings.labeller_asks, concurrency=settings.concurrency)
-        labelling = run_coroutine(asked)
+        labels = ask_for_labels(
+            plan.questions(), labeller, asks=settings.labeller_asks, concurrency=settings.concurrency
+        )
+        labelling = run_coroutine(labels)
     if not labelling.labels and len(plan.unlabelled) == len(plan.seeds):
         raise labelling.failure()
     labelled = plan.labelled(labelling.labels)
@@ -304,7 +306,7 @@ def _proposed(prepared: PreparedGeneration) -> PreparedGeneration:
         return prepared
     with _journal(prepared) as (journal, client):
         validator = prepared.asking(prepared.validator, journal, client)
-        answers = run_coroutine(label_rows(asked, validator, asks=1, concurrency=prepared.settings.concurrency))
+        answers = run_coroutine(ask_for_labels(asked, validator, asks=1, concurrency=prepared.settings.concurrency))
     plan = prepared.plan.without(graded(answers, prepared.plan.tests))
     return replace(prepared, plan=plan, as_read=prepared.data, proposing=answers)
 

@@ -98,7 +98,7 @@ class Labelling:
         ]
 
 
-async def label_rows(items: Sequence[Item], labeller: Validator, *, asks: int, concurrency: int) -> Labelling:
+async def ask_for_labels(items: Sequence[Item], labeller: Validator, *, asks: int, concurrency: int) -> Labelling:
     """Ask about every row; stop where the cap does not cover the next call.
 
     Raises:

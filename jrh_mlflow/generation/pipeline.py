@@ -11,7 +11,7 @@ from typing import Any
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Reply, SetAside, Usage
-from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished, serving
+from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished_items, items_serving
 from jrh_mlflow.generation.writers import (
     ATTEMPTS,
     CODE_NAME,
@@ -172,7 +172,7 @@ class Pipeline:
     def _stand_in(self, result: JobResult, passed: Sequence[JobResult]) -> None:
         """Make the items of a wording that did not pass with another one, which the seed of code chooses."""
         other = rule_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
-        result.items = serving(result.job, other.text or "", other.items[0])
+        result.items = items_serving(result.job, other.text or "", other.items[0])
         result.reason = None
         if self._on_items:
             self._on_items(result.items)
@@ -238,11 +238,11 @@ class Pipeline:
             passed = result.add(temperature, verdict=NOT_ASKED)
         else:
             # Only what passes by itself is worth a validator's call.
-            item = finished(job, text, generator=self._writer.name)[0]
+            item = finished_items(job, text, generator=self._writer.name)[0]
             passed = await self._confirm(result, session, temperature, item)
         if not (passed or self._keeps_all):
             return False
-        items = finished(
+        items = finished_items(
             job,
             text,
             generator=CODE_NAME if by_code else self._writer.name,

@@ -42,7 +42,7 @@ from jrh_mlflow.show.sheets import invalid_note
 from jrh_mlflow.suites.dataset import ROLES, DatasetTable
 from jrh_mlflow.suites.labels import Rubric, checked_text, inferred_scale, read_labels, read_rubrics, wrong_way_round
 from jrh_mlflow.suites.people import PEOPLE
-from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
+from jrh_mlflow.suites.responses import dataset_sha256, drawn_rows, read_seeds
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
@@ -669,7 +669,7 @@ def _drawn(read: Sequence[Transcript], settings: GenerationSettings, *, stratify
             raise RecipeError("`stratify` shares a draw: give `n`, how many transcripts to draw.")
         return read
     strata = ["" if stratify is None else label_text(transcript_field(one, stratify)) or "" for one in read]
-    drawn = sample([transcript.id for transcript in read], strata, settings.n, seed=settings.seed)
+    drawn = drawn_rows([transcript.id for transcript in read], strata, settings.n, seed=settings.seed)
     return [read[place] for place in drawn]
 
 
@@ -684,7 +684,7 @@ def _transcript_seed(item: Item) -> Seed:
     )
 
 
-def finished(
+def finished_items(
     job: Job,
     text: str,
     *,
@@ -701,7 +701,7 @@ def finished(
     return [_item(job, seed, text, facts) for seed in job.seeds]
 
 
-def serving(job: Job, text: str, written: Item) -> list[Item]:
+def items_serving(job: Job, text: str, written: Item) -> list[Item]:
     """Return the items of a job with a text that was written for another one, of which `written` is an item."""
     known = (*how_made("", (), prompt_sha256=None, similarity=None), "unwrapped")
     facts = {name: written.meta[name] for name in known if name in written.meta}

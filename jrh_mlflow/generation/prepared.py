@@ -14,7 +14,7 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.generation.editor import STAGES, Scene, Stage, StagedWriter, Step, editable, own_stages, read_stages
 from jrh_mlflow.generation.labelling import Labelling, proposal_items, proposal_note
-from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished, lay_out
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished_items, lay_out
 from jrh_mlflow.generation.writers import (
     BriefedWriter,
     CallableWriter,
@@ -516,7 +516,7 @@ def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge
     if isinstance(plan, AgentPlan):
         item, texts = plan.start(job), plan.max_steps
     else:
-        item, texts = finished(job, job.target.original, generator="")[0], 1
+        item, texts = finished_items(job, job.target.original, generator="")[0], 1
     grown = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
     _add_asked(bill, item, judge, most=_rounds(plan, model), grown=grown)
 

@@ -237,7 +237,7 @@ class Rewrite(ReliabilityTest):
         }
         template = self.template()
         context = "" if "{rubric}" in template else labels_context(target.labels)
-        return context + fill(template, fields)
+        return context + fill_prompt(template, fields)
 
     def template(self) -> str:
         """Return the prompt of this package, `prompts/<name>.txt`; a test of another package brings its own."""
@@ -249,7 +249,7 @@ def labels_context(labels: Labels) -> str:
     return f"{_CONTEXT} {labels.explained}\n\n" if labels.meanings else ""
 
 
-def fill(template: str, fields: dict[str, str]) -> str:
+def fill_prompt(template: str, fields: dict[str, str]) -> str:
     """Put fields into a template in one pass, so that a field's text is never taken for another field.
 
     Example:

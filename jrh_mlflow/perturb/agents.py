@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill, parameter, prompt
+from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill_prompt, parameter, prompt
 from jrh_mlflow.perturb.english import cut
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.label_words import says_bad
@@ -71,7 +71,7 @@ class AgentTest(Rewrite):
     def objective(self, target: Target) -> str:
         """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in, or that of a level."""
         fields = {"expected": target.labels.named(target.expected or ""), "levels": ", ".join(target.labels.answers)}
-        return fill(prompt("agent_level") if target.number else self.template(), fields).strip()
+        return fill_prompt(prompt("agent_level") if target.number else self.template(), fields).strip()
 
     def stand_in(self, target: Target, rng: random.Random) -> Edited:
         """Edit by rule.

@@ -24,7 +24,7 @@ from jrh_mlflow.perturb.checks import (
     not_empty,
 )
 from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.rewording import lengthened, reworded, reworded_or_same, shortened
+from jrh_mlflow.perturb.rewording import lengthened, reworded, reworded_or_same, shortened_text
 from jrh_mlflow.schema.items import Labels, Seed
 
 _QUESTION = re.compile(r"[^.?!\n]+\?")
@@ -96,7 +96,7 @@ class VerbosityShort(BandedRewrite):
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Leave out fillers, asides, side clauses and the sentences that tell least."""
-        return shortened(target.original, rng)
+        return shortened_text(target.original, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

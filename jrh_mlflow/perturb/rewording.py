@@ -199,7 +199,7 @@ def _addition(sentence: str, padding: list[str], rng: random.Random, *, room: fl
     return padding.pop() if len(padding) > 1 else padding[0]
 
 
-def shortened(text: str, rng: random.Random) -> str:
+def shortened_text(text: str, rng: random.Random) -> str:
     """Say the same at less length: without fillers, asides, side clauses, and the sentences that tell least.
 
     What holds a number, a name or a negation is never dropped.

@@ -42,7 +42,7 @@ from jrh_mlflow.review.assignment import (
     waits_for,
 )
 from jrh_mlflow.review.contents import ReviewEntry, progress, shown_states
-from jrh_mlflow.review.decisions import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
+from jrh_mlflow.review.decisions import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain_event
 from jrh_mlflow.review.finish import Finished, finish
 from jrh_mlflow.review.guard import Guard
 from jrh_mlflow.review.sources import Review, ReviewCatalog
@@ -437,7 +437,7 @@ def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) ->
 
 def _opinions(standing: Standing) -> list[dict[str, Any]]:
     """Return what each reviewer decided last, to be looked at side by side."""
-    return [{"who": who, **plain(state)} for who, state in standing.opinions.items()]
+    return [{"who": who, **plain_event(state)} for who, state in standing.opinions.items()]
 
 
 def _settlement(standing: Standing) -> dict[str, Any] | None:
@@ -465,7 +465,7 @@ def _history_row(event: Event, entry: ReviewEntry) -> dict[str, Any]:
         "state": after.state,
         "text_before": (before.text if before.text is not None else generated.text) if changed else None,
         "label_before": (before.label or entry.item.expected) if before.label != after.label else None,
-        "after": {name: value for name, value in plain(after).items() if name != "text"},
+        "after": {name: value for name, value in plain_event(after).items() if name != "text"},
     }
 
 

@@ -339,7 +339,7 @@ def _stale(standing: Standing) -> str:
     return f"{last.who} {_DID[last.action]} this item meanwhile ({last.when}). Look at it again before you decide."
 
 
-def plain(state: State) -> dict[str, Any]:
+def plain_event(state: State) -> dict[str, Any]:
     """Return a state as JSON-ready data, without what is empty."""
     return {name: value for name, value in asdict(state).items() if value is not None}
 
@@ -446,7 +446,7 @@ class Decisions:
 
     def _append(self, item: str, who: str, action: str, before: State, after: State, facts: Mapping[str, Any]) -> Event:
         when = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        texts = [json.dumps(part) for part in (plain(before), plain(after), dict(facts))]
+        texts = [json.dumps(part) for part in (plain_event(before), plain_event(after), dict(facts))]
         row = (item, who, when, action, *texts)
         number = self._connection.execute(
             "INSERT INTO events (item, who, at, action, before, after, facts) VALUES (?, ?, ?, ?, ?, ?, ?)", row

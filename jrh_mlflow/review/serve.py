@@ -50,7 +50,7 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
     return catalog
 
 
-def serve(
+def serve_review(
     catalog: ReviewCatalog,
     *,
     port: int = 0,
@@ -115,7 +115,7 @@ def assign_now(catalog: ReviewCatalog, *, reviewers: str, overlap: float, seed: 
         assign(review, shares, overlap=overlap, seed=seed, who=who or _WHO)
 
 
-def status(catalog: ReviewCatalog) -> list[dict[str, Any]]:
+def review_status(catalog: ReviewCatalog) -> list[dict[str, Any]]:
     """Return for each suite how far its review is, in all and by reviewer."""
     rows = []
     for review in catalog.reviews():

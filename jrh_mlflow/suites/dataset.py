@@ -196,7 +196,7 @@ class DatasetTable:
         if not outer:
             return []
         column = max(outer, key=len)
-        return [inside(structured(cell), name[len(column) + 1 :]) for cell in self._columns[column]]
+        return [at_path(structured(cell), name[len(column) + 1 :]) for cell in self._columns[column]]
 
 
 _FEW = 3
@@ -295,17 +295,17 @@ def refuse_rows(
     raise RecipeError(f"{subject} {rule}, but {count}: {', '.join(named)}{more}.{advice and f' {advice}'}")
 
 
-def inside(cell: object, path: str) -> object:
+def at_path(cell: object, path: str) -> object:
     """Return what a dotted path reaches in nested mappings and lists, or `ABSENT`; a key may itself hold dots."""
     head, _, rest = path.partition(".")
     if isinstance(cell, list | tuple | np.ndarray):
         found = cell[int(head)] if head.isdecimal() and int(head) < len(cell) else ABSENT
-        return inside(found, rest) if rest else found
+        return at_path(found, rest) if rest else found
     if not isinstance(cell, Mapping):
         return ABSENT
     if path in cell:
         return cell[path]
-    return inside(cell.get(head), rest) if rest else ABSENT
+    return at_path(cell.get(head), rest) if rest else ABSENT
 
 
 def is_missing(cell: Any) -> bool:

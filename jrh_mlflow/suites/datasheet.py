@@ -35,15 +35,15 @@ from jrh_mlflow.suites.tasks import (
     Task,
     Unmet,
     built_in_tasks,
-    candidates,
-    digest,
     join,
     ladder,
     load_tasks,
     nearest,
     rank,
-    sentences,
     surface_pair,
+    task_digest,
+    task_mixes,
+    task_sentences,
 )
 
 Design = Literal["spread", "paper", "short", "pointwise", "pointwise-scores"]
@@ -172,7 +172,7 @@ class _TaskItems:
         self.instruction = "\n".join([task.instruction, "", "The answer should:", *listed])
 
     def _pools(self, levels: Sequence[float], unmet: Unmet) -> dict[float, list[Candidate]]:
-        return {level: candidates(self.task, self.climb, self._states(level), unmet=unmet) for level in levels}
+        return {level: task_mixes(self.task, self.climb, self._states(level), unmet=unmet) for level in levels}
 
     def _rungs(self, pools: Mapping[float, Sequence[Candidate]]) -> dict[float, Candidate]:
         # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
@@ -333,7 +333,7 @@ class _TaskItems:
 
     def _step(self, condition: str, low: float, high: float, pair: tuple[Candidate, Candidate]) -> Item:
         name = f"{low:g}-{high:g}"
-        v_better = int(digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
+        v_better = int(task_digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
         u, v = pair if v_better else pair[::-1]
         return self._pair(condition, name, u, v, delta=high - low, better="v" if v_better else "u")
 
@@ -343,7 +343,7 @@ class _TaskItems:
 
     def _different(self, count: int) -> Item:
         both = (self.climb[:count], self.climb[-count:])
-        pools = [candidates(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
+        pools = [task_mixes(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
         first, last = (nearest(pool, self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))
         return self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)
 
@@ -356,7 +356,7 @@ class _TaskItems:
     def _padded(self, level: int) -> Candidate:
         """Return the ladder's content of a level with filler between its sentences."""
         plain = self.rungs[LADDER][float(level)]
-        parts = sentences(self.task, self.climb, plain.states, plain.wording)
+        parts = task_sentences(self.task, self.climb, plain.states, plain.wording)
         spread = itertools.zip_longest(parts[1:-1], self.task.filler)
         body = [text for both in spread for text in both if text is not None]
         return replace(plain, text=join([parts[0], *body, parts[-1]]))

@@ -119,7 +119,7 @@ def read_seeds(
     names = ids if ids is not None else _content_ids(instructions, responses, *([] if rubric else [found]))
     strata = _strata(table, roles, stratify, found, ids)
     groups = _groups(table, roles["group"], ids) if "group" in roles else strata
-    drawn = range(len(table)) if n is None else sample(names, strata or [""] * len(names), n, seed=seed)
+    drawn = range(len(table)) if n is None else drawn_rows(names, strata or [""] * len(names), n, seed=seed)
     seeds = []
     for row in drawn:
         (task, response, context), replaced = clean_data((instructions[row], responses[row], contexts[row]))
@@ -262,7 +262,7 @@ def _label_sources(table: DatasetTable, column: str, ids: Sequence[str] | None) 
     return [text if text in LABEL_SOURCES else "" for text in texts]
 
 
-def sample(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) -> list[int]:
+def drawn_rows(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) -> list[int]:
     """Draw `n` positions, the strata in proportion to their sizes.
 
     Args:

@@ -237,15 +237,15 @@ class Candidate:
 
 def rank(values: Iterable[T], *key: object) -> list[T]:
     """Order `values` by a hash of them and `key`: a seeded shuffle that is the same on every machine and version."""
-    return sorted(values, key=lambda value: digest(*key, value))
+    return sorted(values, key=lambda value: task_digest(*key, value))
 
 
-def digest(*parts: object) -> str:
+def task_digest(*parts: object) -> str:
     """Hash the printed parts, kept apart from one another."""
     return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 
-def sentences(
+def task_sentences(
     task: Task, depth_ids: Sequence[str], candidate_states: States, wording: Sequence[int], *, unmet: Unmet = "neutral"
 ) -> list[str]:
     """Return opening, one sentence per requirement of `depth_ids`, closing."""
@@ -262,10 +262,10 @@ def join(parts: Sequence[str]) -> str:
     return "\n\n".join([parts[0], " ".join(parts[1:-1]), parts[-1]])
 
 
-def candidates(task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> list[Candidate]:
+def task_mixes(task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> list[Candidate]:
     """Assemble every mix of wordings of one quality."""
     n_sentences = len(depth_ids) + 2
-    either = (sentences(task, depth_ids, states, [choice] * n_sentences, unmet=unmet) for choice in (0, 1))
+    either = (task_sentences(task, depth_ids, states, [choice] * n_sentences, unmet=unmet) for choice in (0, 1))
     # Sentences are picked once: hundreds of mixes share them.
     mixes = itertools.product(*zip(*either, strict=True))
     wordings = itertools.product((0, 1), repeat=n_sentences)
@@ -279,7 +279,7 @@ def nearest(pool: Iterable[Candidate], length: float, *key: object) -> Candidate
     gaps = [(abs(len(candidate.text) - length), candidate) for candidate in pool]
     smallest = min(gap for gap, _ in gaps)
     tied = (candidate for gap, candidate in gaps if gap == smallest)
-    return min(tied, key=lambda candidate: digest(*key, candidate.wording))
+    return min(tied, key=lambda candidate: task_digest(*key, candidate.wording))
 
 
 def ladder(
@@ -315,7 +315,7 @@ def surface_pair(pool: Sequence[Candidate], *key: object) -> tuple[Candidate, Ca
     by_wording = {candidate.wording: candidate for candidate in pool}
     others = {wording: tuple(1 - choice for choice in wording) for wording in by_wording if wording[0] == 0}
     pairs = [(by_wording[wording], by_wording[other]) for wording, other in others.items()]
-    return min(pairs, key=lambda pair: (_gap(pair), digest(*key, pair[0].wording)))
+    return min(pairs, key=lambda pair: (_gap(pair), task_digest(*key, pair[0].wording)))
 
 
 def _gap(pair: tuple[Candidate, Candidate]) -> tuple[bool, int]:

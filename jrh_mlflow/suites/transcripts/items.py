@@ -11,7 +11,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.items import BASELINE, Item, Labels
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.dataset import ABSENT, inside
+from jrh_mlflow.suites.dataset import ABSENT, at_path
 from jrh_mlflow.suites.labels import read_labels, translated
 from jrh_mlflow.suites.people import NO_LABEL, NO_MAJORITY, PEOPLE, people_label, say_left_out, spell_people
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
@@ -221,9 +221,9 @@ def field(transcript: Transcript, name: str) -> object:
             )
         return transcript.target[0] if transcript.target else None
     if head in ("scores", "metadata") and rest:
-        found = inside(getattr(transcript, head), rest)
+        found = at_path(getattr(transcript, head), rest)
         return None if found is ABSENT else found
-    score, meta = inside(transcript.scores, name), inside(transcript.metadata, name)
+    score, meta = at_path(transcript.scores, name), at_path(transcript.metadata, name)
     if score is not ABSENT and meta is not ABSENT:
         raise RecipeError(f"{name!r} is a score and a metadata key. Say 'scores.{name}' or 'metadata.{name}'.")
     return next((value for value in (score, meta) if value is not ABSENT), None)
@@ -324,7 +324,7 @@ def full_name(name: str, transcripts: Iterable[Transcript]) -> str:
     """Return a field's dotted name: a bare one is a score or a metadata key, as `field` finds it."""
     if name.partition(".")[0] in ("scores", "metadata"):
         return name
-    is_score = any(inside(each.scores, name) is not ABSENT or f"scores.{name}" in each.people for each in transcripts)
+    is_score = any(at_path(each.scores, name) is not ABSENT or f"scores.{name}" in each.people for each in transcripts)
     return f"{'scores' if is_score else 'metadata'}.{name}"
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.plugins import function_from_text, function_name
 from jrh_mlflow.schema.presentation import Message, saved_message
-from jrh_mlflow.suites.transcripts.transcript import RESULTS, Transcript, asking, from_openai
+from jrh_mlflow.suites.transcripts.transcript import RESULTS, Transcript, asking_messages, from_openai
 
 _SYSTEM = ("system", "developer")
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
@@ -184,7 +184,7 @@ def _problem(message: Message) -> str | None:
 
 
 def _orphans(messages: Messages) -> int:
-    asked = asking(messages)
+    asked = asking_messages(messages)
     return sum(message.role in RESULTS and place not in asked for place, message in enumerate(messages))
 
 
@@ -259,7 +259,7 @@ def keep_last(messages: Messages, n: int) -> tuple[Messages, dict[str, int]]:
     """Keep the last `n` messages and the system messages at the beginning; no tool result without its call."""
     head = next((i for i, message in enumerate(messages) if message.role not in _SYSTEM), len(messages))
     first = max(head, len(messages) - n)
-    asked = asking(messages)
+    asked = asking_messages(messages)
     orphans = {i for i in range(first, len(messages)) if (call := asked.get(i)) is not None and call < first}
     left = [message for i, message in enumerate(messages) if (i < head or i >= first) and i not in orphans]
     counts = {"messages": len(messages) - len(left)}

@@ -87,7 +87,7 @@ def _bytes(message: Message) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in texts) + _PER_MESSAGE * (1 + len(calls))
 
 
-def asking(messages: Sequence[Message]) -> dict[int, int]:
+def asking_messages(messages: Sequence[Message]) -> dict[int, int]:
     """Return for each tool result the message that asked for it: the last one before it with its call.
 
     A result that names no call answers the last message with calls; one whose call the transcript never held has none.
