@@ -259,8 +259,10 @@ def _step_table(
             short=lambda place: f"{place:g}",
             brief=True,
         ),
+        # On a terminal families that do not fit stand below, so that the counts come first.
+        Column(f"n {first.unit}s", lambda place: f"{counted[place].n:,}" if place in counted else "–", media=("text",)),
         *(_family_column(axis, own, links) for axis, own in families),
-        Column(f"n {first.unit}s", lambda place: _count(counted.get(place)), media=("markdown", "text")),
+        Column(f"n {first.unit}s", lambda place: _count(counted.get(place)), media=("markdown",)),
     )
     return table(sorted({place for _, own in families for place in own}), style="matrix")
 

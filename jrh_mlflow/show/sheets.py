@@ -189,7 +189,8 @@ def sheet_sections(sheet: Sheet, links: PageLinks | None = None) -> tuple[list[S
     if isinstance(sheet, ReliabilityReadings):
         return _report_sections(sheet, links)
     sections = [_axis_section(heading, keys, links) for heading, keys in _by_heading(sheet.estimates).items()]
-    leading = [section for section in sections if section.blocks[0]]
+    # A ladder, step by step, says most in the least room.
+    leading = [section for section in sections if isinstance(section.blocks[0], FilledTable)]
     return leading, [section for section in sections if section not in leading]
 
 
