@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.measures import axes
@@ -249,7 +249,8 @@ def _axis_section(heading: str, readings: Mapping[str, Reading], links: PageLink
     return Section(
         heading=f"{heading} (95 % by task)" if steps else heading,
         blocks=[
-            *steps,
+            # No two regions of a page may have one name.
+            *(replace(table, label=f"{heading}, step by step: {table.columns[0].head}") for table in steps),
             *([Only(_PAGE, f"(−2): two were left out; why is said on hover {lost}".rstrip() + ".")] if steps else []),
             *(Only(_FILE, _threshold_sentence(key, others[key])) for key in curves),
             Only(_PAGE, _BY_TASK(_rows(others, links), style="axes")),
