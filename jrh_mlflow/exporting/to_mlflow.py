@@ -18,7 +18,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -127,41 +127,48 @@ def to_mlflow(
 # What is exported
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class OneJudge:
-    """A judge to be exported, and how it compares with the run that measured it."""
+    """A judge to be exported; how it compares with the run that measured it is looked up when it is asked for."""
 
     judge: Judge
-    measured: MeasuredJudge | None
-    """The run that measured it, or else the one of its name that it differs from."""
-    status: Status
-    differs: tuple[JudgeDifference, ...] = ()
-    """In what the judge itself is not the measured one. That of a run is, whatever became of its sources since."""
-    moved: tuple[JudgeDifference, ...] = ()
-    """In what the sources of a run give another judge today, which the export does not follow."""
-    policy: Mapping[str, str] = field(default_factory=dict)
-    """How a sweep asked the judge of its run: `replicates`, `vote`, `orders`. A judge by itself has none."""
+    run: MeasuredJudge | None = None
+    """The run whose judge it is; None for a judge that was given by itself."""
+    uri: str | None
+    """MLflow store; the active one when None."""
 
-    @classmethod
-    def of_run(cls, measured: MeasuredJudge) -> OneJudge:
-        """Export the judge of a run as it was measured."""
-        judge = measured.judge()
-        state = status_of_export(measured, judge)
-        today = changes_since(measured.definition or {}, tracking_uri=measured.uri)
-        moved = tuple(change for change in today if change not in state.differs)
-        chosen = keys.param_group(measured.params, "choice")
-        policy = {name: choice for name, choice in chosen.items() if name in ("replicates", "vote", "orders")}
-        return cls(judge=judge, measured=measured, status=state, moved=moved, policy=policy)
+    @cached_property
+    def status(self) -> Status:
+        """Whether it is the judge that was measured."""
+        return status(self.judge, tracking_uri=self.uri) if self.run is None else status_of_export(self.run, self.judge)
 
-    @classmethod
-    def of_judge(cls, judge: Judge, *, tracking_uri: str | None) -> OneJudge:
-        """Export a judge as it is, with the datasheet of the run that measured it, where there is one."""
-        _definition(judge)
-        state = status(judge, tracking_uri=tracking_uri)
+    @cached_property
+    def measured(self) -> MeasuredJudge | None:
+        """The run that measured it, or else the one of its name that it differs from."""
+        if self.run is not None or self.status.run_id is None:
+            return self.run
+        return measured_judge(self.status.run_id, tracking_uri=self.uri)
+
+    @property
+    def differs(self) -> tuple[JudgeDifference, ...]:
+        """In what the judge itself is not the measured one. That of a run is, whatever became of its sources since."""
         # Whether another model answers today is seen when it answers.
-        differs = tuple(difference for difference in state.differs if difference.what != "answering model")
-        measured = measured_judge(state.run_id, tracking_uri=tracking_uri) if state.run_id else None
-        return cls(judge=judge, measured=measured, status=state, differs=differs)
+        differ = () if self.run is not None else self.status.differs
+        return tuple(difference for difference in differ if difference.what != "answering model")
+
+    @cached_property
+    def moved(self) -> tuple[JudgeDifference, ...]:
+        """In what the sources of a run give another judge today, which the export does not follow."""
+        if self.run is None:
+            return ()
+        today = changes_since(self.run.definition or {}, tracking_uri=self.run.uri)
+        return tuple(change for change in today if change not in self.status.differs)
+
+    @property
+    def policy(self) -> Mapping[str, str]:
+        """How a sweep asked the judge of its run: `replicates`, `vote`, `orders`. A judge by itself has none."""
+        chosen = {} if self.run is None else keys.param_group(self.run.params, "choice")
+        return {name: choice for name, choice in chosen.items() if name in ("replicates", "vote", "orders")}
 
     @property
     def state(self) -> State:
@@ -286,7 +293,7 @@ class SeveralJudges:
         """Judge to what is exported of it."""
         judges: tuple[str, ...] = self._measured[0]["cascade" if self._part == "cascade" else "panel"]["judges"]
         runs = {run.judge: run.run_id for run in self._jury.runs if run.judge in judges}
-        return {judge: OneJudge.of_run(measured_judge(run, tracking_uri=self._uri)) for judge, run in runs.items()}
+        return {judge: _judge_of_run(run, self._uri) for judge, run in runs.items()}
 
     def tell_stale(self, *, refuse: bool) -> None:
         """Warn of, or refuse, a jury without a run, and judges that are not those that were measured."""
@@ -365,13 +372,19 @@ def source_of(what: object, *, part: str, tracking_uri: str | None) -> OneJudge 
     if part != "jury":
         raise RecipeError(f"part={part!r} is of a jury: pass what `jrh.jury` returned, or its run.")
     if logged is not None or hasattr(what, "run_id"):
-        one = what if logged is None else logged.evaluations[0]
-        return OneJudge.of_run(measured_judge(one, tracking_uri=tracking_uri))
+        return _judge_of_run(what if logged is None else logged.evaluations[0], tracking_uri)
     carried = specification(what) if is_mlflow_judge(what) else None
     if carried is not None and "judge" not in carried:
         raise RecipeError(f"This scorer is exported already, as a {carried['kind']}: use it as it is.")
     judge = resolve_judge(what, tracking_uri=tracking_uri) if carried is None else judge_from(carried["judge"])
-    return OneJudge.of_judge(judge, tracking_uri=tracking_uri)
+    _definition(judge)
+    return OneJudge(judge=judge, uri=tracking_uri)
+
+
+def _judge_of_run(run: object, uri: str | None) -> OneJudge:
+    """Export the judge of a run as it was measured."""
+    measured = measured_judge(run, tracking_uri=uri)
+    return OneJudge(judge=measured.judge(), run=measured, uri=uri)
 
 
 def _is_run(what: object) -> bool:
