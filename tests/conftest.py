@@ -103,8 +103,7 @@ DRAWN = (
     "test_agreement_page.py",
     "test_comparison_in_browser.py",
     "test_comparison_page.py",
-    "test_decisions_view.py",
-    "test_junit.py",
+    "test_gate_view.py",
     "test_sweep_markdown.py",
     "test_sweep_page.py",
 )

@@ -87,8 +87,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "tracking/",
         "exporting/",
         "people/alignment/optimizer.py",
-        "decisions/gate_runs.py",
-        "decisions/shown_decisions.py",
     ),
     "optuna": ("sweeps/",),
     "ray": ("engine/ray_",),

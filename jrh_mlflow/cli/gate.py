@@ -74,7 +74,7 @@ def gate(
     from jrh_mlflow.decisions.gate import gate as decide
 
     _check_different(junit, summary)
-    for path in ([] if junit is None else [junit]) + [one for one in summary if not _is_step_summary(one)]:
+    for path in ([] if junit is None else [junit]) + [path for path in summary if not _is_step_summary(path)]:
         _check_output(path, force=force)
     done = decide(run, require, log=not no_log, **options)
     _print(done, as_json=as_json, markdown=markdown)
@@ -105,12 +105,11 @@ def _check_output(path: Path, *, force: bool) -> None:
 
 def _is_replaceable(path: Path) -> bool:
     """Whether a file is empty, or begins as those that a gate wrote: a build that is run again writes them again."""
-    from jrh_mlflow.decisions.gate_view import MARKDOWN_HEAD
-    from jrh_mlflow.decisions.junit import NAME
+    from jrh_mlflow.decisions.gate_view import JUNIT_NAME, MARKDOWN_HEAD
 
     with path.open("rb") as file:
         head = file.read(200)
-    return not head or head.startswith(MARKDOWN_HEAD.encode()) or f'<testsuites name="{NAME}"'.encode() in head
+    return not head or head.startswith(MARKDOWN_HEAD.encode()) or f'<testsuites name="{JUNIT_NAME}"'.encode() in head
 
 
 def _print(done: Gate, *, as_json: bool, markdown: bool) -> None:

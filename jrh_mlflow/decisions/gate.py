@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from jrh_mlflow.decisions.gate_result import Gate, Undecided
-from jrh_mlflow.decisions.gate_runs import log_gate
-from jrh_mlflow.decisions.judge_calls import JudgeCalls
-from jrh_mlflow.decisions.rule_checks import check_rules
-from jrh_mlflow.decisions.run_facts import known_costs
+from jrh_mlflow.decisions.gate_result import Gate, Undecided, log_gate
+from jrh_mlflow.decisions.judge_calls import JudgeCalls, known_facts
+from jrh_mlflow.decisions.rule_checks import RunEvidence
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, parse_rules
 from jrh_mlflow.measuring.evaluation import Evaluation
-from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 
@@ -31,6 +28,11 @@ class GatePolicy:
     require: tuple[Rule, ...] = ()
     baseline: str | None = None
     undecided: Undecided = "fail"
+
+    @property
+    def compares(self) -> bool:
+        """Whether a rule needs the baseline."""
+        return any(rule.needs_baseline for rule in self.require)
 
 
 def gate(
@@ -71,27 +73,28 @@ def gate(
         check_known("value of `undecided`", undecided, get_args(Undecided))
         wanted = replace(wanted, undecided=undecided)
     judged = _loaded(run, tracking_uri)
-    other = _baseline(judged, baseline if isinstance(baseline, Evaluation) else wanted.baseline, tracking_uri, wanted)
+    other = None
+    if wanted.compares:
+        other = _baseline(judged, baseline if isinstance(baseline, Evaluation) else wanted.baseline, tracking_uri)
     runs = [judged] if other is None else [judged, other]
-    calls, *others = map(judge_calls, runs)
-    checks = check_rules(
-        wanted.require, calls, baseline=others[0] if others else None, costs=known_costs(judged, calls.readings)
-    )
+    idle = [_NOT_COMPARED] if wanted.baseline and other is None else []
     done = Gate(
-        results=checks,
+        results=_evidence(judged, other).check(wanted.require),
         subject=f"{judged.judge} on {judged.suite.name}",
         gated_run=judged.run_id,
         baseline_run=other.run_id if other else None,
         undecided=wanted.undecided,
         simulated=any(each.simulated for each in runs),
-        notes=(
-            *run_notes(runs),
-            *_stopped_notes(runs),
-            *([_NOT_COMPARED] if wanted.baseline and other is None else []),
-        ),
+        notes=(*run_notes(runs), *_stopped_notes(runs), *idle),
         facts=_facts(judged, other),
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
+
+
+def _evidence(run: LoggedRun, baseline: LoggedRun | None) -> RunEvidence:
+    judge = JudgeCalls.of(run)
+    other = None if baseline is None else JudgeCalls.of(baseline)
+    return RunEvidence(judge=judge, baseline=other, facts=known_facts(run, judge.readings))
 
 
 def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:
@@ -103,12 +106,12 @@ def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:
     if policy is None:
         return GatePolicy()
     where, written = ("The policy", policy) if isinstance(policy, Mapping) else (str(policy), read_yaml(Path(policy)))
-    found = known_keys(written, _POLICY, where=where)
+    given = known_keys(written, _POLICY, where=where)
     try:
         return GatePolicy(
-            require=_rules(found.get("require") or ()),
-            baseline=_named_run(found.get("baseline")),
-            undecided=_undecided(found.get("undecided", "fail")),
+            require=_rules(given.get("require") or ()),
+            baseline=_named_run(given.get("baseline")),
+            undecided=_undecided(given.get("undecided", "fail")),
         )
     except RecipeError as error:
         raise RecipeError(f"{where}: {error}") from error
@@ -140,9 +143,9 @@ def _joined(require: Rules, policy: GatePolicy, *, baseline: str | None) -> Gate
     if not rules:
         raise RecipeError("Nothing is required. Give `require` (--require) or a policy, such as 'dark_current <= 0.1'.")
     baseline = baseline or policy.baseline
-    needs = [rule.text for rule in rules if rule.kind == "baseline"]
-    if needs and baseline is None:
-        raise RecipeError(f"The rule {needs[0]!r} needs a baseline. Name its run with `baseline` (--baseline).")
+    comparing = [rule.text for rule in rules if rule.needs_baseline]
+    if comparing and baseline is None:
+        raise RecipeError(f"The rule {comparing[0]!r} needs a baseline. Name its run with `baseline` (--baseline).")
     return replace(policy, require=rules, baseline=baseline)
 
 
@@ -156,12 +159,8 @@ def _store(run: str | Evaluation, tracking_uri: str | None) -> str | None:
     return run.tracking_uri if isinstance(run, Evaluation) and run.tracking_uri else tracking_uri
 
 
-def _baseline(
-    judged: LoggedRun, baseline: str | Evaluation | None, tracking_uri: str | None, wanted: GatePolicy
-) -> LoggedRun | None:
-    """Load the baseline where a rule needs it."""
-    if baseline is None or all(rule.kind != "baseline" for rule in wanted.require):
-        return None
+def _baseline(judged: LoggedRun, baseline: str | Evaluation | None, tracking_uri: str | None) -> LoggedRun:
+    assert baseline is not None
     other = _loaded(baseline, tracking_uri)
     if other.run_id == judged.run_id:
         raise RecipeError(f"Run {judged.run_id} is its own baseline. Name the run of another judge, or an earlier one.")
@@ -169,23 +168,11 @@ def _baseline(
     return other
 
 
-def judge_calls(run: LoggedRun) -> JudgeCalls:
-    """Return the calls of a run, to be read as the run itself read them."""
-    return JudgeCalls(
-        calls=run.calls,
-        labels=run.suite.labels,
-        groups=run.suite.groups,
-        seed=int(run.params.get(keys.PARAM_SEED, 0)),
-        metric=run.params.get(keys.PARAM_METRIC),
-        suite=run.suite,
-    )
-
-
 def _stopped_notes(runs: Iterable[LoggedRun]) -> list[str]:
     """Say of runs that were stopped once their suite was decided that an interval over tasks does not know it."""
     stopped = [run.judge for run in runs if (run.truncated or "").startswith("until")]
-    told = "stopped when its numbers looked decided: intervals over tasks do not heed that and err more often"
-    return [f"{judge} was {told}." for judge in stopped]
+    what = "stopped when its numbers looked decided: intervals over tasks do not heed that and err more often"
+    return [f"{judge} was {what}." for judge in stopped]
 
 
 def _facts(run: LoggedRun, baseline: LoggedRun | None) -> dict[str, str]:

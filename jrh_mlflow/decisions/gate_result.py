@@ -1,20 +1,51 @@
-"""`Gate`: what some rules came to, of a judge (`jrh.gate`) or of an application (`jrh.passed`)."""
+"""`Gate`: what some rules came to, of a judge (`jrh.gate`) or of an application (`jrh.passed`), and its run.
+
+A gate is logged as a run of kind `gate`; the run that was gated says so in its tags, page, datasheet and description.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from jrh_mlflow.decisions.gate_view import check_cells, gate_markdown, gate_reason
-from jrh_mlflow.decisions.junit import gate_junit
-from jrh_mlflow.measures.rules import RuleCheck, overall
+from jrh_mlflow.decisions.gate_view import (
+    gate_advice,
+    gate_junit,
+    gate_markdown,
+    gate_reason,
+    gate_rows,
+    gate_section,
+)
+from jrh_mlflow.measures.rules import RuleCheck, State, overall
 from jrh_mlflow.show.cards import Card, brief_run
-from jrh_mlflow.show.frames import checks_frame
+from jrh_mlflow.show.decided_rules import (
+    CHECKS,
+    DecisionSection,
+    checks_frame,
+    with_markdown_section,
+    with_section,
+)
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.read import run_file
+from jrh_mlflow.tracking.runs.store import (
+    RunContent,
+    Store,
+    active_uri,
+    add_to_run,
+    open_run,
+    publish,
+    reading_client,
+    run_description,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_RULES = 5000
+"""Characters: MLflow cuts a param at 6,000 without a word."""
 Undecided = Literal["fail", "pass"]
 
 
@@ -45,7 +76,7 @@ class Gate:
     @property
     def passed(self) -> bool | None:
         """True: all rules hold. False: one fails. None: not enough evidence."""
-        return overall([each.state for each in self.results])
+        return overall([check.state for check in self.results])
 
     def __bool__(self) -> bool:
         return self.passed is True or (self.passed is None and self.undecided == "pass")
@@ -53,7 +84,7 @@ class Gate:
     @property
     def checks(self) -> pd.DataFrame:
         """One row per rule: state, estimate, the interval that decided, and how many further tasks would decide it."""
-        return checks_frame(self.results)
+        return checks_frame(gate_rows(self.results))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the checks."""
@@ -71,7 +102,7 @@ class Gate:
             **{name: getattr(self, name) for name in names},
             "notes": list(self.notes),
             "facts": dict(self.facts),
-            "checks": [each.to_dict() for each in self.results],
+            "checks": [check.to_dict() for check in self.results],
         }
 
     def to_markdown(self) -> str:
@@ -100,8 +131,120 @@ class Gate:
         return Card(
             title=f"Gate: {self.subject}",
             profile=self.reason,
-            tables=[check_cells(self.results)],
-            notes=self.shown_notes,
+            tables=[CHECKS(gate_rows(self.results))],
+            notes=[*self.shown_notes, *(f"{state.capitalize()}: {text}." for state, text in gate_advice(self.results))],
             facts=self.facts,
             links=[self.link] if self.link else [],
         ).to_html()
+
+
+def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = True) -> Gate:
+    """Log a gate as a run of its own beside the run that was gated, and let that one show it, the newest in place.
+
+    Args:
+        gate: Of a run.
+        tracking_uri: The store of that run; the active one when None.
+        saves_view: False leaves what the experiment's pages open on: that of an application's traces.
+
+    Returns:
+        The gate with the id of its run and where it can be looked at.
+
+    Raises:
+        TrackingError: when MLflow does not take it.
+    """
+    gated = gate.gated_run
+    if gated is None:
+        raise ValueError(f"A gate of no run has no place beside one: {gate!r}.")
+    uri = tracking_uri or active_uri()
+    with reading_client(uri) as client:
+        experiment_id = client.get_run(gated).info.experiment_id
+    store = Store(uri, experiment_id=experiment_id, saves_view=saves_view)
+    with open_run(store, "gate", f"gate: {gate.subject}", simulated=gate.simulated) as run_id:
+        gate = replace(gate, run_id=run_id, link=store.link(run_id))
+        publish(store, run_id, gate_content(gate), what_now="Nothing else was changed.", is_new=True)
+    _show(store, gate, gated, run_id)
+    return gate
+
+
+def gate_content(gate: Gate) -> RunContent:
+    """Return what a run of kind `gate` holds."""
+    rules = "; ".join(check.rule.text for check in gate.results)
+    params = {
+        "rules": rules if len(rules) <= _MOST_RULES else f"{len(gate.results)} rules, in {keys.GATE_JSON}",
+        "run": gate.gated_run,
+        "baseline": gate.baseline_run,
+        "undecided": gate.undecided,
+    }
+    return RunContent(
+        points=gate_points([check.state for check in gate.results], passed=gate.passed),
+        params={"gate": params},
+        description=gate.to_markdown(),
+        described_in=keys.GATE_MARKDOWN,
+        artifacts={keys.GATE_JSON: gate.to_dict(), keys.GATE_MARKDOWN: gate.to_markdown()},
+    )
+
+
+def _show(store: Store, gate: Gate, gated: str, run_id: str) -> None:
+    what_now = f"The gate is logged as run {run_id}; the run that was gated does not show it."
+    tags = {keys.TAG_GATE: gate.reason, keys.TAG_GATE_RUN: run_id}
+    with store.errors(what_now):
+        store.log_batch(gated, tags=tags)
+    checks = [check.to_dict() for check in gate.results]
+    now = datetime.now(timezone.utc).timestamp() * 1000
+    section = gate_section(gate.reason, checks, notes=gate.notes, ended_ms=now, link=gate.link or "")
+    show_decision(store, gated, section, what_now=what_now)
+
+
+def gate_points(states: Sequence[State], *, passed: bool | None) -> list[keys.Point]:
+    """Spell a gate: how many rules hold, fail and are undecided, and 1 or 0 where it is decided.
+
+    Example:
+        >>> [point.key for point in gate_points(["holds", "undecided"], passed=None)]
+        ['gate/holds', 'gate/fails', 'gate/undecided']
+    """
+    counts = {f"gate/{state}": float(states.count(state)) for state in get_args(State)}
+    return keys.known_points({**counts, "gate/passed": passed})
+
+
+def show_decision(store: Store, run_id: str, section: DecisionSection, *, what_now: str) -> None:
+    """Let a run's page, datasheet and description show a decision, the newest of its kind; all else stays.
+
+    A run without these files, as earlier versions and other tools write them, keeps what it has.
+
+    Raises:
+        TrackingError: when MLflow does not give or take them; `what_now` says what is safe.
+    """
+    page, markdown = (_text(store, run_id, name) for name in (keys.DATASHEET_PAGE, keys.DATASHEET_MARKDOWN))
+    files = {} if page is None else {keys.DATASHEET_PAGE: with_section(page, section)}
+    files |= {} if markdown is None else {keys.DATASHEET_MARKDOWN: with_markdown_section(markdown, section)}
+    with store.errors(what_now):
+        note = store.client.get_run(run_id).data.tags.get(keys.TAG_NOTE)
+    shown = None if note is None else _described(run_id, note, markdown, section)
+    tags = {} if shown is None else {keys.TAG_NOTE: shown}
+    if files or tags:
+        add_to_run(store, run_id, points=(), artifacts=files, tags=tags, what_now=what_now)
+
+
+def _text(store: Store, run_id: str, name: str) -> str | None:
+    """Return a file of the run; None where there is none, and of one that is no text of ours."""
+    content = run_file(store.uri, run_id, name)
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _described(run_id: str, note: str, markdown: str | None, section: DecisionSection) -> str:
+    """Return the description with the decision; what somebody wrote into it stays, and is not cut for our sake."""
+    if markdown is not None and note in (
+        _described_at_first(run_id, markdown),
+        shortened(markdown, artifact=keys.DATASHEET_MARKDOWN),
+    ):
+        return _described_at_first(run_id, with_markdown_section(markdown, section))
+    added = with_markdown_section(note, section)
+    return added if len(added) <= MAX_DESCRIPTION else note
+
+
+def _described_at_first(run_id: str, markdown: str) -> str:
+    """Describe an evaluation as it was described at first; those of version 0.1 had no links."""
+    return run_description(markdown, run_id, has_calls=True, artifact=keys.DATASHEET_MARKDOWN)

@@ -1,26 +1,39 @@
-"""Rules over readings: their grammar, and what an interval decides about one.
+"""Rules over readings: how each form is written, what it is decided on, and what an interval decides about it.
 
     AXIS OP NUMBER              dark_current <= 0.1
     excluded/AXIS OP NUMBER     excluded/dark_current <= 0.02
     cost/… OP NUMBER            cost/usd <= 2        (tokens/…, time/… and calls/… too)
     AXIS - baseline OP NUMBER   dark_current - baseline <= 0.05
 
-A rule holds or fails only where the whole interval lies on one side of the limit; else it is undecided.
+A rule holds or fails only where the whole interval lies on one side of the limit; else it is undecided. A form is one
+class with `@rule_form`: everything else that knows rules (`jrh.gate`, `jrh.until`, tables, pages) asks the rule.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.measures.rule_readings import (
+    D_PRIME,
+    JudgeReadings,
+    Judges,
+    StepCounts,
+    axis_reading,
+    counted_ends,
+    deciding_ends,
+    difference_reading,
+    is_threshold,
+    lost_calls,
+    threshold_difference,
+)
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.estimates import Ends
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading
 
-Kind = Literal["axis", "excluded", "cost", "baseline"]
 Op = Literal["<=", "<", ">=", ">"]
 State = Literal["holds", "fails", "undecided"]
 
@@ -30,24 +43,119 @@ COSTS = (metric_keys.COST_OF, metric_keys.TOKENS, metric_keys.TIME, metric_keys.
 _MIRRORED: dict[Op, Op] = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 _SPELLED: dict[str, Op] = {"≤": "<=", "≥": ">=", **{op: op for op in _MIRRORED}}
 _COMPARISON = re.compile("[<>=!≤≥≠]+")
-_DIFFERENCE = re.compile(r"(.*?)\s*-\s*baseline")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _FORM = "Write AXIS OP NUMBER, such as 'dark_current <= 0.1'"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
-    """What a reading must be."""
+class Evidence(Protocol):
+    """What rules are decided on: the calls of a run, or of a run and its baseline (`decisions.rule_checks`)."""
 
-    text: str
-    """As normalised: rules that say the same have the same text."""
-    kind: Kind
-    """`axis` and `baseline` have intervals; `excluded` and `cost` are facts of a run."""
+    @property
+    def judge(self) -> JudgeReadings:
+        """Whom the rules are about."""
+
+    @property
+    def facts(self) -> Mapping[str, Ends | None]:
+        """Key of a run's fact to what is known of it: both ends, one of them, or nothing."""
+
+    def interval_check(self, rule: IntervalRule) -> RuleCheck:
+        """Decide by an interval; where that is not enough, say how many further tasks like these would be."""
+
+
+class SuiteShare(Protocol):
+    """An axis that is a share of hits among the calls or pairs of a suite (`measuring.until`)."""
+
+    def of_lost_calls(self: Share) -> Share:
+        """Return the share of calls without a usable answer in place of that of the hits."""
+
+
+Share = TypeVar("Share", bound=SuiteShare)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What a number must be. Each form says how it is written, what decides it, and what is known while asking."""
+
+    form: ClassVar[str]
+    """How it is written before its comparison, with AXIS in the place of the axis."""
+    pattern: ClassVar[re.Pattern[str]]
+    """Matches all that stands before the comparison; its group is the axis."""
+    needs_baseline: ClassVar[bool] = False
+    """Whether it compares with another run."""
+    not_while_asking: ClassVar[str] = "more than the calls of this suite"
+    """What it is about that cannot be known while a suite is asked; empty where `counted` can be."""
+    reads_axis: ClassVar[bool] = True
+    """Whether the number that it limits is a reading of its axis."""
+
     axis: str
-    """The axis, also of `excluded/AXIS` and `AXIS - baseline`; of a cost its whole key."""
+    """Of a cost its whole key."""
     op: Op
     limit: float
+
+    @property
+    def text(self) -> str:
+        """As normalised: rules that say the same have the same text."""
+        return f"{self.form.replace('AXIS', self.axis)} {self.op} {_number(self.limit)}"
+
+    @property
+    def key(self) -> str:
+        """Under which its number has a name."""
+        return self.axis
+
+    def subject(self, named: Callable[[str], str]) -> str:
+        """Return what is limited, in words for people; `named` gives the name of a key."""
+        return self.form.replace(" - ", " − ").replace("AXIS", named(self.axis))
+
+    @classmethod
+    def refusal(cls, axis: str) -> str | None:
+        """Say what is wrong with the axis of a rule of this form, and what to write; None where nothing is."""
+        return None if axis else f"names no axis. {_FORM}, excluded/AXIS or cost/usd"
+
+    def is_known(self, axes: Collection[str], facts: Collection[str]) -> bool:
+        """Whether there is such an axis, or such a fact of a run."""
+        return self.axis in axes
+
+    def check_known(self, axes: Collection[str], facts: Collection[str] = ()) -> None:
+        """Refuse a rule about an axis or a fact that does not exist.
+
+        Raises:
+            RecipeError: with the nearest name, and all that are known.
+        """
+        if self.is_known(axes, facts):
+            return
+        names = [*axes, *facts]
+        near = suggest(self.key, [*names, *(ExcludedRule.form.replace("AXIS", axis) for axis in axes)])
+        raise RecipeError(f"Unknown axis {self.key!r} in the rule {self.text!r}.{near} Known: {', '.join(names)}.")
+
+    def check(self, evidence: Evidence) -> RuleCheck:
+        """Say what the rule comes to on what was measured, why, and how many further tasks would decide it."""
+        raise NotImplementedError(f"The form {self.form!r} does not say what decides it.")
+
+    def counted(self, share: Share) -> Share:
+        """Return what is counted while a suite is asked, made of the share that its axis is."""
+        return share
+
+    def decide(self, low: float | None, high: float | None) -> State:
+        """Say what an interval decides; an end that is missing decides nothing on its side.
+
+        `x <= limit` holds when `high <= limit` and fails when `low > limit`.
+
+        Example:
+            >>> parse_rule("dark_current <= 0.1").decide(0.02, 0.15)
+            'undecided'
+        """
+        limit, op = self.limit, self.op
+        if op in (">=", ">"):
+            # The mirror image: minus x is at most minus the limit.
+            limit, op = -limit, _MIRRORED[op]
+            low, high = None if high is None else -high, None if low is None else -low
+        strict = op == "<"
+        if high is not None and (high < limit or (high == limit and not strict)):
+            return "holds"
+        if low is not None and (low > limit or (low == limit and strict)):
+            return "fails"
+        return "undecided"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +189,170 @@ def undecided(rule: Rule, reason: str, *, ends: Ends = (None, None), n: int | No
     return RuleCheck(rule=rule, state="undecided", estimate=None, low=ends[0], high=ends[1], reason=reason, n=n)
 
 
+FORMS: list[type[Rule]] = []
+"""Every form; the last one whose pattern matches reads a rule, so that the plain axis, which fits all, comes first."""
+Form = TypeVar("Form", bound=type[Rule])
+
+
+def rule_form(form: Form) -> Form:
+    """Make a form known to everything that reads rules."""
+    FORMS.append(form)
+    return form
+
+
+class IntervalRule(Rule):
+    """A rule that is decided by an interval over tasks: a form needs `reading` alone."""
+
+    def reading(self, judges: Judges) -> Reading:
+        """Return what the rule limits, read on the calls of one judge, or of a judge and its baseline."""
+        raise NotImplementedError(f"The form {self.form!r} does not say what it reads.")
+
+    def ends_of_counts(self, counts: Sequence[StepCounts]) -> Ends | None:
+        """Return the ends of `reading` from the counts of each judge; None: it must be measured to be known.
+
+        It makes the search for further tasks quick where the reading is made of shares.
+        """
+        return None
+
+    def check(self, evidence: Evidence) -> RuleCheck:
+        """Decide by the interval of what is read."""
+        return evidence.interval_check(self)
+
+    def state(self, reading: Estimate, ends: Ends | None = None) -> State:
+        """Say what a reading decides, by its own ends or by others."""
+        low, high = ends or deciding_ends(reading)
+        if reading.unit == "curve" and low is not None:
+            # Not reached at a step is over that step.
+            low = math.nextafter(low, math.inf)
+        return self.decide(low, high)
+
+
+@rule_form
+class AxisRule(IntervalRule):
+    """`AXIS OP NUMBER`: a reading of the judge."""
+
+    form = "AXIS"
+    pattern = re.compile("(.*)")
+    not_while_asking = ""
+
+    def reading(self, judges: Judges) -> Reading:
+        """Return the judge's own reading."""
+        return axis_reading(judges[0], self.axis)
+
+    def ends_of_counts(self, counts: Sequence[StepCounts]) -> Ends | None:
+        """Return the ends of a share, a d' or a threshold."""
+        return counted_ends(self.axis, *counts)
+
+
+@rule_form
+class ExcludedRule(Rule):
+    """`excluded/AXIS OP NUMBER`: the share of an axis's calls without a usable answer, a fact of the run."""
+
+    form = f"{EXCLUDED}AXIS"
+    pattern = re.compile(f"{EXCLUDED}(.*)")
+    not_while_asking = ""
+    reads_axis = False
+
+    @property
+    def key(self) -> str:
+        """The axis with what is said of it: it has a name of its own."""
+        return self.form.replace("AXIS", self.axis)
+
+    def subject(self, named: Callable[[str], str]) -> str:
+        """Return the name of the key."""
+        return named(self.key)
+
+    def counted(self, share: Share) -> Share:
+        """Return the share of lost calls."""
+        return share.of_lost_calls()
+
+    def check(self, evidence: Evidence) -> RuleCheck:
+        """Decide by the counts of the calls; they are known, so the share is its own interval."""
+        reading, counts = evidence.judge.readings.get(self.axis), lost_calls(self.axis, evidence.judge.readings)
+        if counts is None:
+            why = "not asked in this run" if reading is None else "its calls are not counted"
+            return undecided(self, reading.reason if isinstance(reading, NotEstimable) else why)
+        lost, asked = counts
+        share = lost / asked
+        return RuleCheck(
+            rule=self,
+            state=self.decide(share, share),
+            estimate=share,
+            low=share,
+            high=share,
+            reason=f"{lost:,} of {asked:,} calls have no usable answer",
+            further_tasks=0,
+            n=asked,
+        )
+
+
+@rule_form
+class FactRule(Rule):
+    """`cost/… OP NUMBER`, `tokens/…`, `time/…`, `calls/…`: a known number of the run, or a lower end of it."""
+
+    form = "AXIS"
+    pattern = re.compile(f"((?:{'|'.join(COSTS)}).*)")
+    not_while_asking = "a cost"
+
+    @classmethod
+    def refusal(cls, axis: str) -> str | None:
+        """Refuse the beginning of a key alone."""
+        return super().refusal("" if axis in COSTS else axis)
+
+    def is_known(self, axes: Collection[str], facts: Collection[str]) -> bool:
+        """Whether runs have such a fact."""
+        return self.axis in facts
+
+    def check(self, evidence: Evidence) -> RuleCheck:
+        """Decide by what is known: a sum over some of the calls is a lower end."""
+        low, high = evidence.facts[self.axis] or (None, None)
+        state = self.decide(low, high)
+        estimate = low if low is not None and low == high else None
+        why = "a fact of the run" if estimate is not None else "not known of this run"
+        if low is not None and high is None:
+            why = f"at least {low:.4g}: the cost of some calls is not known"
+        further = 0 if state != "undecided" else None
+        return RuleCheck(
+            rule=self, state=state, estimate=estimate, low=low, high=high, reason=why, further_tasks=further
+        )
+
+
+class BaselineRule(IntervalRule):
+    """A rule that compares the judge with a baseline, on the calls that both were asked."""
+
+    needs_baseline = True
+    not_while_asking = "two runs"
+
+    @classmethod
+    def refusal(cls, axis: str) -> str | None:
+        """Refuse all but a plain axis: costs and lost calls of two runs are not compared."""
+        if axis and _form_of(axis)[0] is AxisRule:
+            return None
+        return f"has no axis before {cls.form.removeprefix('AXIS ')!r}. Write {cls.form} OP NUMBER"
+
+
+@rule_form
+class DifferenceRule(BaselineRule):
+    """`AXIS - baseline OP NUMBER`: the judge's reading minus the baseline's."""
+
+    form = "AXIS - baseline"
+    pattern = re.compile(r"(.*?)\s*-\s*baseline")
+    not_while_asking = "a difference between two runs"
+
+    def reading(self, judges: Judges) -> Reading:
+        """Return the difference."""
+        return difference_reading(judges, self.axis)
+
+    def ends_of_counts(self, counts: Sequence[StepCounts]) -> Ends | None:
+        """Return the ends of a difference of shares or thresholds; those of d' are not made of one count."""
+        if self.axis.startswith(D_PRIME):
+            return None
+        if not is_threshold(self.axis):
+            return counted_ends(self.axis, *counts)
+        after, before = (counted_ends(self.axis, each) or (None, None) for each in counts)
+        return threshold_difference(after, before)
+
+
 def parse_rule(text: str | Rule) -> Rule:
     """Read one rule.
 
@@ -100,7 +372,10 @@ def parse_rule(text: str | Rule) -> Rule:
         raise RecipeError(f"A rule is empty. {_FORM}.")
     left, op, right = _parts(written)
     limit = _limit(written, left, op, right)
-    return _rule(written, left, op, limit)
+    form, axis = _form_of(left)
+    if wrong := form.refusal(axis):
+        raise RecipeError(f"The rule {written!r} {wrong}.")
+    return form(axis=axis, op=op, limit=limit)
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
@@ -111,40 +386,6 @@ def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
     """
     several = [rules] if isinstance(rules, str | Rule) else rules
     return tuple(dict.fromkeys(parse_rule(each) for each in several))
-
-
-def known(rule: Rule, axes: Collection[str], *, costs: Collection[str] | None = None) -> None:
-    """Refuse a rule about an axis that does not exist; about a cost only where the `costs` are given.
-
-    Raises:
-        RecipeError: with the nearest name, and all that are known.
-    """
-    among = axes if rule.kind != "cost" else costs
-    if among is None or rule.axis in among:
-        return
-    names = [*axes, *(costs or ())]
-    name = f"{EXCLUDED}{rule.axis}" if rule.kind == "excluded" else rule.axis
-    near = suggest(name, [*names, *(f"{EXCLUDED}{axis}" for axis in axes)])
-    raise RecipeError(f"Unknown axis {name!r} in the rule {rule.text!r}.{near} Known: {', '.join(names)}.")
-
-
-def decide(rule: Rule, low: float | None, high: float | None) -> State:
-    """Say what an interval decides; an end that is missing decides nothing on its side.
-
-    `x <= limit` holds when `high <= limit` and fails when `low > limit`.
-
-    Example:
-        >>> decide(parse_rule("dark_current <= 0.1"), 0.02, 0.15)
-        'undecided'
-    """
-    if rule.op in (">=", ">"):
-        rule, low, high = _negated(rule), None if high is None else -high, None if low is None else -low
-    strict = rule.op == "<"
-    if high is not None and (high < rule.limit or (high == rule.limit and not strict)):
-        return "holds"
-    if low is not None and (low > rule.limit or (low == rule.limit and strict)):
-        return "fails"
-    return "undecided"
 
 
 def overall(states: Collection[State]) -> bool | None:
@@ -196,29 +437,13 @@ def _wrong_limit(left: str, op: Op, right: str) -> str:
     return f"has no number after {op}. {_FORM}"
 
 
-def _rule(text: str, left: str, op: Op, limit: float) -> Rule:
-    kind: Kind
-    difference = _DIFFERENCE.fullmatch(left)
-    kind, name = ("baseline", difference[1]) if difference else _kind(left)
-    if kind == "baseline" and (not name or _kind(name)[0] != "axis"):
-        raise RecipeError(f"The rule {text!r} has no axis before '- baseline'. Write AXIS - baseline {op} NUMBER.")
-    if not name:
-        raise RecipeError(f"The rule {text!r} names no axis. {_FORM}, excluded/AXIS or cost/usd.")
-    shown = {"excluded": f"{EXCLUDED}{name}", "baseline": f"{name} - baseline"}.get(kind, name)
-    return Rule(text=f"{shown} {op} {_number(limit)}", kind=kind, axis=name, op=op, limit=limit)
-
-
-def _kind(name: str) -> tuple[Kind, str]:
-    if name.startswith(EXCLUDED):
-        return "excluded", name.removeprefix(EXCLUDED)
-    if name.startswith(COSTS):
-        return "cost", "" if name in COSTS else name
-    return "axis", name
+def _form_of(left: str) -> tuple[type[Rule], str]:
+    """Return the form of what stands before a comparison, and its axis."""
+    for form in reversed(FORMS):
+        if matched := form.pattern.fullmatch(left):
+            return form, matched[1]
+    raise AssertionError(f"The plain axis fits every text, but not {left!r}.")
 
 
 def _number(value: float) -> str:
     return repr(value).removesuffix(".0")
-
-
-def _negated(rule: Rule) -> Rule:
-    return Rule(text=rule.text, kind=rule.kind, axis=rule.axis, op=_MIRRORED[rule.op], limit=-rule.limit)

@@ -5,20 +5,20 @@ Both are made by `ShownRun.page`. A logged run is shown with the numbers that it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.decisions.decisions_view import DecisionSection, gate_section, until_section, with_section
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.records import Answerer, answered_by_text, answerers, are_several, label_sources, n_alone
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts
-from jrh_mlflow.measuring.until import UNTIL, UntilReport
+from jrh_mlflow.measuring.until import UNTIL, UntilReport, until_section
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.decided_rules import DecisionSection, with_section
 from jrh_mlflow.show.figures.calibration import calibration_figures
 from jrh_mlflow.show.figures.canvas import Figures
 from jrh_mlflow.show.figures.datasheet import datasheet_figures
@@ -31,7 +31,7 @@ from jrh_mlflow.show.results import Datasheet, Report, read_report
 from jrh_mlflow.show.sheets import PageLinks, invalid_note, sheet_page
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedEvaluation, LoggedGate, logged_evaluation
+from jrh_mlflow.tracking.runs.read import LoggedEvaluation, logged_evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,8 +74,8 @@ class ShownRun:
     truncated: str | None
     stopped: UntilReport | None
     worst: Sequence[WorstItem] = ()
-    gate: DecisionSection | None = None
-    """The newest gate of a logged run."""
+    decided: Sequence[DecisionSection] = ()
+    """What was decided about a logged run later."""
     links: PageLinks | None = None
     """Of a served page."""
 
@@ -113,7 +113,7 @@ class ShownRun:
             notes=[note for note in self.notes if stopped is None or note not in stopped.lines],
             links=self.links,
         )
-        decisions = ([until_section(stopped)] if stopped else []) + ([self.gate] if self.gate else [])
+        decisions = [*([until_section(stopped)] if stopped else []), *self.decided]
         return reduce(with_section, decisions, page.to_html())
 
     @property
@@ -122,23 +122,31 @@ class ShownRun:
         return [mark for mark, is_so in told.items() if is_so]
 
 
-def run_page(tracking_uri: str, run_id: str, *, addresses: Addresses | None) -> str:
+Decided = Callable[[LoggedEvaluation, "Addresses | None"], Sequence[DecisionSection]]
+"""Reads off a logged run what was decided about it later, with links where a page is served."""
+
+
+def run_page(
+    tracking_uri: str, run_id: str, *, addresses: Addresses | None, decided: Decided = lambda run, addresses: ()
+) -> str:
     """Render the page of a logged evaluation of any version, with the numbers that it logged.
 
     Args:
         tracking_uri: The store.
         run_id: Of the evaluation, whole or its first eight or more digits.
         addresses: Where other pages are; None for a page that is a file.
+        decided: What else the page says was decided about the run, such as `gate_sections`.
 
     Raises:
         RecipeError: when there is no such run, it is no evaluation, or did not finish.
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
-    shown = _shown(logged_evaluation(tracking_uri, run_id), addresses)
+    run = logged_evaluation(tracking_uri, run_id)
+    shown = _shown(run, addresses, decided(run, addresses))
     return shown.page(draw(sheet_figures(shown.sheet, shown.calls, shown.judge.label)))
 
 
-def _shown(run: LoggedEvaluation, addresses: Addresses | None) -> ShownRun:
+def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence[DecisionSection]) -> ShownRun:
     suite = SuiteFacts(
         name=str(run.manifest["name"]),
         n_items=int(run.manifest["n_items"]),
@@ -159,7 +167,7 @@ def _shown(run: LoggedEvaluation, addresses: Addresses | None) -> ShownRun:
         truncated=run.tags.get(keys.TAG_TRUNCATED),
         stopped=None if run.until is None else UntilReport.from_dict(run.until),
         worst=() if run.suite is None else worst_items(run.calls, {one.id: one for one in run.suite.items}),
-        gate=None if run.gate is None else _gate(run.gate, addresses),
+        decided=decided,
         links=links,
     )
 
@@ -179,11 +187,6 @@ def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: SuiteFact
         graded_own_labels=fingerprint is not None and labeller.get("fingerprint") == fingerprint,
         fingerprint=fingerprint,
     )
-
-
-def _gate(gate: LoggedGate, addresses: Addresses | None) -> DecisionSection:
-    link = "" if addresses is None or not gate.experiment_id else addresses.mlflow(gate.experiment_id, gate.run_id)
-    return gate_section(gate.reason, gate.checks, notes=gate.notes, ended_ms=gate.started_ms, link=link)
 
 
 def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, Axis
 from jrh_mlflow.measures.records import choice
-from jrh_mlflow.measures.rules import EXCLUDED, Rule, State, decide, overall, parse_rules
+from jrh_mlflow.measures.rules import Rule, State, overall, parse_rule, parse_rules
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, LEVEL_CONDITIONS, USABLE, Call, CallRecord, Item
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.scoring.pointwise import plain_label
+from jrh_mlflow.show.decided_rules import DecidedRule, DecisionSection
+from jrh_mlflow.show.numbers import short_interval
 from jrh_mlflow.stats.proportions import suite_ends
 
 UNTIL = "until"
@@ -40,19 +42,48 @@ Hit = Callable[[Item, Sequence[CallRecord]], "bool | None"]
 """Whether the calls of a unit are a hit; None where one of them has no usable answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Goal:
+class Goal(Protocol):
     """One thing to be decided: a rule, or an axis known to a width."""
 
-    text: str
-    axis: str
-    rule: Rule | None = None
-    width: float | None = None
+    @property
+    def text(self) -> str:
+        """How it is written."""
 
     @property
-    def is_excluded(self) -> bool:
-        """Whether it is about the calls without a usable answer."""
-        return self.rule is not None and self.rule.kind == "excluded"
+    def axis(self) -> str:
+        """What it is about."""
+
+    @property
+    def not_while_asking(self) -> str:
+        """What it is about that cannot be known while a suite is asked; empty where it can."""
+
+    def counted(self, share: Countable) -> Countable:
+        """Return what is counted, made of the share that its axis is."""
+
+    def decide(self, low: float, high: float) -> State:
+        """Say what the ends so far decide."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Width:
+    """An axis that shall be known to a width."""
+
+    axis: str
+    width: float
+    not_while_asking: str = ""
+
+    @property
+    def text(self) -> str:
+        """How it is shown beside rules."""
+        return f"{self.axis} to a width of {self.width:g}"
+
+    def counted(self, share: Countable) -> Countable:
+        """Return the share, both ends of which can be wrong: a limit has an error on one side only."""
+        return replace(share, sides=2)
+
+    def decide(self, low: float, high: float) -> State:
+        """Say whether the ends lie near enough."""
+        return "holds" if high - low <= self.width + 1e-12 else "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +126,7 @@ def until(
         >>> until(["dark_current <= .1", "natural/accuracy >= 0.8"]).text
         'dark_current <= 0.1; natural/accuracy >= 0.8'
     """
-    goals = [Goal(text=rule.text, axis=rule.axis, rule=rule) for rule in parse_rules(() if rules is None else rules)]
+    goals: list[Goal] = [*parse_rules(() if rules is None else rules)]
     if (axis is None) != (width is None):
         raise RecipeError('`axis` and `width` belong together, as in until(axis="dark_current", width=0.1).')
     if axis is not None and width is not None:
@@ -103,7 +134,7 @@ def until(
             raise RecipeError(f"`axis` must be a name such as 'dark_current', but is {axis!r}.")
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < 1:
             raise RecipeError(f"`width` must be a number between 0 and 1, but is {width!r}.")
-        goals.append(Goal(text=f"{axis} to a width of {width:g}", axis=axis, width=float(width)))
+        goals.append(Width(axis=axis, width=float(width)))
     if not goals:
         raise RecipeError(
             "until(…) has nothing to decide. Give a rule such as 'dark_current <= 0.1', or axis and width."
@@ -123,6 +154,14 @@ class Countable:
     hit: Hit
     paired: bool = False
     """Whether a unit is both orders of a pair."""
+    withholds: bool = True
+    """Whether too many lost calls leave it without a number."""
+    sides: int = 1
+    """Of the interval, on which a decision can be wrong."""
+
+    def of_lost_calls(self) -> Countable:
+        """Return the share of its calls without a usable answer."""
+        return replace(self, hit=_is_lost, paired=False, withholds=False)
 
 
 def countable_axes(items: Collection[Item]) -> dict[str, Countable]:
@@ -149,20 +188,20 @@ def _pair_axes(items: Collection[Item]) -> dict[str, Countable]:
     condition = np.array([item.condition for item in items], dtype=object)
     delta = np.array([0.0 if item.delta is None else item.delta for item in items], dtype=float)
     ids = np.array([item.id for item in items], dtype=object)
-    found = {}
+    shares = {}
     for axis in AXES:
         if axis.hits is None or axis.among is not None:
             continue
         for key, own in axis.where(condition, delta).items():
             if own.any():
                 paired = axis.unit == "pair"
-                found[key] = Countable(axis=key, items=frozenset(ids[own]), hit=_hit_of(axis), paired=paired)
-    return found
+                shares[key] = Countable(axis=key, items=frozenset(ids[own]), hit=_hit_of(axis), paired=paired)
+    return shares
 
 
 def _hit_of(axis: Axis) -> Hit:
     def hit(item: Item, records: Sequence[CallRecord]) -> bool | None:
-        chosen = [choice(order=one.order, outcome=one.outcome, answer=one.answer) for one in records]
+        chosen = [choice(order=call.order, outcome=call.outcome, answer=call.answer) for call in records]
         assert axis.hits is not None
         return bool(axis.hits(*chosen, item.better or "")) if all(chosen) else None
 
@@ -191,17 +230,15 @@ def bound_axes(until: Until, items: Collection[Item]) -> list[Countable]:
 
 
 def _bound_axis(goal: Goal, usable: Mapping[str, Countable]) -> Countable:
-    rule = goal.rule
-    if rule is not None and rule.kind in ("cost", "baseline"):
-        what = "a cost" if rule.kind == "cost" else "a difference between two runs"
-        raise RecipeError(f"{goal.text!r} cannot be decided while asking: it is about {what}. {_usable_text(usable)}")
+    if goal.not_while_asking:
+        why = f"it is about {goal.not_while_asking}"
+        raise RecipeError(f"{goal.text!r} cannot be decided while asking: {why}. {_usable_text(usable)}")
     if goal.axis not in usable:
         raise RecipeError(
             f"{goal.axis!r} cannot be decided while this suite is asked: it is no share of its calls or pairs, or the "
             f"suite has none of them.{suggest(goal.axis, usable)} {_usable_text(usable)}"
         )
-    found = usable[goal.axis]
-    return replace(found, hit=_is_lost, paired=False) if goal.is_excluded else found
+    return goal.counted(usable[goal.axis])
 
 
 def _usable_text(usable: Mapping[str, Countable]) -> str:
@@ -226,8 +263,7 @@ class _Watch:
         self, goal: Goal, axis: Countable, calls: Sequence[Call], *, alpha: float, max_excluded: float
     ) -> None:
         self.goal, self.axis, self._max_excluded = goal, axis, max_excluded
-        # Only one side of a limit can be decided wrongly; both ends of a width can be.
-        self._alpha = alpha if goal.width is None else alpha / 2
+        self._alpha = alpha / axis.sides
         self._units, self.unit_of = _units(calls, axis)
         self._items = {call.item.id: call.item for call in calls if call.item.id in axis.items}
         self._records: dict[CallKey, CallRecord] = {}
@@ -266,7 +302,7 @@ class _Watch:
             self._count(place)
             self._look()
         # One by one, each with a look: whatever came together, the decision falls at the same unit.
-        while not self.is_done and self.n < self.size and all(each in self._records for each in self._units[self.n]):
+        while not self.is_done and self.n < self.size and all(key in self._records for key in self._units[self.n]):
             self._counted.append((None, 0))
             self._unknown += 1
             self._count(self.n - 1)
@@ -276,7 +312,7 @@ class _Watch:
         """Count a unit, in place of what it was counted as before; the calls that are put off are not lost yet."""
         unit, waits = self._units[place], not self._put_off.isdisjoint(self._units[place])
         records = [self._records[key] for key in unit]
-        lost = sum(one.outcome not in USABLE and _record_key(one) not in self._put_off for one in records)
+        lost = sum(call.outcome not in USABLE and _record_key(call) not in self._put_off for call in records)
         hit = None if waits else self.axis.hit(self._items[unit[0][0]], records)
         old_hit, old_lost = self._counted[place]
         self._counted[place] = hit, lost
@@ -291,7 +327,7 @@ class _Watch:
         ends = max(self.low, low), min(self.high, high)
         self.low, self.high = ends if ends[0] <= ends[1] else (low, high)
         if not self._is_withheld:
-            self.state = self._decided()
+            self.state = self.goal.decide(self.low, self.high)
         all_in = self.n == self.size and not self._put_off
         self.is_done = self.state != "undecided" or all_in or self.sure_to_be_withheld
 
@@ -299,18 +335,12 @@ class _Watch:
     def _is_withheld(self) -> bool:
         """Whether the reading of what was asked so far would be withheld: nothing is decided by it."""
         n_calls = self.n * (2 if self.axis.paired else 1)
-        return not self.goal.is_excluded and self.lost / n_calls > self._max_excluded
+        return self.axis.withholds and self.lost / n_calls > self._max_excluded
 
     @property
     def sure_to_be_withheld(self) -> bool:
         """Whether the whole suite's reading is, whatever else is answered."""
-        return not self.goal.is_excluded and self.lost / len(self.unit_of) > self._max_excluded
-
-    def _decided(self) -> State:
-        if self.goal.rule is not None:
-            return decide(self.goal.rule, self.low, self.high)
-        assert self.goal.width is not None
-        return "holds" if self.high - self.low <= self.goal.width + 1e-12 else "undecided"
+        return self.axis.withholds and self.lost / len(self.unit_of) > self._max_excluded
 
     @property
     def reason(self) -> str:
@@ -445,7 +475,7 @@ class UntilRule:
 
     def beside(self, reading: Reading | None) -> UntilRule:
         """Return it with what the run itself reads."""
-        if not isinstance(reading, Estimate) or self.rule.startswith(EXCLUDED):
+        if not isinstance(reading, Estimate) or not _reads_axis(self.rule):
             return self
         return replace(self, estimate=reading.value, cluster_low=reading.cluster_low, cluster_high=reading.cluster_high)
 
@@ -454,8 +484,8 @@ class UntilRule:
         why = f" ({self.reason})" if self.reason else ""
         lost = f", {self.lost} of them without a usable answer" if self.lost else ""
         counted = f"{self.n:,} of {self.size:,} {self.unit}s"
-        told = f"the whole suite reads {self.low:.3f} to {self.high:.3f} ({level * 100:g} %, {counted}{lost})"
-        return f"{self.rule}: {self.state}{why}; {told}.{self._over_tasks}"
+        reads = f"the whole suite reads {self.low:.3f} to {self.high:.3f} ({level * 100:g} %, {counted}{lost})"
+        return f"{self.rule}: {self.state}{why}; {reads}.{self._over_tasks}"
 
     @property
     def _over_tasks(self) -> str:
@@ -464,6 +494,14 @@ class UntilRule:
         if self.cluster_low is None or self.cluster_high is None:
             return f" Read on what was asked: {self.estimate:.3f}."
         return f" Over tasks: {self.estimate:.3f} [{self.cluster_low:.3f}, {self.cluster_high:.3f}]."
+
+
+def _reads_axis(goal: str) -> bool:
+    """Whether the number that a goal is about is the reading of its axis; what is no rule is a width."""
+    try:
+        return parse_rule(goal).reads_axis
+    except RecipeError:
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -514,3 +552,26 @@ class UntilReport:
         """Read what `to_dict` wrote."""
         facts = {name: data[name] for name in ("level", "asked", "needed", "planned")}
         return cls(**facts, rules=tuple(UntilRule(**rule) for rule in data["rules"]))
+
+
+def until_section(report: UntilReport) -> DecisionSection:
+    """Say on a page what came of the rules that an evaluation was asked until, and what was not needed."""
+    *_, count = report.lines
+    bounds = f"Between: what the whole suite would read, at {report.level * 100:g} % whenever one looks."
+    rules = [_shown(rule) for rule in report.rules]
+    return DecisionSection(kind=UNTIL, heading="Until", reason=report.text, rules=rules, notes=[count, bounds])
+
+
+def _shown(rule: UntilRule) -> DecidedRule:
+    over_tasks = ""
+    if rule.cluster_low is not None and rule.cluster_high is not None:
+        over_tasks = f"over tasks {short_interval(rule.cluster_low, rule.cluster_high)}"
+    return DecidedRule(
+        rule=rule.rule,
+        state=rule.state,
+        estimate=rule.estimate,
+        low=rule.low,
+        high=rule.high,
+        size=f"{rule.n:,} of {rule.size:,} {rule.unit}s",
+        reason="; ".join(part for part in (rule.reason, over_tasks) if part),
+    )

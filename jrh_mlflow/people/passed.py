@@ -10,10 +10,9 @@ from numbers import Real
 
 import numpy as np
 
-from jrh_mlflow.decisions.gate_result import Gate
-from jrh_mlflow.decisions.gate_runs import log_gate
+from jrh_mlflow.decisions.gate_result import Gate, log_gate
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.rules import Rule, RuleCheck, decide, parse_rule
+from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.correct import given_labels
 from jrh_mlflow.people.labels import LabelOptions, LabelTable, labels_of
@@ -280,7 +279,7 @@ def _check(rule: Rule, tally: _Tally, level: float) -> RuleCheck:
     low, high = lower_bound(tally.best, level=level), upper_bound(tally.worst, level=level)
     if reason := tally.withheld:
         return undecided(low=low, high=high, reason=reason)
-    state = decide(rule, low, high)
+    state = rule.decide(low, high)
     further, why = (0, "") if state != "undecided" else _further(rule, tally, level)
     return RuleCheck(
         rule=rule,

@@ -374,9 +374,7 @@ def rule_name(text: str) -> str:
         rule = parse_rule(text)
     except RecipeError:  # of another version: what was typed is all that is known
         return text
-    key = f"{EXCLUDED}{rule.axis}" if rule.kind == "excluded" else rule.axis
-    against = " − baseline" if rule.kind == "baseline" else ""
-    return f"{axis_name(key)}{against} {_SIGNS.get(rule.op, rule.op)} {rule.limit:g}"
+    return f"{rule.subject(axis_name)} {_SIGNS.get(rule.op, rule.op)} {rule.limit:g}"
 
 
 def step_name(key: str, axis: Axis) -> str:

@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from jrh_mlflow.engine.calls import random_order
-from jrh_mlflow.measures.rules import State, decide
+from jrh_mlflow.measures.rules import State
 from jrh_mlflow.measuring.recorded.answers import CRITERIA, RecordedJudge, llmbar_records, recorded_records
 from jrh_mlflow.measuring.until import CallKey, Countable, Goal, Until, UntilStop, bound_axes, until
 from jrh_mlflow.schema.items import DELTA_0_SAME, VACUUM, Call, CallRecord, Item
@@ -67,7 +67,6 @@ class Population:
 
     def truth(self, goal: Goal, axis: Countable) -> State:
         """Return what the whole suite's reading decides: the share of hits among the usable units."""
-        assert goal.rule is not None
         items = [item for item in self.items if item.id in axis.items]
         answers = [(item, [self.answers[item.id, order, 0] for order in item.orders]) for item in items]
         if not axis.paired:
@@ -75,7 +74,7 @@ class Population:
         hits = [axis.hit(item, records) for item, records in answers]
         known = [hit for hit in hits if hit is not None]
         value = sum(known) / len(known)
-        return decide(goal.rule, value, value)
+        return goal.decide(value, value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

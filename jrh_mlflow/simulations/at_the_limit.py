@@ -20,8 +20,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from jrh_mlflow.decisions.axis_readings import share_ends
-from jrh_mlflow.measures.rules import decide, parse_rule
+from jrh_mlflow.measures.rule_readings import share_ends
+from jrh_mlflow.measures.rules import parse_rule
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, IntervalCell, cells, count_table, interval_ends, truths
 from jrh_mlflow.simulations.loop import (
     ALPHA,
@@ -127,7 +127,7 @@ def _decided(pair: AtTheLimit, batch: Batch) -> Iterator[list[bool]]:
     for judge, baseline in zip(*pair.drawn(batch.rng(pair), len(batch.runs)), strict=True):
         ends = share_ends([(judge, sizes), (baseline, sizes)])
         assert ends is not None
-        yield [decide(rules[0], *ends) == "holds", decide(rules[1], *ends) == "fails"]
+        yield [rules[0].decide(*ends) == "holds", rules[1].decide(*ends) == "fails"]
 
 
 def _difference_check(pair: AtTheLimit, states: Sequence[list[bool]]) -> Iterator[DecisionCheck]:

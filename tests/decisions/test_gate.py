@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +12,13 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions import further_tasks, judge_calls
-from jrh_mlflow.decisions.further_tasks import tasks_needed
+from jrh_mlflow.decisions import judge_calls, rule_checks
 from jrh_mlflow.decisions.gate_view import gate_reason
-from jrh_mlflow.decisions.judge_calls import JudgeCalls
-from jrh_mlflow.decisions.rule_checks import check_rules
-from jrh_mlflow.decisions.run_facts import known_costs, lost_calls
+from jrh_mlflow.decisions.judge_calls import JudgeCalls, known_facts
+from jrh_mlflow.decisions.rule_checks import RunEvidence, tasks_needed
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.rules import parse_rules
+from jrh_mlflow.measures.rule_readings import lost_calls
+from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rules
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.tracking.runs.read import load_runs
 from tests.comparing.test_compare import always_no, pointwise_suite
@@ -58,6 +57,12 @@ def ties(run: jrh.Evaluation) -> JudgeCalls:
 def right(run: jrh.Evaluation) -> JudgeCalls:
     """The same responses, judged by one that is always right."""
     return JudgeCalls(calls=run.calls.assign(answer=run.calls["expected"]), labels=run.suite.labels)
+
+
+def check_rules(
+    rules: Sequence[Rule], judge: JudgeCalls, *, baseline: JudgeCalls | None = None
+) -> tuple[RuleCheck, ...]:
+    return RunEvidence(judge=judge, baseline=baseline).check(rules)
 
 
 def decided(judge: JudgeCalls, *rules: str, **kwargs: JudgeCalls) -> list[str]:
@@ -221,7 +226,7 @@ def test_costs_counts_and_time_are_facts_of_the_run(runs):
 
 def test_a_cost_that_is_not_known_is_undecided_and_a_partial_one_a_lower_end(runs):
     (run,) = load_runs([runs["flaky"].run_id], tracking_uri=runs["flaky"].tracking_uri)
-    unknown = known_costs(replace(run, calls=run.calls.assign(cost_usd=None), metrics={}), {})
+    unknown = known_facts(replace(run, calls=run.calls.assign(cost_usd=None), metrics={}), {})
     assert (unknown["cost/usd"], unknown["cost/usd_per_1k_calls"], unknown["tokens/input"]) == (None, None, None)
     partial = jrh.gate(
         runs["flaky"],
@@ -237,10 +242,10 @@ def test_what_asked_no_model_cost_nothing(runs):
     assert states(runs["oracle"], *rules) == ["holds"] * 4
     (run,) = load_runs([runs["flaky"].run_id], tracking_uri=runs["flaky"].tracking_uri)
     recorded = replace(run, recorded=True, metrics={})
-    assert known_costs(replace(recorded, calls=run.calls.assign(cost_usd=None)), {})["cost/usd"] == (0, 0)
+    assert known_facts(replace(recorded, calls=run.calls.assign(cost_usd=None)), {})["cost/usd"] == (0, 0)
     # What the recorded answers once cost is known of some of them: no less than that.
-    assert known_costs(recorded, {})["cost/usd"] == (runs["flaky"].cost_usd, None)
-    assert known_costs(replace(run, calls=run.calls[:0], metrics={}), {})["cost/usd"] == (0, 0)
+    assert known_facts(recorded, {})["cost/usd"] == (runs["flaky"].cost_usd, None)
+    assert known_facts(replace(run, calls=run.calls[:0], metrics={}), {})["cost/usd"] == (0, 0)
 
 
 def test_undecided_is_taken_as_asked_also_without_a_policy(runs):
@@ -650,7 +655,7 @@ def test_many_rules_measure_the_repeated_tasks_once(runs, monkeypatch):
     monkeypatch.setattr(
         judge_calls, "measure", lambda calls, **how: measured.append(len(calls)) or measure(calls, **how)
     )
-    monkeypatch.setattr(further_tasks, "MOST_ROWS", 8 * len(calls))
+    monkeypatch.setattr(rule_checks, "MOST_ROWS", 8 * len(calls))
     numbers = {axis: reading.value for axis, reading in judge.readings.items() if isinstance(reading, jrh.Estimate)}
     rules = [f"{axis} <= {value + 0.1!r}" for axis, value in numbers.items()]
     assert len(check_rules(parse_rules(rules), judge)) > 15

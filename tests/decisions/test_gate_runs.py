@@ -8,8 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions.gate_result import Gate
-from jrh_mlflow.decisions.gate_runs import log_gate
+from jrh_mlflow.decisions.gate_result import Gate, log_gate
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.measures.rules import RuleCheck, State, parse_rule
 from jrh_mlflow.tracking.runs.read import run_file

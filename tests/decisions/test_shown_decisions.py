@@ -8,13 +8,13 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions.decisions_view import with_markdown_section
-from jrh_mlflow.decisions.shown_decisions import show_decision
+from jrh_mlflow.decisions.gate_result import show_decision
+from jrh_mlflow.show.decided_rules import with_markdown_section
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import pointwise_suite
-from tests.decisions.test_decisions_view import gate
+from tests.show.test_decided_rules import gate
 
 NOTE = "mlflow.note.content"
 

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.rules import Rule, decide, known, overall, parse_rule, parse_rules
+from jrh_mlflow.measures.rules import (
+    AxisRule,
+    DifferenceRule,
+    ExcludedRule,
+    FactRule,
+    overall,
+    parse_rule,
+    parse_rules,
+)
 
 AXES = ("dark_current", "target_sensitivity/delta_1", "threshold_75", "baseline/accuracy", "label_flip/accuracy")
 COSTS = ("cost/usd", "cost/usd_per_1k_calls", "tokens/input", "time/seconds", "calls/error")
@@ -20,28 +28,29 @@ COSTS = ("cost/usd", "cost/usd_per_1k_calls", "tokens/input", "time/seconds", "c
     "text", ["dark_current<=0.1", "  dark_current   <=  .1 ", "dark_current ≤ 1e-1", "dark_current\t<= +0.10"]
 )
 def test_spacing_and_spelling_do_not_matter(text):
-    assert parse_rule(text) == Rule(text="dark_current <= 0.1", kind="axis", axis="dark_current", op="<=", limit=0.1)
+    assert parse_rule(text) == AxisRule(axis="dark_current", op="<=", limit=0.1)
+    assert parse_rule(text).text == "dark_current <= 0.1"
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "axis", "op", "limit"),
+    ("text", "form", "axis", "op", "limit"),
     [
-        ("target_sensitivity/delta_1 >= 0.8", "axis", "target_sensitivity/delta_1", ">=", 0.8),
-        ("d_prime/delta_0.5 > -1", "axis", "d_prime/delta_0.5", ">", -1),
-        ("baseline/accuracy ≥ 0.9", "axis", "baseline/accuracy", ">=", 0.9),
-        ("excluded/dark_current < 0.02", "excluded", "dark_current", "<", 0.02),
-        ("cost/usd_per_1k_calls <= 2", "cost", "cost/usd_per_1k_calls", "<=", 2),
-        ("tokens/output <= 1000", "cost", "tokens/output", "<=", 1000),
-        ("time/seconds <= 60", "cost", "time/seconds", "<=", 60),
-        ("calls/error <= 0", "cost", "calls/error", "<=", 0),
-        ("dark_current - baseline <= 0.05", "baseline", "dark_current", "<=", 0.05),
-        ("dark_current-baseline<=-.05", "baseline", "dark_current", "<=", -0.05),
-        ("baseline/accuracy − baseline ≥ −0.02", "baseline", "baseline/accuracy", ">=", -0.02),
+        ("target_sensitivity/delta_1 >= 0.8", AxisRule, "target_sensitivity/delta_1", ">=", 0.8),
+        ("d_prime/delta_0.5 > -1", AxisRule, "d_prime/delta_0.5", ">", -1),
+        ("baseline/accuracy ≥ 0.9", AxisRule, "baseline/accuracy", ">=", 0.9),
+        ("excluded/dark_current < 0.02", ExcludedRule, "dark_current", "<", 0.02),
+        ("cost/usd_per_1k_calls <= 2", FactRule, "cost/usd_per_1k_calls", "<=", 2),
+        ("tokens/output <= 1000", FactRule, "tokens/output", "<=", 1000),
+        ("time/seconds <= 60", FactRule, "time/seconds", "<=", 60),
+        ("calls/error <= 0", FactRule, "calls/error", "<=", 0),
+        ("dark_current - baseline <= 0.05", DifferenceRule, "dark_current", "<=", 0.05),
+        ("dark_current-baseline<=-.05", DifferenceRule, "dark_current", "<=", -0.05),
+        ("baseline/accuracy − baseline ≥ −0.02", DifferenceRule, "baseline/accuracy", ">=", -0.02),
     ],
 )
-def test_each_form_of_the_grammar_is_read(text, kind, axis, op, limit):
+def test_each_form_of_the_grammar_is_read(text, form, axis, op, limit):
     rule = parse_rule(text)
-    assert (rule.kind, rule.axis, rule.op, rule.limit) == (kind, axis, op, limit)
+    assert (type(rule), rule.axis, rule.op, rule.limit) == (form, axis, op, limit)
 
 
 @given(
@@ -130,7 +139,7 @@ def test_rules_are_one_or_many_and_each_counts_once():
 )
 def test_an_unknown_name_is_refused_with_the_nearest(text, nearest):
     with pytest.raises(RecipeError) as refused:
-        known(parse_rule(text), AXES, costs=COSTS)
+        parse_rule(text).check_known(AXES, COSTS)
     assert f"Did you mean {nearest!r}?" in str(refused.value)
 
 
@@ -138,14 +147,14 @@ def test_an_unknown_name_is_refused_with_the_nearest(text, nearest):
     "text", ["dark_current <= 1", "excluded/threshold_75 <= 1", "cost/usd <= 1", "threshold_75 - baseline <= 1"]
 )
 def test_a_known_name_passes(text):
-    known(parse_rule(text), AXES, costs=COSTS)
+    parse_rule(text).check_known(AXES, COSTS)
     if not text.startswith("cost"):
-        known(parse_rule(text), AXES)
+        parse_rule(text).check_known(AXES)
 
 
 def test_an_unknown_name_with_nothing_near_lists_what_is_known():
     with pytest.raises(RecipeError) as refused:
-        known(parse_rule("zzz <= 0.1"), AXES)
+        parse_rule("zzz <= 0.1").check_known(AXES)
     assert all(axis in str(refused.value) for axis in AXES)
     assert "Did you mean" not in str(refused.value)
 
@@ -178,19 +187,19 @@ def test_an_unknown_name_with_nothing_near_lists_what_is_known():
     ],
 )
 def test_an_interval_decides_by_the_end_that_faces_the_limit(op, low, high, state):
-    assert decide(parse_rule(f"dark_current {op} 0.5"), low, high) == state
+    assert parse_rule(f"dark_current {op} 0.5").decide(low, high) == state
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(-1, 1), st.sampled_from([("<=", ">"), ("<", ">=")]))
 def test_a_rule_and_its_negation_never_both_hold_and_one_holds_where_the_other_fails(low, width, limit, ops):
-    states = {decide(parse_rule(f"x {op} {limit!r}"), low, low + width) for op in ops}
+    states = {parse_rule(f"x {op} {limit!r}").decide(low, low + width) for op in ops}
     assert states in ({"holds", "fails"}, {"undecided"})
 
 
 @given(st.floats(-1, 1), st.floats(-1, 1), st.sampled_from(["<=", "<", ">=", ">"]))
 def test_a_fact_is_always_decided_as_its_number_compares(value, limit, op):
     true = {"<=": value <= limit, "<": value < limit, ">=": value >= limit, ">": value > limit}[op]
-    assert decide(parse_rule(f"x {op} {limit!r}"), value, value) == ("holds" if true else "fails")
+    assert parse_rule(f"x {op} {limit!r}").decide(value, value) == ("holds" if true else "fails")
 
 
 def test_one_failure_fails_all_and_one_undecided_leaves_the_rest_open():

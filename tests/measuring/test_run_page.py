@@ -12,6 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from jrh_mlflow.decisions.gate_view import gate_sections
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.run_page import run_page
 from jrh_mlflow.show.addresses import Addresses
@@ -57,8 +58,9 @@ def test_a_served_page_shows_the_newest_gate_and_leads_to_it_to_calls_and_to_oth
     runs: dict[str, str], store_uri: str
 ) -> None:
     gate = jrh.gate(runs["pairs"], ["dark_current <= 0.9"], tracking_uri=store_uri)
-    page = run_page(store_uri, runs["pairs"], addresses=ADDRESSES)
-    assert "dark current ≤ 0.9 <code>dark_current &lt;= 0.9</code>" in page
+    page = run_page(store_uri, runs["pairs"], addresses=ADDRESSES, decided=gate_sections)
+    assert "dark current ≤ 0.9</th>" in page
+    assert ">dark_current &lt;= 0.9</td>" in page
     assert f"/runs/{gate.run_id}" in page
     assert f'href="../calls/{runs["pairs"]}?axis=dark_current"' in page
     assert f'href="../compare?run={runs["pairs"]}&amp;run={runs["withheld"]}"' in page
@@ -97,7 +99,9 @@ def pages(runs: dict[str, str], store_uri: str, tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("pages")
     (folder / "logged").mkdir()
     for name, run_id in runs.items():
-        (folder / f"{name}.html").write_text(run_page(store_uri, run_id, addresses=ADDRESSES), encoding="utf-8")
+        (folder / f"{name}.html").write_text(
+            run_page(store_uri, run_id, addresses=ADDRESSES, decided=gate_sections), encoding="utf-8"
+        )
     # What was logged has the drawings.
     logged = MlflowClient(store_uri).download_artifacts(runs["pairs"], "datasheet.html", str(folder / "logged"))
     return {name: (folder / f"{name}.html").as_uri() for name in runs} | {"logged": Path(logged).as_uri()}

@@ -18,7 +18,6 @@ import pandas as pd
 
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.rules import State
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import OUTCOMES
@@ -454,17 +453,6 @@ def paid_points(paid: Paid) -> list[Point]:
         metric_keys.UNKNOWN_COSTS: paid.unknown or None,
     }
     return known_points(values)
-
-
-def gate_points(states: Sequence[State], *, passed: bool | None) -> list[Point]:
-    """Spell a gate: how many rules hold, fail and are undecided, and 1 or 0 where it is decided.
-
-    Example:
-        >>> [point.key for point in gate_points(["holds", "undecided"], passed=None)]
-        ['gate/holds', 'gate/fails', 'gate/undecided']
-    """
-    counts = {f"gate/{state}": float(states.count(state)) for state in get_args(State)}
-    return known_points({**counts, "gate/passed": passed})
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from jrh_mlflow.decisions.decisions_view import (
+from jrh_mlflow.show.decided_rules import (
     ANCHOR,
     DecidedRule,
     DecisionSection,
@@ -56,7 +56,7 @@ def test_a_number_that_is_only_a_bound_is_shown_as_one() -> None:
     row = {"rule": "threshold_75 <= 6", "state": "undecided", "estimate": None, "low": 5.0, "high": None}
     section = gate(rules=decided_rules([{**row, "further_tasks": None, "censored": "> 5"}]))
     assert "<td>&gt; 5</td>" in section_html(section)
-    assert f"| {line_text('> 5')} | 5.000 |" in "\n".join(section_markdown(section))
+    assert f"| {line_text('> 5')} | [5.000, –] |" in "\n".join(section_markdown(section))
 
 
 def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> None:
@@ -65,8 +65,8 @@ def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> No
     assert open_one.advice == "14 further tasks like these would decide it"
     assert withheld.advice == "withheld: 18 % of its calls were lost"
     html = words(section_html(gate()))
-    assert "undecided: 14 further tasks like these would decide it" in html
-    assert "undecided: withheld: 18 % of its calls were lost" in html
+    assert "undecided0.830[0.710, 0.900]14 further tasks like these would decide it" in html
+    assert "undecided–[0.100, 0.700]withheld: 18 % of its calls were lost" in html
     assert "2026-11-16 10:00 UTC" in html
 
 
@@ -93,7 +93,7 @@ def test_a_page_that_is_not_ours_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_of_rules_reasons_and_links_is_text(text: str) -> None:
-    rule = DecidedRule(rule=text, state="fails", estimate=0.5, low=None, high=None, n=text, advice=text)
+    rule = DecidedRule(rule=text, state="fails", estimate=0.5, low=None, high=None, size=text, reason=text)
     section = gate(rules=[rule], reason=text, notes=[text], heading=text, when=text, link=f"https://{text}")
     made = {tag for tag, _ in read(section_html(section)).tags}
     assert made <= {tag for tag, _ in read(section_html(gate(notes=["a note"]))).tags}

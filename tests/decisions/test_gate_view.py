@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 
-from jrh_mlflow.decisions.junit import gate_junit
-from jrh_mlflow.measures.rules import Rule, RuleCheck, State
+from jrh_mlflow.decisions.gate_view import gate_junit
+from jrh_mlflow.measures.rules import AxisRule, RuleCheck, State
 from tests.comparing.test_comparison_page import HOSTILE
 
 MEASURED = {"holds": (0.02, 0.0, 0.08), "fails": (0.5, 0.41, 0.6), "undecided": (0.08, 0.03, 0.16)}
 NOTHING_XML_HOLDS = "\x00\x0b\x1b[31m\ud800\ufffe\uffff\x85"
 
 
-def check(state: State, *, text: str = "dark_current <= 0.1", reason: str = "as it lies") -> RuleCheck:
-    rule = Rule(text=text, kind="axis", axis="dark_current", op="<=", limit=0.1)
+def check(state: State, *, axis: str = "dark_current", reason: str = "as it lies") -> RuleCheck:
+    rule = AxisRule(axis=axis, op="<=", limit=0.1)
     estimate, low, high = MEASURED[state]
     further = 14 if state == "undecided" else 0
     return RuleCheck(
@@ -42,7 +42,7 @@ def suite_of(*checks: RuleCheck, undecided_fails: bool = True, subject: str = "a
 
 
 def test_one_case_per_rule_and_the_counts_are_theirs():
-    suite = suite_of(check("holds"), check("fails", text="b <= 0.1"), check("undecided", text="c <= 0.1"))
+    suite = suite_of(check("holds"), check("fails", axis="b"), check("undecided", axis="c"))
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (3, 2, 0, 0)
     holds, fails, undecided = suite
     assert [case.name for case in suite] == ["dark_current <= 0.1", "b <= 0.1", "c <= 0.1"]
@@ -75,15 +75,16 @@ def test_what_was_gated_is_in_the_properties():
 @pytest.mark.parametrize("state", ["fails", "undecided"])
 def test_text_of_any_origin_stays_text(text, state):
     for undecided_fails in (True, False):
-        suite = suite_of(check(state, text=text, reason=text), subject=text, undecided_fails=undecided_fails, name=text)
+        suite = suite_of(check(state, axis=text, reason=text), subject=text, undecided_fails=undecided_fails, name=text)
         (case,) = suite
         assert suite.tests == 1
-        assert case.name == " ".join("".join(one if one.isprintable() else " " for one in text).split())
+        printable = "".join(char if char.isprintable() else " " for char in text)
+        assert case.name == " ".join(f"{printable} <= 0.1".split())
 
 
 @given(st.text(alphabet=st.characters(), max_size=30))
 def test_every_text_gives_well_formed_xml(text):
-    made = gate_junit([check("fails", text=text, reason=text)], subject=text, facts={text: text}, undecided_fails=True)
+    made = gate_junit([check("fails", axis=text, reason=text)], subject=text, facts={text: text}, undecided_fails=True)
     assert made.startswith("<?xml version='1.0' encoding='utf-8'?>\n<testsuites name=\"jrh gate\"")
     root = ElementTree.fromstring(made.encode())
     assert [one.tag for one in root.iter()].count("testcase") == 1
