@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, price_from_option, suite_option
-from jrh_mlflow.cli.printing import print_lines
+from jrh_mlflow.cli.printing import print_page
 from jrh_mlflow.options import RunOptions
 
 
@@ -53,7 +53,6 @@ def calls(
     Example: jrh plan calls --axis dark_current --width 0.1 --pilot 3f2a9c01 --json
     """
     from jrh_mlflow.decisions.planning import plan as make
-    from jrh_mlflow.show.terminal import text_of
 
     if price is not None and len(models) != 1:
         raise click.UsageError(f"--price is of one --model, but got {len(models)}.")
@@ -62,5 +61,7 @@ def calls(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    page = result.to_markdown()
-    print_lines([page] if markdown else text_of(page))
+    if markdown:
+        click.echo(result.to_markdown())
+        return
+    print_page(result.title, [*result.page.to_text(), ""], notes=result.notes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jrh_mlflow.decisions.plan_view import model_cells, plan_markdown, size_cells
+from jrh_mlflow.decisions.plan_view import MODELS, plan_page, size_table
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.measures.unit_scores import AxisUnits, axis_units, every_axis_units
@@ -24,6 +24,7 @@ from jrh_mlflow.schema.items import labels_cell
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.show.cards import Card
 from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.page import Page
 from jrh_mlflow.stats.power import (
     FEWEST_FOR_WIDTH,
     FEWEST_TO_TELL_APART,
@@ -162,9 +163,14 @@ class Plan:
             "notes": list(self.notes),
         }
 
+    @property
+    def page(self) -> Page:
+        """What people see of it."""
+        return plan_page(self.to_dict(), title=self.title, headline=self.headline)
+
     def to_markdown(self) -> str:
         """Return the plan as a readable page."""
-        return plan_markdown(self.to_dict(), title=self.title, headline=self.headline)
+        return self.page.to_markdown()
 
     def __repr__(self) -> str:
         cost = "" if self.usd is None else f", ${self.usd:.2f}"
@@ -172,7 +178,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         shown = self.to_dict()
-        tables = [size_cells(shown), model_cells(shown)]
+        tables = [size_table(shown), MODELS(shown["models"])]
         return Card(title=self.title, facts={}, profile=self.headline, tables=tables, notes=self.notes).to_html()
 
 
