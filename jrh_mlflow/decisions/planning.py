@@ -177,8 +177,7 @@ class Plan:
         return f"Plan({self.title.partition(': ')[2]}: {self.headline}{cost})"
 
     def _repr_html_(self) -> str:
-        shown = self.to_dict()
-        tables = [size_table(shown), MODELS(shown["models"])]
+        tables = (size_table(self.to_dict()), MODELS([asdict(cost) for cost in self.costs]))
         return Card(title=self.title, facts={}, profile=self.headline, tables=tables, notes=self.notes).to_html()
 
 
@@ -248,7 +247,7 @@ def plan(
         second = _spread(axis, pilots[-1], stated)[0] if pilots else spread
         apart = _apart(difference, spread, second)
         size = _size_for_difference(apart, power, design, _paired(axis, pilots), seed=seed)
-    asked = _Asking(
+    asked = _Pricing(
         pilot=pilots[0] if pilots else None,
         prices=prices,
         concurrency=concurrency,
@@ -632,7 +631,7 @@ def _models(models: Any, pilot: _Pilot | None) -> list[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asking:
+class _Pricing:
     """How models are asked, and what a pilot tells of what that costs."""
 
     pilot: _Pilot | None
