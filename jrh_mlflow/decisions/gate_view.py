@@ -14,7 +14,7 @@ from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.decided_rules import CHECKS, DecidedRule, DecisionSection, decided_rules
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.plain_text import line_text, plain, wrapped_line
-from jrh_mlflow.tracking.runs.logged_evaluation import LoggedEvaluation
+from jrh_mlflow.tracking.runs.read import LoggedEvaluation
 
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
