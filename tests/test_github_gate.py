@@ -18,7 +18,7 @@ from junitparser import JUnitXml
 
 import jrh_mlflow as jrh
 from jrh_mlflow.decisions.gate import read_policy
-from jrh_mlflow.measures.rules import known
+from jrh_mlflow.measures.rules import FactRule
 from tests.loopback import LoopbackServer, verdict
 from tests.readings import asked
 from tests.shell import Shell
@@ -186,4 +186,4 @@ def test_the_policy_of_the_recipes_fits_every_datasheet_suite(suite: str) -> Non
     rules = read_policy(ROOT / "recipes" / "gate.yaml").require
     readings = jrh.measure(asked(jrh.scripted.Oracle(), jrh.load_suite(suite))).estimates
     for rule in rules:
-        known(rule, readings)
+        rule.check_known(readings, [rule.axis] if isinstance(rule, FactRule) else ())
