@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from jrh_mlflow.measures.axes import AXES, Axis, Basis, by_step, delta_key, gap_reading, stimuli_axes
+from jrh_mlflow.measures import axes as declarations
+from jrh_mlflow.measures.axes import Axis, Basis, by_step, delta_key, gap_reading, stimuli_axes
 from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores
 from jrh_mlflow.schema.estimates import Reading
@@ -76,7 +77,7 @@ def response_axes(table: ResponseTable) -> dict[str, Reading]:
     """Measure every axis that is declared for single responses; of conditions that were not asked there is none."""
     estimates: dict[str, Reading] = {}
     units: dict[str, UnitScores] = {}
-    for axis in AXES:
+    for axis in declarations.AXES:
         if axis.counting and axis.stimuli.among(table.condition).any():
             counted = axis.counted(table)
             units |= counted

@@ -24,7 +24,8 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.axes import AXES, Axis, find
+from jrh_mlflow.measures import axes as declarations
+from jrh_mlflow.measures.axes import Axis, find
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, pair_table
 from jrh_mlflow.measures.reliability import ALL, scored_tests
 from jrh_mlflow.measures.single_responses import response_table
@@ -82,7 +83,7 @@ def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) ->
 def _response_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
     table, tasks = response_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
     parts = []
-    for axis in AXES:
+    for axis in declarations.AXES:
         for key, scores in axis.counted(table).items() if axis.comparable else ():
             units = np.array(scores.names, dtype=object)
             # Replicates of a call are named by their item; what is compared or repeated has none.
@@ -98,7 +99,7 @@ def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
     # Names, because several judges' units are laid side by side.
     shown = np.where(frame["condition"].isin(VACUUM), frame["suite_item"], frame["suite_item"] + "#" + frame["order"])
     parts = []
-    for axis in AXES:
+    for axis in declarations.AXES:
         if axis.comparable and axis.hits:
             scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
             cells = axis.where(table.condition, table.delta)
@@ -204,16 +205,15 @@ def axis_units(
     families = dict.fromkeys(_STEP.sub(r"/\1_k", name) for name in known)
     can = f"Can be planned here: {', '.join(families)}."
     axis = find(key)
-    if axis is None and key in {family.name for family in AXES if family.by_step}:
+    if axis is None and key in {family.name for family in declarations.AXES if family.by_step}:
         steps = [name for name in known if name.startswith(f"{key}/")]
         raise RecipeError(f"Axis {key!r} has a number for each step: name one of {', '.join(steps) or 'them'}. {can}")
     if key.partition("/")[0] in _ACROSS_TESTS:
         why = "is over several tests of a reliability suite, so its size cannot be planned: plan one of them"
         raise RecipeError(f"{key!r} {why}. {can}")
     if axis is None:
-        raise RecipeError(
-            f"Unknown axis {key!r}.{suggest(key, [*known, *(declaration.main_key for declaration in AXES)])} {can}"
-        )
+        keys = [*known, *(declaration.main_key for declaration in declarations.AXES)]
+        raise RecipeError(f"Unknown axis {key!r}.{suggest(key, keys)} {can}")
     if not _is_share(axis):
         raise RecipeError(f"{key!r} is no share of calls or pairs, so its size cannot be planned ({axis.label}). {can}")
     if has_steps(frame) and key in axis.counted(response_table(frame, labels=labels)):
@@ -232,7 +232,7 @@ def every_axis_units(
         labels: What a pointwise judge may answer; inferred when None.
         any_mean: Those of other means too, and of shares among units that the judge chooses: the rest has no score.
     """
-    chosen = [axis for axis in AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
+    chosen = [axis for axis in declarations.AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
     if has_steps(frame):
         return _of_responses(frame, labels, chosen)
     return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame, chosen)
