@@ -12,13 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.stats.bootstrap import ratio_bootstrap
-from jrh_mlflow.sweeps.fronts import (
-    dominated_with_confidence,
-    front_probability,
-    hypervolume,
-    hypervolume_interval,
-    pareto,
-)
+from jrh_mlflow.sweeps.front import front_probability, hypervolume, hypervolume_interval, pareto
+from jrh_mlflow.sweeps.stopping import dominated_with_confidence
 from tests.readings import PROPERTY
 
 DIRECTIONS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3)
