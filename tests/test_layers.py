@@ -565,5 +565,5 @@ def test_names_that_mean_two_things_are_seen():
         "a.py",
         "b.py",
     ]
-    files = ["suites/tables.py", "engine/tables.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_figures.py"]
-    assert list(shared_names(files)) == ["tables"]
+    files = ["suites/lists.py", "engine/lists.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_figures.py"]
+    assert list(shared_names(files)) == ["lists"]

@@ -172,7 +172,7 @@ def _marks(kind: str) -> tuple[str, str]:
     return f"<!-- {kind} -->", f"<!-- /{kind} -->"
 
 
-def section_markdown(section: DecisionSection) -> list[str]:
+def decisions_markdown(section: DecisionSection) -> list[str]:
     """Render a section; no heading of another section can be inside it."""
     lines = [_markdown_heading(section.kind), "", f"**{_line(section.reason)}.**", ""]
     lines += [f"> {_line(note)}" for note in section.notes] + [""] * bool(section.notes)
@@ -189,12 +189,12 @@ def with_markdown_section(markdown: str, section: DecisionSection) -> str:
         place = first.start() if first else len(markdown)
         before, after = markdown[:place], [markdown[place:]]
     gap = "" if not before.strip() or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
-    lines = "\n".join(section_markdown(section))
+    lines = "\n".join(decisions_markdown(section))
     return f"{before}{gap}{lines}\n{''.join(after)}"
 
 
 def _own_lines(kind: str) -> str:
-    """Match what `section_markdown` writes or wrote in any version, and nothing that somebody wrote below it.
+    """Match what `decisions_markdown` writes or wrote in any version, and nothing that somebody wrote below it.
 
     Earlier versions wrote the heading onto the end of a last line that had no end, so it may begin anywhere.
     """

@@ -171,7 +171,7 @@ def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
     )
 
 
-def confidence_table(by: str) -> Table[PageRow]:
+def confidence_readings(by: str) -> Table[PageRow]:
     """Return the table of calibration and expected values, which Markdown alone has; bounds hold what was not read."""
     left_out = ("on", "95 %", "detectable")
     bounds: Column[PageRow] = Column("bounds", lambda row: _exact_interval(row, "bound"), media=("markdown",))

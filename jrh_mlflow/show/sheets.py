@@ -49,7 +49,7 @@ from jrh_mlflow.show.readings import (
     PageRow,
     across_row,
     axis_row,
-    confidence_table,
+    confidence_readings,
     finding_lines,
     main_readings,
     missing_rows,
@@ -295,7 +295,7 @@ def _confidence_section(estimates: Mapping[str, Reading], *, by: str) -> Section
     return Section(
         heading="Confidence",
         blocks=[
-            confidence_table(by)(_rows({key: estimates[key] for key in keys}, None)),
+            confidence_readings(by)(_rows({key: estimates[key] for key in keys}, None)),
             *([f"Calibration error: {error.method}."] if isinstance(error, Estimate) else []),
             "Confidence is compared with right or wrong on calls with a known right answer. Expected values take "
             "probabilities in place of verdicts; what was not read of them lies between the bounds.",

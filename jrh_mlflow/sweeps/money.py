@@ -31,7 +31,7 @@ from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.result import Findings
 from jrh_mlflow.sweeps.space import Configuration
-from jrh_mlflow.sweeps.stages import candidates, hold_out, kept
+from jrh_mlflow.sweeps.stages import candidates, hold_out, kept_results
 from jrh_mlflow.sweeps.study import BOOKS, CLAIM, JOURNALLED, PAID, RESULT, STOPPED, Trials, TrialSkipped
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult, completed
 
@@ -208,7 +208,7 @@ class SweepMoney:
         results, configurations = completed(self.context.trials), self.context.trials.by_key
         owed = {}
         for key in candidates(self.context, results):
-            if key in self._unpaid or kept(self.context, "holdout", configurations[key]):
+            if key in self._unpaid or kept_results(self.context, "holdout", configurations[key]):
                 continue
             if key not in self._holdout:
                 self._holdout[key] = self.need(configurations[key], self.context.holdout)
@@ -242,7 +242,7 @@ class SweepMoney:
         return min(need.worst_micro, round(_MARGIN * each * need.calls))
 
     def _is_held_out(self, key: str) -> bool:
-        return bool(kept(self.context, "holdout", self.context.trials.by_key[key]))
+        return bool(kept_results(self.context, "holdout", self.context.trials.by_key[key]))
 
     def cheapest_first(self, keys: Collection[str]) -> list[str]:
         """Order configurations by what both halves take at most."""

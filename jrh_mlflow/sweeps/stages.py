@@ -51,7 +51,7 @@ def _refined(
     context: SweepContext, configuration: Configuration, result: TrialResult, *, room: Room
 ) -> TrialResult | None:
     repeats = 2 * result.repeats
-    if (known := kept(context, "refine", configuration).get(repeats)) is not None:
+    if (known := kept_results(context, "refine", configuration).get(repeats)) is not None:
         return known
     keep_micro = room(configuration, result, repeats)
     if keep_micro is None:
@@ -87,7 +87,7 @@ def hold_out(
         if only is not None and key not in only:
             continue
         configuration, repeats = context.trials.by_key[key], findings.search[key].repeats
-        known = kept(context, "holdout", configuration)
+        known = kept_results(context, "holdout", configuration)
         if known and (repeats in known or not asking):
             findings.holdout[key] = known.get(repeats, known[max(known)])
         elif asking:
@@ -118,7 +118,7 @@ def _hold_out_one(
             findings.unpaid[key] = str(reason)
 
 
-def kept(context: SweepContext, stage: str, configuration: Configuration) -> dict[int, TrialResult]:
+def kept_results(context: SweepContext, stage: str, configuration: Configuration) -> dict[int, TrialResult]:
     """Return what the study has of a configuration in a later stage, by its repeats."""
     begin = f"jrh:{stage}:{configuration.key}:"
     attributes = context.trials.study.user_attrs

@@ -84,7 +84,7 @@ class RunFacts:
     truncated: str | None
 
 
-class Column:
+class CallColumn:
     """A column that calls are filtered by: its values that occur, and the code of each call's value."""
 
     def __init__(self, cells: pd.Series[Any], text: Callable[[Any], str]) -> None:
@@ -126,7 +126,7 @@ class RunCalls:
         if lacking:
             raise RecipeError(f"{keys.CALLS_FILE} of this run is no table of calls: it lacks {', '.join(lacking)}.")
         self.frame = self._batches.frame([name for name in _KNOWN if name in self._batches.names])
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, CallColumn] = {}
         self._found: OrderedDict[str, Behind] = OrderedDict()
 
     def __len__(self) -> int:
@@ -143,12 +143,12 @@ class RunCalls:
         conditions = set(self.column("condition").values)
         return "" in self.column("order").values and not conditions <= {*PAIR_CONDITIONS, *LEVEL_CONDITIONS}
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> CallColumn:
         """Return one of `FILTERS`, or the item."""
         with self._lock:
             if name not in self._columns:
                 cells = self.frame[{"test": "condition", "item": "suite_item"}.get(name, name)]
-                self._columns[name] = Column(cells, _SPELLED.get(name, str))
+                self._columns[name] = CallColumn(cells, _SPELLED.get(name, str))
             return self._columns[name]
 
     def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
