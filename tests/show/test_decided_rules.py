@@ -12,8 +12,8 @@ from jrh_mlflow.show.decided_rules import (
     DecidedRule,
     DecisionSection,
     decided_rules,
+    decisions_markdown,
     section_html,
-    section_markdown,
     with_markdown_section,
     with_section,
 )
@@ -56,7 +56,7 @@ def test_a_number_that_is_only_a_bound_is_shown_as_one() -> None:
     row = {"rule": "threshold_75 <= 6", "state": "undecided", "estimate": None, "low": 5.0, "high": None}
     section = gate(rules=decided_rules([{**row, "further_tasks": None, "censored": "> 5"}]))
     assert "<td>&gt; 5</td>" in section_html(section)
-    assert f"| {line_text('> 5')} | [5.000, –] |" in "\n".join(section_markdown(section))
+    assert f"| {line_text('> 5')} | [5.000, –] |" in "\n".join(decisions_markdown(section))
 
 
 def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> None:
@@ -99,7 +99,7 @@ def test_text_of_rules_reasons_and_links_is_text(text: str) -> None:
     assert made <= {tag for tag, _ in read(section_html(gate(notes=["a note"]))).tags}
     assert text in "".join(read(section_html(section)).text)
     assert with_section(with_section(f"{ANCHOR}\n", section), section).count("<section>") == 1
-    markdown = section_markdown(section)
+    markdown = decisions_markdown(section)
     assert sum(line.startswith("### ") for line in markdown) == 1
     # What is left outside code spans cannot come to life.
     assert "<" not in re.sub("`[^`]*`", "", "".join(markdown))
@@ -113,7 +113,7 @@ def test_a_link_that_is_no_address_is_words() -> None:
 def test_a_bound_on_one_side_stands_alone_and_a_fact_has_no_interval() -> None:
     bound = replace(gate().rules[0], low=0.03, high=None)
     price, unknown = (replace(bound, estimate=one, low=one, high=one) for one in (0.00042, None))
-    html, markdown = section_html(gate(rules=[bound, price, unknown])), section_markdown(gate(rules=[price]))
+    html, markdown = section_html(gate(rules=[bound, price, unknown])), decisions_markdown(gate(rules=[price]))
     assert html.count("[") == html.count("[0.030, –]") == 1
     assert html.count("0.00042") == "".join(markdown).count("0.00042") == 1
 
@@ -148,7 +148,7 @@ def test_what_people_wrote_around_a_gate_stays_where_it_is(below: str, notes: li
 
 
 def test_gates_that_an_earlier_version_piled_up_become_one() -> None:
-    first, second = ("\n".join(section_markdown(gate(reason=f"gate {number}"))) + "\n" for number in (1, 2))
+    first, second = ("\n".join(decisions_markdown(gate(reason=f"gate {number}"))) + "\n" for number in (1, 2))
     shown = with_markdown_section(f"My own note{first}{second}", gate(reason="gate 3"))
     assert shown == with_markdown_section("My own note", gate(reason="gate 3"))
 
@@ -161,4 +161,4 @@ def test_a_section_of_somebody_else_under_the_same_heading_stays() -> None:
 def test_a_gate_without_a_run_of_its_own_says_no_time_and_no_link() -> None:
     plain = replace(gate(), when="", link="")
     assert "Decided" not in section_html(plain)
-    assert not any("Decided" in line for line in section_markdown(plain))
+    assert not any("Decided" in line for line in decisions_markdown(plain))
