@@ -95,7 +95,6 @@ _ENDS = ("estimate", "low", "high")
 CHECKS: Table[DecidedRule] = Table.of(
     Column("rule", lambda check: rule_name(check.rule), brief=True, words=True),
     Column("as typed", lambda check: check.rule, value=lambda check: check.rule, name="rule", as_code=True, words=True),
-    Column("✓", lambda check: _SIGNS[check.state]),
     Column(
         "state",
         lambda check: Cell(check.state, tone="wrong" if check.state == "fails" else ""),
@@ -103,6 +102,7 @@ CHECKS: Table[DecidedRule] = Table.of(
         brief=True,
         words=True,
     ),
+    Column("✓", lambda check: _SIGNS[check.state]),
     Column("measured", lambda check: check.measured, value=lambda check: check.estimate, name="estimate", brief=True),
     Column("between", lambda check: check.between, brief=True),
     Column("low", value=lambda check: check.low),
