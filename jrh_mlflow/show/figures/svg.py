@@ -89,11 +89,6 @@ def draw(figures: Figures, captions: Mapping[str, str] = MappingProxyType({})) -
     ]
 
 
-def page_figures(figures: Figures, captions: Mapping[str, str]) -> dict[str, Markup]:
-    """Draw the figures that have a caption as elements of a page, by caption and in the captions' order."""
-    return {drawing.caption: drawing.svg for drawing in draw(figures, captions)}
-
-
 def _stem(name: str) -> str:
     return name.rpartition(".")[0] or name
 
