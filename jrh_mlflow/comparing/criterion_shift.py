@@ -273,8 +273,13 @@ def shift_table(base: str, arm: str) -> Table[ShiftRow]:
         Column(
             "95 % by task", partial(_ends_text, write=short_interval), exact=partial(_ends_text, write=interval_text)
         ),
-        Column("n", lambda row: f"{row.shift.n:,}" if isinstance(row.shift, Estimate) else "–"),
+        Column("n", lambda row: _size_text(row.shift)),
     )
+
+
+def _size_text(shift: Reading) -> str:
+    """Write on how many units a shift stands: `120 calls`."""
+    return f"{shift.n:,} {shift.unit}{'' if shift.n == 1 else 's'}" if isinstance(shift, Estimate) else "–"
 
 
 def _value_text(reading: Reading | None) -> str:

@@ -28,7 +28,9 @@ def url(store_uri: str) -> Iterator[str]:
 def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(store_uri: str, url: str) -> None:
     made = rate_traces(store_uri, "links to traces", n=3)
     rated = rated_traces(made.source, tracking_uri=url)
-    assert rated.frame.equals(rated_traces(made.source, tracking_uri=store_uri).frame)
+    by_file = rated_traces(made.source, tracking_uri=store_uri)
+    # Only where each can be looked at differs.
+    assert rated.frame.drop(columns="link").equals(by_file.frame.drop(columns="link"))
     trace = made.traces.iloc[0]
     told = {"queue": "Look again", "name": rated.name, "labels": list(rated.frame["label"])}
     assert queue_disagreements(rated.experiments, tracking_uri=url, **told).added == 3
