@@ -117,9 +117,9 @@ def derived(store: Store) -> Written:
 
 
 def as_today(keys: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Leave out in which form figures are drawn."""
+    """Leave out in which form figures are drawn: a run that was begun then has some in both."""
     figures = [re.sub(r"^(figures/.+)\.(png|svg)$", r"\1", path) for path in keys["artifacts"]]
-    return {**keys, "artifacts": sorted(figures)}
+    return {**keys, "artifacts": sorted(set(figures))}
 
 
 def lasting(metrics: Mapping[str, float]) -> dict[str, float]:
