@@ -23,7 +23,6 @@ myst_heading_anchors = 4
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 maximum_signature_line_length = 100
 # Types of other libraries, and those behind the public names, are shown and lead nowhere.
 nitpick_ignore_regex = [("py:.*", ".*")]
