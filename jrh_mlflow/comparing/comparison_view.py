@@ -336,9 +336,11 @@ def _judge_column(comparison: Contrasts, judge: str, links: JudgeLinks | None) -
 
     def cell(axis: str) -> Cell:
         reading = comparison.cells[axis][judge]
-        tone = "" if isinstance(reading, Estimate) else "bounds" if reading.bounds else "missing"
-        hover = "" if isinstance(reading, Estimate) else reading.reason
-        return Cell(cell_text(reading, comparison.letters_of(axis, judge)), tone=tone, hover=hover)
+        text, tone, hover = cell_text(reading, comparison.letters_of(axis, judge)), "", ""
+        if not isinstance(reading, Estimate):
+            tone = "bounds" if reading.bounds else "missing"
+            hover = f"{bounds_text(reading.bounds)}: {reading.reason}" if reading.bounds else reading.reason
+        return Cell(text, tone=tone, hover=hover)
 
     def brief(axis: str) -> str:
         reading = comparison.cells[axis][judge]
