@@ -362,7 +362,9 @@ def _fence(text: str, original: str) -> str | None:
         return inside if doubled and not kept else None
     if own:
         return None
-    if len(fences) != 2 or 2 * len(inside.split()) < len(text.split()):
+    if len(fences) != 2:
+        raise UnclearError("several code fences")
+    if 2 * len(inside.split()) < len(text.split()):
         raise UnclearError("a code fence that the original has not")
     return inside
 
@@ -643,7 +645,10 @@ def _pieces(text: str, original: str) -> str | None:
             return f"{what}: {cut(hit.group())}"
     if _is_data(original) and not _is_data(text):
         return "a piece of JSON or none at all"
-    if len(_fence_lines(text)) > len(_fence_lines(original)):
+    fences, own_fences = len(_fence_lines(text)), len(_fence_lines(original))
+    if fences % 2 and not own_fences % 2:
+        return "a code fence without an end, or without a beginning"
+    if fences > own_fences:
         return "a code fence that the original has not"
     return _odd_marks(text, original)
 

@@ -203,7 +203,8 @@ def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]
         return _rows({key: sheet.estimates[key] for key in headline_axes() if key in sheet.estimates}, links)
     mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, len(sheet.scores))
     rows = _rows({key: reading for key, (_, reading) in _keyed_scores(sheet).items()}, links)
-    return [*([mean] if mean else []), *rows][:_MOST_TILES]
+    address = links.calls(metric_keys.RELIABILITY_MEAN) if links else ""
+    return [*([replace(mean, address=address)] if mean else []), *rows][:_MOST_TILES]
 
 
 def _rows(

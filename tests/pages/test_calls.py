@@ -210,7 +210,9 @@ def test_every_number_of_a_served_comparison_leads_to_calls_with_the_same_n_and_
     status, _, content = client.send("GET", f"/compare?run={runs['single'].run_id}&run={other.run_id}")
     page = content.decode()
     assert status == 200, page
-    cell = re.compile(r'<td><b><a href="(calls/[^"]*)"[^>]*>.*?n&nbsp;(\d+)(?: \(−(\d+)\))?<', re.DOTALL)
+    cell = re.compile(
+        r'<td[^>]*>\s*<b><a class="calls" href="(calls/[^"]*)"[^>]*>.*?n&nbsp;(\d+)(?: \(−(\d+)\))?<', re.DOTALL
+    )
     cells = cell.findall(page.partition("<h2>Judges</h2>")[0])
     assert len(cells) == 2 * 3
     for address, n, left_out in cells:
@@ -257,7 +259,7 @@ def test_the_calls_behind_a_comparison_of_runs_with_other_replicates_say_how_man
     page = client.send("GET", f"/compare?run={once.run_id}&run={thrice.run_id}")[2].decode()
     told = "The comparison is on 24 of the 72 calls of this run"
     for done, wanted in ((once, False), (thrice, True)):
-        address = re.search(rf'<td><b><a href="(calls/{done.run_id}[^"]*typos[^"]*)"', page)[1]
+        address = re.search(rf'<td[^>]*>\s*<b><a class="calls" href="(calls/{done.run_id}[^"]*typos[^"]*)"', page)[1]
         shown = client.send("GET", f"/{html.unescape(address)}")[2].decode()
         assert (told in words(shown)) is wanted
         assert ('name="compared" value="24"' in shown) is wanted

@@ -43,7 +43,7 @@ ANCHORED = frozenset(
         "error_injection._LIST_MARK",
         "english._MARGIN",
         "english._MARKS_ONLY",
-        "markdown._STRUCTURED",
+        "format_invariance._STRUCTURED",
         "paraphrase._QUESTION",
         "rewording._HEAD",
         "rewording._LINE_START",
