@@ -253,7 +253,7 @@ def fill_prompt(template: str, fields: dict[str, str]) -> str:
     """Put fields into a template in one pass, so that a field's text is never taken for another field.
 
     Example:
-        >>> fill("{a} and {{a}}", {"a": "{b}", "b": "no"})
+        >>> fill_prompt("{a} and {{a}}", {"a": "{b}", "b": "no"})
         '{b} and {a}'
     """
     return _FIELD.sub(lambda found: f"{{{found[1]}}}" if found[1] else fields.get(found[2], found[0]), template)

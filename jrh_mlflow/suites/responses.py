@@ -275,7 +275,7 @@ def drawn_rows(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) 
         Positions in file order.
 
     Example:
-        >>> sample(["a", "b", "c", "d"], ["x", "x", "y", "y"], 2, seed=0)
+        >>> drawn_rows(["a", "b", "c", "d"], ["x", "x", "y", "y"], 2, seed=0)
         [1, 3]
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:

@@ -44,14 +44,18 @@ PUBLIC = {
 """Modules that MLflow's reference has a page of, or that its guides import from."""
 OTHER_THINGS = {"mlflow.db"}
 """Texts that are the name of a module by chance: a file."""
-NO_MLFLOW = {"stats", "scoring", "perturb", "measures", "reports", "results", "suites", "models", "engine"}
+NO_MLFLOW = {"stats", "scoring", "perturb", "measures", "show", "suites", "models", "engine"}
 """Folders that see no object of MLflow's; `tests/test_layers.py` keeps its imports out of them."""
 OF_THE_LANGUAGE = {"_fields", "_make", "_replace", "_asdict", "_exit"}
 """Public in spite of the underscore: of named tuples and of `os`."""
 INSIDE = re.compile(r"__(code|closure|globals|defaults|kwdefaults|dict|wrapped|signature|pydantic_\w+)__")
 """What functions and objects are made of: through it all that is private can be read and exchanged."""
-OF_USERS = {"jrh_mlflow/judges/callables.py", "jrh_mlflow/tracking/judges/scorer_facts.py"}
-"""Files that look into functions which users wrote, and into nothing of MLflow's."""
+OF_USERS = {
+    "jrh_mlflow/generation/generate.py",
+    "jrh_mlflow/judges/callables.py",
+    "jrh_mlflow/tracking/judges/scorer_facts.py",
+}
+"""Files that look into functions which users wrote, or into their own, and into nothing of MLflow's."""
 READERS = ("getattr", "hasattr", "setattr", "delattr", "__getattribute__", "__setattr__", "attrgetter", "methodcaller")
 """What reads or writes an attribute by its name as a text."""
 MODULE = re.compile(r"mlflow(\.\w+)+")

@@ -41,7 +41,7 @@ READINGS = {
     "threshold_75": 135,
 }
 """Axes that are columns, with their widths in pixels: enough for `0.30 [0.16, 0.48]`."""
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _DATABASES = ("sqlite:", "postgresql", "mysql", "mssql", "file:")
 _PORT = 5000
 _SENSITIVITY, _FALSE_PREFERENCE = "target_sensitivity/delta_1/rate", "raw_false_preference/rate"
