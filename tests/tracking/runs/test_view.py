@@ -185,7 +185,7 @@ def test_a_run_of_the_command_line_says_the_command_and_no_argument(
 
 
 def test_a_module_of_ours_is_named_without_a_path_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", [str(Path(view.__file__).resolve().parents[1] / "example.py"), "there"])
+    monkeypatch.setattr(sys, "argv", [str(Path(view.__file__).resolve().parents[2] / "example.py"), "there"])
     tags = view.context_tags()
     assert tags["mlflow.source.name"] == "python -m jrh_mlflow.example"
     assert not [key for key in tags if key.startswith("mlflow.source.git")]
