@@ -10,8 +10,8 @@ import re
 import sys
 
 from jrh_mlflow.measures.axes import AXES, Axis
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name
+from jrh_mlflow.show.plain_text import table
 
 HEAD = ("axis", "meaning", "good", "bad", "what to do")
 SHORT = (

@@ -30,10 +30,10 @@ from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
 from jrh_mlflow.show.figures.svg import draw, figure_files
-from jrh_mlflow.show.frames import frame_rows
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import measure
+from jrh_mlflow.show.tables import frame_rows
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys

@@ -25,9 +25,8 @@ from jrh_mlflow.perturb import ReliabilityTest
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import spent_text
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain, table
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_manifest
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent

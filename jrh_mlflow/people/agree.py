@@ -39,11 +39,11 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.svg import draw, figure_files
-from jrh_mlflow.show.frames import frame_rows
 from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.show.readings import brief_readings, readings_frame
+from jrh_mlflow.show.tables import frame_rows
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys

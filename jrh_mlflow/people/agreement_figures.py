@@ -24,8 +24,8 @@ from jrh_mlflow.show.figures.canvas import (
     write_cell,
     write_corners,
 )
-from jrh_mlflow.show.frames import frame_rows
 from jrh_mlflow.show.numbers import short_interval, source_ends
+from jrh_mlflow.show.tables import frame_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,13 +12,12 @@ import pandas as pd
 from jrh_mlflow.people.agreement import AgreementReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import MOST, CardTable
-from jrh_mlflow.show.frames import frame_rows
 from jrh_mlflow.show.html import render
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.names import axis_meaning, axis_name
 from jrh_mlflow.show.numbers import cell_text, number_text, p_text, short_interval, source_ends
-from jrh_mlflow.show.plain_text import code, line_text, plain
+from jrh_mlflow.show.plain_text import code, line_text, plain, table
 from jrh_mlflow.show.readings import PageRow, axes_by_reason, page_row, readings_frame
+from jrh_mlflow.show.tables import frame_rows
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import CardTable
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import interval_text, missing_text, source_ends
-from jrh_mlflow.show.plain_text import plain
+from jrh_mlflow.show.plain_text import plain, table
 from jrh_mlflow.tracking.runs import keys
 
 LABELS = {

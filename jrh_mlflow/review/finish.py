@@ -41,8 +41,8 @@ from jrh_mlflow.review.decisions import (
 )
 from jrh_mlflow.review.sources import Review
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import number_text, short_interval
+from jrh_mlflow.show.plain_text import table
 from jrh_mlflow.suites.dataset import is_missing, read_table
 from jrh_mlflow.suites.suite import Suite, holds_suite
 from jrh_mlflow.text import clean_text

@@ -273,3 +273,11 @@ def _markdown_cell(column: Column[Any], cell: Cell) -> str:
     address = cell.links[0][1] if len(cell.links) == 1 else ""
     # A file has no pages beside it, so only whole addresses lead anywhere.
     return f"[{text}]({address})" if _PLAIN_ADDRESS.fullmatch(address) else text
+
+
+def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a frame as JSON-ready rows: a missing cell is None, a number of numpy a plain one."""
+    import pandas as pd
+
+    cells = {str(name): [None if pd.isna(cell) else cell for cell in frame[name].tolist()] for name in frame.columns}
+    return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import interval_text, threshold_text, value_text
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened, table
 from tests.readings import asked, estimate, pairs
 
 MLFLOW_TAG_LIMIT = 8000

@@ -10,9 +10,8 @@ import pandas as pd
 from jrh_mlflow.people.alignment.held_out import METHOD, AlignmentReport, JudgeCost, JudgedTrace, PairedReadings
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.show.markdown import table
 from jrh_mlflow.show.numbers import at_least_text, cell_text, missing_text, money_text
-from jrh_mlflow.show.plain_text import line_text
+from jrh_mlflow.show.plain_text import line_text, table
 from jrh_mlflow.tracking.runs import keys
 
 _SIDES = ("before", "after")
