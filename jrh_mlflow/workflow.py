@@ -276,7 +276,7 @@ def price_workflow(workflow: Workflow) -> WorkflowQuote:
 
 
 def _price(judge: Judge, suite: Suite, workflow: Workflow) -> Quote | None:
-    return price_evaluation(judge, suite, **workflow.options) if judge.journalled else None
+    return price_evaluation(judge, suite, **workflow.options) if judge.model_judge else None
 
 
 def _stand_in(prepared: PreparedGeneration) -> Suite:
@@ -388,7 +388,7 @@ def _check_judges(workflow: Workflow, suite: Suite | None) -> None:
     options, cap = workflow.options, workflow.judging_usd or workflow.total_usd
     for judge in workflow.judges:
         if cap is not None and judge.kind != "scripted":
-            checked_cap(cap, judge, judge.price(options.get("prices")))
+            checked_cap(cap, judge, options.get("prices"))
         if suite is not None:
             dry_prepared(judge, _unmarked(suite), **options).check_ready()
         elif (lacks := judge.lacks()) and options.get("backend", "local") == "local":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jrh_mlflow.decisions.plan_view import MODELS, plan_page, size_table
+from jrh_mlflow.engine.budget import judge_price
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.measures.unit_scores import AxisUnits, axis_units, every_axis_units
@@ -669,7 +670,7 @@ class _Pricing:
             return known, "what the pilot cost" if None not in known else "the pilot's calls have no known cost"
         tokens = [(_mean(part, "input_tokens"), _mean(part, "output_tokens")) for part in parts]
         if tokens and not any(None in pair for pair in tokens):
-            price = judge.price(self.prices)
+            price = judge_price(judge, self.prices)
             if price is None:
                 return [None, None], _NO_PRICE
             micro = [cost_micro(price, math.ceil(given or 0), math.ceil(made or 0)) for given, made in tokens]

@@ -12,7 +12,8 @@ from jrh_mlflow.engine.journal import Journal, Reservation
 from jrh_mlflow.engine.journal.rows import LOST, SettledCall
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.models.prices import Price
+from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
+from jrh_mlflow.models.prices import Overrides, Price
 from jrh_mlflow.schema.requests import Request, Response
 
 logger = logging.getLogger("jrh_mlflow")
@@ -316,7 +317,12 @@ def _paid(call: SettledCall, *, is_priced: bool) -> Paid:
     )
 
 
-def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int | None:
+def judge_price(judge: Judge, prices: Overrides | None) -> Price | None:
+    """Return the price of a judge's tokens, or None when it is unknown or not a matter of tokens."""
+    return judge.model_judge.price(prices) if judge.model_judge else None
+
+
+def checked_cap(max_usd: float | None, judge: Judge, prices: Overrides | None) -> int | None:
     """Return a cap in micro-dollars.
 
     Raises:
@@ -326,5 +332,8 @@ def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int
         return None
     if not (math.isfinite(max_usd) and max_usd > 0):
         raise RecipeError(f"`max_usd` must be a positive amount, but got {max_usd!r}.")
-    judge.check_cap(price)
+    if judge.model_judge is None:
+        paid = judge.inner if isinstance(judge, PointwiseJudge) else judge
+        raise RecipeError(f"A cap needs calls that are priced beforehand, and {paid.name!r} is a {paid.kind} judge.")
+    judge.model_judge.check_cap(judge.model_judge.price(prices))
     return int(max_usd * 1_000_000)

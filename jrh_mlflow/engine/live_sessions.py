@@ -20,6 +20,7 @@ from contextvars import Context
 from functools import cached_property
 from typing import Any, TypeVar
 
+from jrh_mlflow.engine.budget import judge_price
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, Reservation
 from jrh_mlflow.engine.retries import RetryPolicy
@@ -115,7 +116,7 @@ class LiveJudge:
 
     @cached_property
     def _price(self) -> Price | None:
-        return self.judge.price(None)
+        return judge_price(self.judge, None)
 
     async def _ask_all(self, calls: Sequence[Call], price: Price | None) -> list[CallRecord]:
         session = self._current(price)
@@ -142,9 +143,9 @@ class _SharedSession:
     def __init__(self, judge: Judge, price: Price | None) -> None:
         self.process, self.users, self.retired = os.getpid(), 0, False
         settings = ClientSettings(concurrency=_CONCURRENCY, price=price, policy=_POLICY)
-        self._session: JudgeSession = session_for(judge, NoJournal() if judge.journalled else None, settings)
+        self._session: JudgeSession = session_for(judge, NoJournal() if judge.model_judge else None, settings)
         self._opening: asyncio.Task[Any] | None = None
-        self._calls_left = _CALLS_PER_SESSION if judge.journalled else math.inf
+        self._calls_left = _CALLS_PER_SESSION if judge.model_judge else math.inf
         _loop().sessions.add(self)
 
     async def ask(self, call: Call) -> CallRecord:

@@ -126,7 +126,7 @@ class CallActor:
         import ray
 
         judge, journal = _unpack(given), None
-        if judge.journalled:
+        if judge.model_judge:
             assert given.journal is not None
             await _wait_until_gone(predecessor)
             journal = self._stack.enter_context(open_journal(given.journal))
@@ -328,7 +328,7 @@ def ask_calls_on_ray(
         return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record, stop=stop, raising=raising)
     settings = settings or ClientSettings(concurrency=concurrency)
     fleet = Fleet(judge, settings=settings, journal=journal_address, cap_micro=cap_micro, n_actors=n_actors)
-    if judge.journalled and journal_address is None:
+    if judge.model_judge and journal_address is None:
         raise ValueError("A prompted judge is asked through a journal: give `journal` and `journal_address`.")
     # Prepares the calls and serves what is answered; on the driver it stays closed.
     session = session_for(judge, journal, settings)

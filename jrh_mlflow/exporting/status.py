@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from jrh_mlflow.comparing.jury.jury import Jury
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import Judge, rendering
-from jrh_mlflow.judges.naming import shown_name
+from jrh_mlflow.judges import Judge, rendering, shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import BUILT_IN, resolve_judge

@@ -24,9 +24,8 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.writers import BriefedWriter, Generator, Question, WriterFunction, as_generator
-from jrh_mlflow.judges.parsing import PROBLEMS
+from jrh_mlflow.judges.parsing import PROBLEMS, UnreadableError, object_fields, spans
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
-from jrh_mlflow.judges.spoken import UnreadableError, decode, spans
 from jrh_mlflow.options import BY_RULES
 from jrh_mlflow.perturb import AgentTest, Target, fill_prompt, labels_context, prompt
 from jrh_mlflow.perturb.agents import RESULTS
@@ -414,7 +413,7 @@ def one_object(text: str) -> dict[str, Any]:
     if found[0].problem is not None:
         raise Rejected(PROBLEMS[found[0].problem])
     try:
-        fields: dict[str, Any] = clean_data(decode(text[found[0].start : found[0].end]))[0]
+        fields: dict[str, Any] = clean_data(object_fields(text[found[0].start : found[0].end]))[0]
     except UnreadableError as error:
         raise Rejected(PROBLEMS[error.code]) from error
     return fields

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
-from jrh_mlflow.engine.budget import Budget, checked_cap
+from jrh_mlflow.engine.budget import Budget, checked_cap, judge_price
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError
@@ -361,7 +361,7 @@ def _cap(prepared: PreparedGeneration) -> int | None:
         refuse_surcharges(writes.extra or {})
         asked.append(writes.as_judge())
     asked += [judge for judge in (prepared.validator, prepared.labeller) if judge]
-    caps = [checked_cap(max_usd, judge, judge.price(prices)) for judge in asked]
+    caps = [checked_cap(max_usd, judge, prices) for judge in asked]
     return caps[0] if caps else None
 
 
@@ -417,7 +417,7 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     models = {name: stage.writes for name, stage in prepared.stages.items() if isinstance(stage.writes, Generator)}
     models |= {} if model is None or prepared.stages else {"generator": model}
     bills = {name: _Bill(price_of(one.model, prices)) for name, one in models.items()}
-    checking, labelling = (_Bill(one.price(prices) if one else None) for one in (judge, prepared.labeller))
+    checking, labelling = (_Bill(judge_price(one, prices) if one else None) for one in (judge, prepared.labeller))
     editor, asks = models.get("editor", model), prepared.settings.labeller_asks
     for item in plan.questions() if prepared.labeller is not None else ():
         labelling.count(asks, asks)

@@ -36,9 +36,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.outcomes import Reply, Usage
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
-from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
+from jrh_mlflow.judges.parsing import PROBLEMS, spoken_text, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
-from jrh_mlflow.judges.spoken import spoken_text
 from jrh_mlflow.models.catalog import endpoint_of, takes_schema
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.models.transports import TransportError

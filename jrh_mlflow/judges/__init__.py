@@ -8,6 +8,16 @@ from jrh_mlflow.judges._base import (
     Judge,
     ModelJudge,
     registration_facts,
+    shown_name,
 )
 
-__all__ = ["APART", "DEFINITION_FORMAT", "PAIRED", "AnsweringJudge", "Judge", "ModelJudge", "registration_facts"]
+__all__ = [
+    "APART",
+    "DEFINITION_FORMAT",
+    "PAIRED",
+    "AnsweringJudge",
+    "Judge",
+    "ModelJudge",
+    "registration_facts",
+    "shown_name",
+]

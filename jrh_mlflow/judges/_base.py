@@ -40,6 +40,11 @@ def registration_facts(registered: Sequence[Mapping[str, Any]]) -> dict[str, obj
     return {"registered_name": ", ".join(names) or None, "scorer_version": ", ".join(versions) or None}
 
 
+def shown_name(name: str, *, simulated: bool, recorded: bool) -> str:
+    """Return a judge's name as people see it: with what it is, where it is no model that is asked now."""
+    return f"{name} (simulated)" if simulated else f"{name} (recorded)" if recorded else name
+
+
 class Judge(ABC):
     """One judge configuration: what it is and what it costs. How it is asked is one of the two contracts below.
 
@@ -54,11 +59,14 @@ class Judge(ABC):
     """Whose answers these are, where they were given earlier and nobody is asked now; empty for every other judge."""
     inline = False
     """True when it never waits, so that the engine need not schedule it."""
-    journalled = False
-    """True when its answers are paid by the token and kept in the journal."""
     registered: Sequence[Mapping[str, Any]] = ()
     """Name, version and experiment of what it was made of, where that came from MLflow's registry of scorers."""
     tie_criterion: Criterion = BUILT_IN["allowed"]
+
+    @property
+    def model_judge(self) -> ModelJudge | None:
+        """The judge, this one or one inside it, whose answers are paid by the token and kept in the journal, if any."""
+        return None
 
     def settings(self) -> dict[str, object]:
         """What makes this configuration this one; logged as params `judge.*`."""
@@ -67,10 +75,6 @@ class Judge(ABC):
             "kind": self.kind,
             "tie_criterion": self.tie_criterion.name,
         }
-
-    def registration(self) -> dict[str, object]:
-        """Under which name and version it is registered at MLflow; logged as params `judge.*`, and no part of it."""
-        return registration_facts(self.registered)
 
     def prompt(self) -> str:
         """The text behind the verdicts, for `judge/prompt.txt`."""
@@ -98,18 +102,6 @@ class Judge(ABC):
         }
         plain: dict[str, Any] = json.loads(json.dumps({**common, **facts}, allow_nan=False))
         return plain
-
-    def price(self, overrides: Overrides | None) -> Price | None:
-        """Return the price of its tokens, or None when it is unknown or not a matter of tokens."""
-        return None
-
-    def check_cap(self, price: Price | None) -> None:
-        """Refuse a cap on dollars where calls cannot be priced beforehand.
-
-        Raises:
-            RecipeError: saying what is missing.
-        """
-        raise RecipeError(f"A cap needs calls that are priced beforehand, and {self.name!r} is a {self.kind} judge.")
 
     def lacks(self) -> str | None:
         """Say what must be set before the judge can be asked, such as a key; None where nothing is known to lack."""
@@ -150,7 +142,11 @@ class ModelJudge(Judge):
     model: str
     api_base: str | None
     max_tokens: int | None
-    journalled = True
+
+    @property
+    def model_judge(self) -> ModelJudge:
+        """Itself."""
+        return self
 
     @abstractmethod
     def request(self, call: Call) -> Request:
@@ -161,7 +157,7 @@ class ModelJudge(Judge):
         """Read what came back for a call."""
 
     def price(self, overrides: Overrides | None) -> Price | None:
-        """Look the model up in the overrides and in litellm's table."""
+        """Return the price of its tokens, from the overrides or litellm's table; None when it is unknown."""
         return price_of(self.model, overrides)
 
     def lacks(self) -> str | None:
@@ -169,7 +165,11 @@ class ModelJudge(Judge):
         return what_is_missing(self.model, self.api_base)
 
     def check_cap(self, price: Price | None) -> None:
-        """Demand a price and a longest answer."""
+        """Refuse a cap on dollars where calls cannot be priced beforehand: it takes a price and a longest answer.
+
+        Raises:
+            RecipeError: saying what is missing.
+        """
         if price is None:
             raise RecipeError(
                 f"A cap needs a price, and {self.model!r} has none in litellm's table. Give it: "

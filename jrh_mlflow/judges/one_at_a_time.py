@@ -12,7 +12,6 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges._base import Judge, ModelJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import Scripted
-from jrh_mlflow.models.prices import Overrides, Price
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Presentation
@@ -63,7 +62,12 @@ class PointwiseJudge(Judge):
         self._is_given = answers is not None
         self._question = question if is_model and answers is None else None
         self.tie_criterion, self.simulated, self.recorded = inner.tie_criterion, inner.simulated, inner.recorded
-        self.journalled, self.model = inner.journalled, getattr(inner, "model", None)
+        self.model = getattr(inner, "model", None)
+
+    @property
+    def model_judge(self) -> ModelJudge | None:
+        """The inner judge, where it writes requests."""
+        return self.inner.model_judge
 
     def with_inner(self, inner: Judge) -> PointwiseJudge:
         """Return the same judge with another one inside."""
@@ -179,14 +183,6 @@ class PointwiseJudge(Judge):
         judge = PointwiseJudge(self.inner.renewed(), answers=self.answers if self._is_given else None)
         judge.name, judge.tie_criterion = self.name, self.tie_criterion
         return judge
-
-    def price(self, overrides: Overrides | None) -> Price | None:
-        """The inner judge's."""
-        return self.inner.price(overrides)
-
-    def check_cap(self, price: Price | None) -> None:
-        """Demand what the inner judge demands."""
-        self.inner.check_cap(price)
 
     def lacks(self) -> str | None:
         """What the inner judge lacks."""

@@ -9,7 +9,7 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,14 +18,13 @@ from urllib.parse import parse_qsl, urlsplit
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import APART, PAIRED, ModelJudge
-from jrh_mlflow.judges.naming import default_name
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import RegisteredPrompt, Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
-from jrh_mlflow.models.local.weights import canonical, is_local, shown_name
+from jrh_mlflow.models.local.weights import BY_HASH, canonical, is_local, shown_model
 from jrh_mlflow.models.prices import refuse_surcharges
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
-from jrh_mlflow.schema.criteria import Criterion, criterion
+from jrh_mlflow.schema.criteria import BUILT_IN, Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.models.prices import Price
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
-
 
 _MAX_TOKENS, _MAX_TOKENS_REASONING = 1024, 8192
 """Longest answer where none was asked for. A verdict with its reason takes some hundred tokens; thinking, which is cut
@@ -57,6 +55,12 @@ _SECRET_WORDS = frozenset(
     ("apikey", "secret", "pass", "password", "passwd", "authorization", "auth", "bearer", "credential", "cookie")
 )
 _SECRET_ENDINGS = ("key", "token", "credentials", "secrets")
+_PROVIDER = "openai/"
+_USUAL = BUILT_IN["allowed"]
+_WORD = re.compile(r"[\w.:+/-]{1,40}", re.ASCII)
+_NAMED_APART = frozenset(("model", "kind", "tie_criterion", "prompt", "prompt_uri"))
+"""Settings that are named in a way of their own."""
+_SHORT = {"temperature": "t", "max_tokens": "max", "reasoning_effort": "effort"}
 
 
 class PromptedJudge(ModelJudge):
@@ -131,7 +135,7 @@ class PromptedJudge(ModelJudge):
                 "logprobs": logprobs,
             }
         )
-        self.model, self._name, self._shown = canonical(model), name, shown_name(model)
+        self.model, self._name, self._shown = canonical(model), name, shown_model(model)
         self._loaded = None if rendering.is_registered(prompt) else rendering.load_template(prompt)
         read = prompt if isinstance(prompt, RegisteredPrompt) else None
         self.prompt_uri: str | None = read.uri if read else str(prompt) if self._loaded is None else None
@@ -186,8 +190,17 @@ class PromptedJudge(ModelJudge):
     @property
     def name(self) -> str:
         """The name given, or the model with every setting that is not the usual one."""
-        if self._name:
-            return self._name
+        return self._name or self._default_name()
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    def _default_name(self) -> str:
+        """Name the judge by its model and its unusual settings: `qwen2.5-coder-1.5b forced digits`.
+
+        Two judges whose settings differ have different names: what a name cannot spell out stands in it as a digest.
+        """
         usual = {
             "temperature": 0.0,
             "max_tokens": _longest_answer(self.model, self.reasoning_effort),
@@ -197,18 +210,14 @@ class PromptedJudge(ModelJudge):
             "structured": self._takes_schema,
             "logprobs": False,
         }
-        return default_name(
-            self.settings(),
-            shown=self._shown,
-            criterion=self.tie_criterion,
-            prompt=self._prompt_name if self._prompt_name != AUTOMATIC else None,
-            rubric=self.rubric,
-            usual=usual,
-        )
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self._name = name
+        parts = [_model_name(self.model, self._shown)]
+        parts += [] if self.tie_criterion == _USUAL else [_criterion_name(self.tie_criterion)]
+        parts += [] if self._prompt_name == AUTOMATIC else [f"prompt={_word(self._prompt_name)}"]
+        parts += [] if not self.rubric else [f"rubric={_digest(self.rubric)}"]
+        for name, value in self.settings().items():
+            if name not in _NAMED_APART and not (name in usual and value == usual[name]):
+                parts += _setting_name(name, value)
+        return " ".join(parts)
 
     @property
     def _prompt_name(self) -> str:
@@ -470,3 +479,56 @@ def holds_secret(value: object) -> bool:
 def _is_secret(name: str) -> bool:
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
     return not _SECRET_WORDS.isdisjoint(words) or bool(words and words[-1] in _SECRET_ENDINGS)
+
+
+def _model_name(model: str, shown: str) -> str:
+    if model.startswith(BY_HASH):
+        return f"{shown}-{model.removeprefix(BY_HASH)[:8]}"
+    bare = model.removeprefix(_PROVIDER)
+    if "/" in bare:
+        return _word(model)
+    # Without a provider litellm finds one: not always the one that is left out of names.
+    return _word(bare) if bare != model else f"{_word(model)} via litellm"
+
+
+def _criterion_name(criterion: Criterion) -> str:
+    of_a_sentence = criterion.offers_tie and criterion.name == _digest(criterion.text)
+    if criterion in BUILT_IN.values() or of_a_sentence:
+        return criterion.name
+    return f"criterion={_digest([criterion.name, criterion.text, criterion.offers_tie])}"
+
+
+def _setting_name(name: str, value: object) -> Iterator[str]:
+    if name == "api_base":
+        yield _address_name(str(value))
+    elif name == "answer_style":
+        yield str(value)
+    elif isinstance(value, bool) and not name.startswith("extra."):
+        yield name if value else f"no-{name}"
+    else:
+        yield f"{_SHORT.get(name) or _word(name)}={_value_name(value)}"
+
+
+def _address_name(address: str) -> str:
+    """Tell where the judge is asked: by the host alone where the rest is as usual."""
+    host = urlsplit(address).netloc
+    usual = {f"http://{host}/v1": f"@{host}", f"https://{host}/v1": f"@https://{host}"}
+    return usual.get(address) or f"@{_word(host)}-{_digest(address)}"
+
+
+def _value_name(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return value if isinstance(value, str) and _WORD.fullmatch(value) and value.isalpha() else _word(json.dumps(value))
+
+
+def _word(text: str) -> str:
+    """Return a text that is one short word as it is, and any other as a digest."""
+    return text if _WORD.fullmatch(text) else _digest(text)
+
+
+def _digest(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"own-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

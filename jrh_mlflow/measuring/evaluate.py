@@ -184,7 +184,7 @@ def evaluate(
                 _keep_failed_calls(store, run_id, measured, reason=str(dead) if texts else "Every call failed.")
                 raise dead
         with _not_instead_of(answers.failure):
-            elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
+            elsewhere = IN_THE_JOURNAL if prepared.judge.model_judge else IN_THE_ERROR
             done = keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
             done = replace(done, judge=asking.facts, suite=whole.suite, calls=whole.calls)
     failure = answers.failure or interrupts.failure
@@ -347,7 +347,7 @@ def price_evaluation(judge: object, suite: Suite | str | Path | None = None, **a
     """
     prepared = dry_prepared(judge, suite, **as_evaluate)
     bound = bound_until(as_evaluate.get("stop"), prepared, seed=0)
-    if not prepared.judge.journalled:
+    if not prepared.judge.model_judge:
         kind = f"{prepared.judge.name!r} is a {prepared.judge.kind} judge"
         raise RecipeError(f"Only a prompted judge has a price beforehand, and {kind}.")
     return prepared.quote(None if bound is None else bound.calls)
@@ -464,7 +464,7 @@ def _keep_failed_calls(store: Store, run_id: str, measured: Measured, *, reason:
 
 def _is_worth_logging(answers: Asked, judge: Judge, bound: UntilStop | None = None) -> bool:
     """Whether a run that something ended has a whole pair, and is not one whose service failed: that is continued."""
-    if isinstance(answers.failure, JudgeError) or (isinstance(answers.failure, JrhError) and judge.journalled):
+    if isinstance(answers.failure, JudgeError) or (isinstance(answers.failure, JrhError) and judge.model_judge):
         return False
     if not answers.records or bound is not None:
         return bool(answers.records)

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.naming import shown_name
+from jrh_mlflow.judges import Judge, registration_facts, shown_name
 from jrh_mlflow.options import Metrics
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.items import CallRecord
@@ -54,7 +53,7 @@ class JudgeFacts:
     def of(cls, judge: Judge) -> JudgeFacts:
         """Read the facts off a judge."""
         prompt = judge.prompt()
-        known = judge.settings() | (judge.registration() if judge.registered else {})
+        known = judge.settings() | (registration_facts(judge.registered) if judge.registered else {})
         settings = {**known, "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()}
         return cls(
             name=judge.name,

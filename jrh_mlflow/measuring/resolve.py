@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, ask_calls, count_calls, plan_calls
-from jrh_mlflow.engine.budget import checked_cap
+from jrh_mlflow.engine.budget import checked_cap, judge_price
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.first_answers import FirstGrades
 from jrh_mlflow.engine.journal import Journal, open_journal, shown_place
@@ -97,7 +97,7 @@ class Prepared:
     @property
     def journal_place(self) -> str | None:
         """Where paid answers are kept, as it may be printed; None for a judge that needs no journal or pays nothing."""
-        return journal_place(self.journal) if self.judge.journalled and not self.judge.recorded else None
+        return journal_place(self.journal) if self.judge.model_judge and not self.judge.recorded else None
 
     def plan(self, shuffle: int | None = None) -> Iterator[Call]:
         """Yield every call, in the order of the suite or in the random order of items that a seed draws."""
@@ -222,13 +222,12 @@ def prepare(
         raise SuiteError(
             f"Suite {suite.name!r} holds pairs and single responses. They have reports of their own: split it."
         )
-    price = judge.price(prices)
-    cap = checked_cap(max_usd, judge, price)
+    cap = checked_cap(max_usd, judge, prices)
     prepared = Prepared(
         judge=judge,
         suite=suite,
         replicates=replicates,
-        price=price,
+        price=judge_price(judge, prices),
         cap_micro=cap,
         concurrency=concurrency,
         journal=journal,
@@ -382,7 +381,7 @@ def journal_place(journal: str | Path | Journal | None) -> str:
 
 def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> AbstractContextManager[Journal | None]:
     """Open the journal for judges that need one; one that was passed open stays open."""
-    return journal_at(journal) if judge.journalled else nullcontext()
+    return journal_at(journal) if judge.model_judge else nullcontext()
 
 
 def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[Journal]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import count_calls
-from jrh_mlflow.engine.budget import BUDGET, checked_cap
+from jrh_mlflow.engine.budget import BUDGET, checked_cap, judge_price
 from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError, SuiteError, TrackingError
@@ -114,7 +114,9 @@ def sweep(
         ending(context.store, context.parent),
     ):
         findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
-        is_priced = all(judge.price(as_evaluate.get("prices")) is not None for judge in judges_of(context.trials))
+        is_priced = all(
+            judge_price(judge, as_evaluate.get("prices")) is not None for judge in judges_of(context.trials)
+        )
         found = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
         what_now = "Its trials are logged; the same sweep again reports them."
         # On the run of the whole sweep: one that was continued replaces what stood there.
@@ -423,7 +425,7 @@ def _check_judges(context: SweepContext, max_usd: float | None) -> None:
     """
     judges = judges_of(context.trials)
     for judge in judges:
-        checked_cap(max_usd, judge, judge.price(context.options.get("prices")))
+        checked_cap(max_usd, judge, context.options.get("prices"))
     if any(judge.lacks() for judge in judges):
         measured = context.trials.measured()
         for configuration in context.trials.grid:

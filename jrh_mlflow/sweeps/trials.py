@@ -146,7 +146,7 @@ class SweepContext:
         tags |= {} if trial is None else {keys.TAG_TRIAL: str(trial)}
         judge, cap = judge or resolve_judge(self.space.make_judge(configuration)), self.cap_micro
         study = self.trials.study
-        if judge.journalled and JOURNALLED not in study.user_attrs:
+        if judge.model_judge and JOURNALLED not in study.user_attrs:
             study.set_user_attr(JOURNALLED, True)
         try:
             done = evaluate(
@@ -175,7 +175,7 @@ class SweepContext:
 
     def _note_paid(self, judge: Judge, done: Evaluation | None) -> None:
         """Write down what a judge was paid that no journal keeps the books of."""
-        if done is None or judge.journalled:
+        if done is None or judge.model_judge:
             return
         asked = done.calls[~done.calls["cached"].astype(bool)]
         costs = pd.to_numeric(asked["cost_usd"], errors="coerce")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, read
-from jrh_mlflow.judges.spoken import MAX_DEPTH
+from jrh_mlflow.judges.parsing import MAX_DEPTH, PROBLEMS, ParsedAnswer, read
 from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.requests import Response
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.judges.spoken import MAX_DEPTH, UnreadableError, decode, spans
+from jrh_mlflow.judges.parsing import MAX_DEPTH, UnreadableError, object_fields, spans
 
 pieces = st.sampled_from([*'{}[]":,\\ \n', '"a"', '"b":', "1e999", "-0.5", "NaN", "true", "01", "\\u0041", "x"])
 texts = st.lists(pieces, max_size=40).map("".join)
@@ -53,4 +53,4 @@ def test_nesting_is_allowed_up_to_the_limit():
 )
 def test_an_object_that_means_two_things_or_nothing_is_unreadable(text, code):
     with pytest.raises(UnreadableError, match=code):
-        decode(text)
+        object_fields(text)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jrh_mlflow.judges.parsing import read
-from jrh_mlflow.judges.spoken import FILLER, spoken_text, without_thoughts
+from jrh_mlflow.judges.parsing import FILLER, read, spoken_text, without_thoughts
 from jrh_mlflow.schema.requests import Response
 
 PAIR = {"A": "1", "B": "2", "tie": "tie"}

@@ -28,7 +28,7 @@ def tie(_: jrh.Presentation) -> str:
 def test_every_judge_keeps_one_of_the_two_contracts(judge: object) -> None:
     found = resolve_judge(judge)
     assert isinstance(found, AnsweringJudge) != isinstance(found, ModelJudge)
-    assert found.journalled == isinstance(found, ModelJudge)
+    assert found.model_judge is (found if isinstance(found, ModelJudge) else None)
     assert hasattr(found, "ask") != hasattr(found, "request")
 
 
@@ -59,7 +59,7 @@ def test_a_dry_look_at_a_model_on_this_machine_does_not_load_it(monkeypatch: pyt
         raise AssertionError(models)
 
     monkeypatch.setattr("jrh_mlflow.measuring.resolve.make_ready", make_ready)
-    assert prepare("local/smollm2", "datasheet-short", dry=True).judge.journalled
+    assert prepare("local/smollm2", "datasheet-short", dry=True).judge.model_judge
     with pytest.raises(AssertionError, match="local/smollm2"):
         prepare("local/smollm2", "datasheet-short")
 

@@ -119,11 +119,11 @@ def canonical(model: str) -> str:
     return f"{BY_HASH}{digest}"
 
 
-def shown_name(model: str) -> str:
+def shown_model(model: str) -> str:
     """Return what reports call a model: of a file only its name, since a path tells more than a reader needs.
 
     Example:
-        >>> shown_name("local/models/qwen.gguf"), shown_name("local/smollm2")
+        >>> shown_model("local/models/qwen.gguf"), shown_model("local/smollm2")
         ('local/qwen.gguf', 'local/smollm2')
     """
     own = is_local(model) and model.endswith(SUFFIX)

@@ -23,12 +23,11 @@ from urllib.parse import urlsplit
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.sessions import Numbering, record
 from jrh_mlflow.errors import JrhError, RecipeError
-from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted
-from jrh_mlflow.judges.naming import shown_name
+from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted, shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.records import answerers
-from jrh_mlflow.models.local.weights import shown_name as shown_model
+from jrh_mlflow.models.local.weights import shown_model
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.estimates import Reading, read_reading

@@ -310,15 +310,12 @@ class MlflowJudge(CallableJudge):
             "name": self.name,
             "model": _joined(_model(one) for one in members) or self.name,
             "scorer": _joined(one.kind.value for one in scorers),
-            **self.registration(),
+            # An ensemble that is not registered itself may be made of scorers that are.
+            **registration_facts(self.registered or registration_of(*members)),
             "feedback_type": _joined(_type_name(getattr(one, "feedback_value_type", None)) for one in members) or None,
             "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
             **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
         }
-
-    def registration(self) -> dict[str, object]:
-        """Names and versions; an ensemble that is not registered itself may be made of scorers that are."""
-        return registration_facts(self.registered or registration_of(*_members(self.panel.scorers)))
 
     def prompt(self) -> str:
         """The instructions as MLflow was given them; it adds words of its own around them."""

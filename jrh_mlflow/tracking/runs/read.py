@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.judges.naming import shown_name
+from jrh_mlflow.judges import shown_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.html import EvaluationRow

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.naming import shown_name
+from jrh_mlflow.judges import shown_name
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
