@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import RecipeError, check_known, suggest
 from jrh_mlflow.schema.criteria import Criterion
 
 Number: TypeAlias = int | float
@@ -203,9 +203,7 @@ class JudgeOptions(Options):
     @field_validator("answer_style")
     @classmethod
     def _known_style(cls, style: str) -> str:
-        if style not in ANSWER_STYLES:
-            known = ", ".join(ANSWER_STYLES)
-            raise RecipeError(f"Unknown answer style {style!r}.{suggest(style, ANSWER_STYLES)} Give one of {known}.")
+        check_known("answer style", style, ANSWER_STYLES)
         return style
 
 

@@ -19,7 +19,7 @@ from jrh_mlflow.comparing.compare import Comparison, compare
 from jrh_mlflow.comparing.jury.jury import Jury, jury
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, ReviewError
+from jrh_mlflow.errors import BudgetError, JudgeError, ReviewError
 from jrh_mlflow.generation.generate import generate_into
 from jrh_mlflow.generation.plan import AgentPlan, finished_items
 from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
@@ -28,12 +28,11 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate, price_evaluation
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.measured import JudgeFacts
-from jrh_mlflow.measuring.named import beside
 from jrh_mlflow.measuring.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
-from jrh_mlflow.recipe import generation_from, recipe_judge
+from jrh_mlflow.recipe import GENERATION_KEYS, generation_from, recipe_judge, run_options
 from jrh_mlflow.review import serve
 from jrh_mlflow.review.finish import ReviewLogger, decide_from
 from jrh_mlflow.schema import metric_keys
@@ -41,7 +40,7 @@ from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.read import FinishedStep, finished_step
-from jrh_mlflow.yaml_files import known_keys, read_yaml
+from jrh_mlflow.yaml_files import Document, read_yaml
 
 Say = Callable[[str], object]
 
@@ -142,79 +141,71 @@ def load_workflow(path: str | Path, **overrides: Any) -> Workflow:
         RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
     """
     path = Path(path)
-    written = known_keys(read_yaml(path), (*_KEYS, *RunOptions.model_fields), where=str(path))
+    document = Document.read(path, (*_KEYS, *RunOptions.model_fields))
+    written = document.data
     if ("generate" in written) == ("suite" in written):
-        raise RecipeError(f"{path}: give one of `generate` and `suite`.")
-    run = _run_options({**{key: written.get(key) for key in RunOptions.model_fields}, **overrides}, str(path))
-    judging = _run_options(_mapping(written.get("evaluate"), f"{path}, evaluate"), f"{path}, evaluate")
+        raise document.error("give one of `generate` and `suite`.")
+    run = run_options(document, overrides)
+    judging = {}
+    if written.get("evaluate") is not None:
+        judging = run_options(document.inside("evaluate", written["evaluate"], RunOptions.model_fields))
     total = run.pop("max_usd", None)
     judging_usd = judging.pop("max_usd", None)
-    generation, folder = _generation(written.get("generate"), path, run, total)
-    comparing = _stage(written.get("compare", True), (*_parameters(compare), "html"), f"{path}, compare")
+    generation, folder = _generation(document, path, run, total)
+    comparing = _stage(document, "compare", (*_parameters(compare), "html"), default=True)
     html = comparing.pop("html", None) if comparing is not None else None
     return Workflow(
         name=path.stem,
         generation=generation,
         folder=folder,
-        suite=None if "suite" not in written else beside(path.parent, str(written["suite"])),
-        review=_review(written.get("review", False), path),
-        judges=_judges(written.get("judges"), path, {**run, **judging}),
+        suite=None if "suite" not in written else document.beside(str(written["suite"])),
+        review=_review(document),
+        judges=_judges(document, {**run, **judging}),
         compare=comparing,
         html=None if html is None else path.parent / str(html),
-        jury=_stage(written.get("jury", False), _parameters(jury), f"{path}, jury"),
+        jury=_stage(document, "jury", _parameters(jury)),
         options={**run, **judging},
         judging_usd=judging_usd,
         total_usd=total,
     )
 
 
-def _run_options(data: Mapping[str, Any], where: str) -> dict[str, Any]:
-    try:
-        return RunOptions.checked({key: value for key, value in data.items() if value is not None}).given
-    except ValueError as error:
-        raise RecipeError(f"{where}: {error}") from error
-
-
 def _generation(
-    written: object, path: Path, run: Mapping[str, Any], total: float | None
+    document: Document, path: Path, run: Mapping[str, Any], total: float | None
 ) -> tuple[GenerationSettings | None, Path | None]:
     """Read the generation; what it does not say of store, journal and limits is what the run says."""
-    if written is None:
+    if document.data.get("generate") is None:
         return None, None
-    given = generation_from(written, path, where=f"{path}, generate")
+    given = generation_from(document.inside("generate", document.data["generate"], GENERATION_KEYS))
     folder = Path(given.pop("output", path.parent / f"{path.stem}_suite"))
     shared = {name: run[name] for name in (*_SHARED, *_LIMITS, "seed") if name in run}
     caps = [cap for cap in (given.get("max_usd"), total) if cap is not None]
     return GenerationSettings.checked({**shared, **given, "max_usd": min(caps, default=None)}), folder
 
 
-def _review(written: object, path: Path) -> ReviewStage | None:
-    given = _stage(written, _REVIEW_KEYS, f"{path}, review")
+def _review(document: Document) -> ReviewStage | None:
+    given = _stage(document, "review", _REVIEW_KEYS)
     if given is None:
         return None
+    stage = document.inside("review", given, _REVIEW_KEYS)
     for key in ("allow_undecided", "browser"):
-        if not isinstance(given.get(key, False), bool):
-            raise RecipeError(f"{path}, review: `{key}` must be true or false, but is {given[key]!r}.")
+        stage.value(key, bool, "true or false")
     if given.get("decisions") is not None:
-        given["decisions"] = path.parent / str(given["decisions"])
-    return ReviewStage(**given)
+        given["decisions"] = document.folder / str(given["decisions"])
+    return ReviewStage(**{key: value for key, value in given.items() if value is not None})
 
 
-def _judges(written: object, path: Path, options: Mapping[str, Any]) -> tuple[Judge, ...]:
-    if not isinstance(written, list) or not written:
-        raise RecipeError(f"{path}: `judges` must be a list of judges, as in [openai/gpt-4o-mini], but is {written!r}.")
-    return tuple(recipe_judge(one, path, options=options) for one in written)
+def _judges(document: Document, options: Mapping[str, Any]) -> tuple[Judge, ...]:
+    written = document.value("judges", list, "a list of judges, as in [openai/gpt-4o-mini]", needed=True)
+    return tuple(recipe_judge(judge, document, options=options) for judge in written)
 
 
-def _stage(written: object, known: tuple[str, ...], where: str) -> dict[str, Any] | None:
+def _stage(document: Document, name: str, known: tuple[str, ...], *, default: bool = False) -> dict[str, Any] | None:
     """Return the settings of a stage that may also be switched with true or false."""
+    written = document.data.get(name, default)
     if written in (False, None):
         return None
-    return {} if written is True else known_keys(written, known, where=where)
-
-
-def _mapping(written: object, where: str) -> dict[str, Any]:
-    return {} if written is None else known_keys(written, tuple(RunOptions.model_fields), where=where)
+    return document.inside(name, {} if written is True else written, known).data
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

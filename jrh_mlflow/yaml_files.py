@@ -1,14 +1,21 @@
-"""YAML that users write: read with one line of what is wrong, its keys checked against those that are known."""
+"""YAML that users write: recipes, pipelines, spaces of sweeps and policies of gates are all read as a `Document`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import yaml
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import RecipeError, check_known, suggest
+from jrh_mlflow.text import given_text
+
+_ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
+"""At MLflow, and no file beside the document."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -24,10 +31,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def _as_written(node: yaml.Node) -> None:
-    inside = node.value if isinstance(node, yaml.CollectionNode) else ()
-    for part in inside:
-        for each in part if isinstance(part, tuple) else (part,):
-            _as_written(each)
+    # The parts of a sequence are nodes, those of a mapping are pairs of nodes.
+    for part in node.value if isinstance(node, yaml.CollectionNode) else ():
+        for inner in part if isinstance(part, tuple) else (part,):
+            _as_written(inner)
     if node.tag == "tag:yaml.org,2002:bool" and node.value.lower() not in ("true", "false"):
         node.tag = "tag:yaml.org,2002:str"
 
@@ -44,15 +51,84 @@ def read_yaml(path: Path) -> object:
         raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
 
 
-def known_keys(data: object, known: tuple[str, ...], *, where: str) -> dict[str, Any]:
-    """Return a mapping whose keys are all known.
+class Document:
+    """A mapping that a user wrote, and where: every error about it is `WHERE: what is wrong. What to do.`.
 
     Raises:
-        RecipeError: naming the one that is not, and the nearest that is.
+        RecipeError: when it is no mapping, or naming the key that is not known and the nearest that is.
+
+    Example:
+        >>> Document({"judge": "x"}, ["judge"], where="mine.yaml").inside("judge", "x", [])
+        Traceback (most recent call last):
+        jrh_mlflow.errors.RecipeError: mine.yaml, judge: a mapping was expected, not str.
     """
-    if not isinstance(data, Mapping):
-        raise RecipeError(f"{where}: a mapping was expected, not {type(data).__name__}.")
-    for key in data:
-        if key not in known:
-            raise RecipeError(f"{where}: unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}.")
-    return dict(data)
+
+    def __init__(self, data: object, known: Iterable[str], *, where: str, folder: Path | None = None) -> None:
+        known = tuple(known)
+        self.where = where
+        """`FILE`, or `FILE, place`."""
+        self.folder = folder or Path()
+        """What the files that it names are relative to."""
+        if not isinstance(data, Mapping):
+            raise self.error(f"a mapping was expected, not {type(data).__name__}.")
+        for key in data:
+            if key not in known:
+                raise self.error(f"unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}.")
+        self.data: dict[str, Any] = dict(data)
+
+    @classmethod
+    def read(cls, path: str | Path, known: Iterable[str]) -> Document:
+        """Read a file; what it names is relative to its folder."""
+        return cls(read_yaml(Path(path)), known, where=str(path), folder=Path(path).parent)
+
+    def inside(self, place: str, data: object, known: Iterable[str]) -> Document:
+        """Return what stands at a place of the document as a document of its own."""
+        return Document(data, known, where=self._at(place), folder=self.folder)
+
+    def error(self, problem: str) -> RecipeError:
+        """Return what is raised about the document."""
+        return RecipeError(f"{self.where}: {problem}")
+
+    @contextmanager
+    def named(self, place: str = "") -> Iterator[None]:
+        """Say of a value that others refuse where it is written."""
+        try:
+            yield
+        except (RecipeError, ValueError, TypeError) as error:
+            raise RecipeError(f"{self._at(place)}: {error}") from error
+
+    def _at(self, place: str) -> str:
+        return f"{self.where}, {place}" if place else self.where
+
+    def demand(self, *keys: str) -> None:
+        """Refuse a document without these keys."""
+        for key in keys:
+            if key not in self.data:
+                raise RecipeError(f"{self.where} has no `{key}`.")
+
+    def value(self, key: str, kind: type | UnionType, rule: str, advice: str = "", *, needed: bool = False) -> Any:
+        """Return what stands under a key, None where nothing does; what is of another type breaks the rule."""
+        value = self.data.get(key)
+        if not isinstance(value, kind | None) or (needed and not value):
+            raise self.error(f"`{key}` must be {rule}, but is {value!r}.{advice}")
+        return value
+
+    def choice(self, key: str, among: tuple[str, ...]) -> str:
+        """Return one of a few words, the first of them where it has none."""
+        value = str(self.data.get(key, among[0]))
+        with self.named():
+            check_known(f"value of `{key}`", value, among)
+        return value
+
+    def text(self, value: object, what: str) -> Any:
+        """Return a text that may also be written as `@FILE` or `{file: NAME}`; what is no text stays as it is."""
+        with self.named():
+            return given_text(value, what=what, folder=self.folder) if isinstance(value, str | Mapping) else value
+
+    def beside(self, text: str) -> str:
+        """Return a file of its folder (or `file.py:name`, `file.xlsx#sheet`) as seen from here; else the text."""
+        if _ADDRESS.match(text):
+            return text
+        file, mark, name = text.partition("#" if ".xlsx#" in text else ":")
+        path = self.folder / file
+        return f"{path}{mark}{name}" if path.exists() else text

@@ -14,7 +14,7 @@ from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, parse_rules
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
-from jrh_mlflow.yaml_files import known_keys, read_yaml
+from jrh_mlflow.yaml_files import Document
 
 Rules = str | Rule | Iterable[str | Rule]
 _POLICY = ("require", "baseline", "undecided")
@@ -105,36 +105,22 @@ def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:
     """
     if policy is None:
         return GatePolicy()
-    where, written = ("The policy", policy) if isinstance(policy, Mapping) else (str(policy), read_yaml(Path(policy)))
-    given = known_keys(written, _POLICY, where=where)
-    try:
-        return GatePolicy(
-            require=_rules(given.get("require") or ()),
-            baseline=_named_run(given.get("baseline")),
-            undecided=_undecided(given.get("undecided", "fail")),
-        )
-    except RecipeError as error:
-        raise RecipeError(f"{where}: {error}") from error
+    document = (
+        Document(policy, _POLICY, where="The policy") if isinstance(policy, Mapping) else Document.read(policy, _POLICY)
+    )
+    # YAML takes an id of digits for a number, one that begins with 0 for another one.
+    baseline = document.value("baseline", str, "a run id", " Put it in quotes.")
+    undecided: Undecided = "pass" if document.choice("undecided", get_args(Undecided)) == "pass" else "fail"
+    with document.named():
+        return GatePolicy(require=_rules(document.data.get("require") or ()), baseline=baseline, undecided=undecided)
 
 
 def _rules(written: object) -> tuple[Rule, ...]:
     if isinstance(written, str | Rule) or (isinstance(written, Iterable) and not isinstance(written, Mapping)):
         return parse_rules(written)
     raise RecipeError(
-        f"`require` is a list of rules, but got {written!r}. Write one rule per line: `- dark_current <= 0.1`."
+        f"`require` must be a list of rules, but is {written!r}. Write one rule per line: `- dark_current <= 0.1`."
     )
-
-
-def _named_run(written: object) -> str | None:
-    # YAML takes an id of digits for a number, one that begins with 0 for another one.
-    if written is not None and not isinstance(written, str):
-        raise RecipeError(f"`baseline` is a run id, but reads as {written!r}. Put it in quotes.")
-    return written
-
-
-def _undecided(written: object) -> Undecided:
-    check_known("value of `undecided`", str(written), get_args(Undecided))
-    return "pass" if written == "pass" else "fail"
 
 
 def _joined(require: Rules, policy: GatePolicy, *, baseline: str | None) -> GatePolicy:

@@ -1,8 +1,7 @@
-"""Names become objects: a judge named on a command line or in a file, and a file named beside another."""
+"""The judge that a command line or a file names."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from jrh_mlflow.errors import RecipeError, suggest
@@ -14,8 +13,6 @@ from jrh_mlflow.tracking.judges.judge_registry import SCORERS
 
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
-_ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
-"""At MLflow, and no file beside the recipe."""
 
 
 def judge_from_text(text: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
@@ -51,13 +48,3 @@ def _scripted(name: str) -> Judge:
         known = [*_SCRIPTED, *scripted.published()]
         raise RecipeError(f"Unknown scripted judge {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
     return scripted.profile(name)
-
-
-def beside(folder: Path, text: str) -> str:
-    """Return a file (or `file.py:name`, `file.xlsx#sheet`) of a recipe's folder as seen from here; else the text."""
-    if _ADDRESS.match(text):
-        return text
-    mark = "#" if ".xlsx#" in text else ":"
-    file, mark, name = text.partition(mark)
-    found = folder / file
-    return f"{found}{mark}{name}" if found.exists() else text

@@ -22,13 +22,12 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN, REGISTRY
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy
-from jrh_mlflow.measuring.named import beside, judge_from_text
+from jrh_mlflow.measuring.named import judge_from_text
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
-from jrh_mlflow.text import given_text
-from jrh_mlflow.yaml_files import known_keys, read_yaml
+from jrh_mlflow.yaml_files import Document
 
 Choice = dict[str, Any]
 JudgeOf = Callable[[Choice], object]
@@ -221,7 +220,7 @@ SPACE_KEYS = tuple(each.name for each in fields(Space))
 
 def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     given = {"model": spec} if isinstance(spec, str) else dict(spec) if isinstance(spec, Mapping) else {}
-    known_keys(given, tuple(JudgeOptions.model_fields), where="`models` of a space")
+    Document(given, JudgeOptions.model_fields, where="`models` of a space")
     if not isinstance(given.get("model"), str):
         raise RecipeError(f"A model of a space is a name or a mapping with `model`, but got {spec!r}.")
     _check_setting("models", given)
@@ -307,40 +306,39 @@ def load_space(path: str | Path, *, tracking_uri: str | None = None) -> Space:
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
-    path, data = Path(path), read_yaml(Path(path))
-    return as_space(data, where=str(path), folder=path.parent, tracking_uri=tracking_uri)
+    document = Document.read(path, SPACE_KEYS)
+    given = document.data
+    for key in ("rubrics", "tie_criteria"):
+        if isinstance(given.get(key), list):
+            given[key] = [document.text(choice, key) for choice in given[key]]
+    with document.named():
+        return _space(document, tracking_uri)
 
 
-def as_space(
-    space: object, *, where: str = "The space", folder: Path | None = None, tracking_uri: str | None = None
-) -> Space:
+def as_space(space: object, *, tracking_uri: str | None = None) -> Space:
     """Take a space as it is, read a file, or make one from a mapping."""
     if isinstance(space, str | Path):
         return load_space(space, tracking_uri=tracking_uri)
-    if isinstance(space, Space):
-        return space
-    given = known_keys(space, SPACE_KEYS, where=where)
+    return space if isinstance(space, Space) else _space(Document(space, SPACE_KEYS, where="The space"), tracking_uri)
+
+
+def _space(document: Document, tracking_uri: str | None) -> Space:
+    given = document.data
     if isinstance(given.get("judge"), str):
-        given["judge"] = _function(str(given["judge"]), folder)
+        given["judge"] = _function(given["judge"], document)
     if isinstance(given.get("prompts"), list | tuple):
         # What is neither text nor path is left to the space, which says what is wrong with it.
         given["prompts"] = [
-            _prompt_text(one, folder=folder or Path(), tracking_uri=tracking_uri)
-            if isinstance(one, str | Path)
-            else one
-            for one in given["prompts"]
+            _prompt_text(prompt, folder=document.folder, tracking_uri=tracking_uri)
+            if isinstance(prompt, str | Path)
+            else prompt
+            for prompt in given["prompts"]
         ]
-    for key in ("rubrics", "tie_criteria") if folder is not None else ():
-        if isinstance(given.get(key), list):
-            given[key] = [
-                given_text(one, what=key, folder=folder) if isinstance(one, str | Mapping) else one
-                for one in given[key]
-            ]
     return Space(**given)
 
 
-def _function(text: str, folder: Path | None) -> JudgeOf:
-    judge = judge_from_text(beside(folder or Path(), text))
+def _function(text: str, document: Document) -> JudgeOf:
+    judge = judge_from_text(document.beside(text))
     if not isinstance(judge, CallableJudge):
         raise RecipeError(f"`judge` of a space is a function from chosen values to a judge, but {text!r} is a judge.")
     return judge.function  # type: ignore[return-value]
