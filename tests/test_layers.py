@@ -103,7 +103,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "people/agreement_figures.py",
         "people/corrected_figures.py",
         "people/alignment/alignment_figures.py",
-        "sweeps/sweep_figures.py",
+        "sweeps/sweep_view.py",
     ),
     "litellm": ("models/",),
     "aiohttp": ("models/transports/", "engine/"),
@@ -559,5 +559,5 @@ def test_names_that_mean_two_things_are_seen():
         "a.py",
         "b.py",
     ]
-    files = ["suites/lists.py", "engine/lists.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_figures.py"]
+    files = ["suites/lists.py", "engine/lists.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_view.py"]
     assert list(shared_names(files)) == ["lists"]

@@ -105,7 +105,7 @@ def _check_output(path: Path, *, force: bool) -> None:
 
 def _is_replaceable(path: Path) -> bool:
     """Whether a file is empty, or begins as those that a gate wrote: a build that is run again writes them again."""
-    from jrh_mlflow.decisions.gate_view import JUNIT_NAME, MARKDOWN_HEAD
+    from jrh_mlflow.decisions.gate_result import JUNIT_NAME, MARKDOWN_HEAD
 
     with path.open("rb") as file:
         head = file.read(200)
@@ -113,7 +113,7 @@ def _is_replaceable(path: Path) -> bool:
 
 
 def _print(done: Gate, *, as_json: bool, markdown: bool) -> None:
-    from jrh_mlflow.decisions.gate_view import gate_lines
+    from jrh_mlflow.decisions.gate_result import gate_lines
     from jrh_mlflow.show.plain_text import wrapped_line
 
     if as_json:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Contrasts, compare_calls
 from jrh_mlflow.comparing.comparison_view import (
+    COMPARISON_JSON,
+    COMPARISON_MARKDOWN,
     JudgeCard,
     JudgeLinks,
     comparison_card,
@@ -18,7 +20,6 @@ from jrh_mlflow.comparing.comparison_view import (
     comparison_tables,
     differences_table,
 )
-from jrh_mlflow.comparing.contrasts import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import worst_items
@@ -361,10 +362,10 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
             "suite": keys.suite_facts(done.runs[0].suite),
         },
         description=markdown,
-        described_in=keys.COMPARISON_MARKDOWN,
+        described_in=COMPARISON_MARKDOWN,
         artifacts={
-            keys.COMPARISON_JSON: done.to_dict(),
-            keys.COMPARISON_MARKDOWN: markdown,
+            COMPARISON_JSON: done.to_dict(),
+            COMPARISON_MARKDOWN: markdown,
             keys.COMPARISON_PAGE: done.to_html(),
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
             **figure_files(done._drawings),

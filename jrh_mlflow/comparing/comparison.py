@@ -7,44 +7,50 @@ which takes units as independent, is printed beside it. The other axes are explo
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.comparing.contrasts import (
-    ALPHA,
-    MARGIN,
-    Contrasts,
-    Difference,
-    Paired,
-    comparison_notes,
-    decided,
-    mean_over_tests,
-    paired_metric,
-    paired_shares,
-)
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import headline_axes, lower_is_better
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise, shared_calls
 from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
-from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric, is_share
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, MAX_EXCLUDED, Resampling, interval_method, mean_of_shares
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, cells_of, find_metric, is_share, scorer, within_reason
 from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.results import Datasheet, Report, measured
-from jrh_mlflow.stats.paired import letters
+from jrh_mlflow.stats import Array, Codes, Interval, Mask
+from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, share_limit, sign_patterns
+from jrh_mlflow.stats.paired import discordant_interval, letters, mcnemar_midp
+from jrh_mlflow.stats.power import detectable_difference, detectable_from_interval, sign_flip_critical, sign_flip_p
+from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
 
 ORDINAL_METRICS = ("ccc", "pearson", "spearman", "mae")
 
 Cells = dict[str, dict[str, Reading]]
+
+
+ALPHA, MARGIN = 0.05, 0.1
+"""Chance of any false difference in the deciding family, and how far apart judges may be that are called equivalent."""
+_MOST_REASONS = 3
+"""Readings of one judge whose missing numbers are told one by one."""
+_FEWEST_PATTERNS, _CELLS = 999, 20_000_000
+"""Sign patterns × differences that are held in memory, and how few patterns will do for that."""
+_ICC = 0.2
+"""Least intraclass correlation that what is detectable rests on: judges that hardly differ do not show theirs, and real
+ones have .19 to .33."""
+Family = Literal["primary", "exploratory"]
 
 
 def compare_calls(
@@ -315,3 +321,448 @@ def _cost(frame: pd.DataFrame, report: Report) -> dict[str, float | None]:
     accurate = report.estimates.get("natural/accuracy" if isinstance(report, Datasheet) else f"{ALL}/accuracy")
     share = accurate.value if isinstance(accurate, Estimate) else None
     return {"usd": usd, "usd_per_accuracy_point": usd_per_accuracy_point(usd, share)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Two judges on one axis: score of a minus score of b, on the units that both answered."""
+
+    axis: str
+    a: str
+    b: str
+    value: float
+    low: float | None
+    """95 %, clusters as the units that were sampled. None with fewer than two clusters."""
+    high: float | None
+    n: int
+    """Units that both answered."""
+    n_clusters: int
+    p_mcnemar: float | None = None
+    """Mid-p, units as independent: beside the decision, not for it. None for what is no share of units."""
+    method: str
+    equivalence: Interval | None = None
+    """Of the level 1 - 2 alpha: equivalent where it lies within the margin. None: a metric, or one cluster."""
+    family: Family = "exploratory"
+    """`primary`: it takes part in the decisions; `exploratory`: shown, never told apart."""
+    p: float = 1.0
+    """Sign-flip test on clusters, of this difference alone."""
+    p_adjusted: float = 1.0
+    """The same by step-down max-T: over the deciding family, or over all differences for an exploratory one."""
+    told_apart: bool = False
+    """Primary, and `p_adjusted` is at most the level."""
+    detectable: float | None = None
+    """Smallest true difference that would be told apart with a chance of 80 %. None: none would be."""
+    equivalent: bool = False
+    """Whether the two are shown to differ by less than the margin; not shown is not different."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paired:
+    """A difference before it is decided: what it would be with whole clusters exchanged between the judges."""
+
+    difference: Difference
+    standard_error: float
+    """Over clusters."""
+    n_units: int
+    """Independent units that would tell as much: replicates are one, and units of a cluster are alike."""
+    sums: Array | None
+    """Per cluster of the table, the sum of what makes up the difference. None: it is no sum."""
+    flipped: Callable[[Array], Array]
+    """The difference under rows of signs of the clusters."""
+    shares: tuple[Array, Array, Array] | None = None
+    """Hits of a and of b and units, by cluster, replicates as one: what limits the claims of shares. None: no share."""
+    largest: float = 1.0
+    """The largest difference there can be."""
+    n_patterns: int = 9999
+    """Sign patterns that may be asked for: fewer where each takes long."""
+
+
+def paired_shares(
+    table: ScoreTable, axis: str, a: str, b: str, resampling: Resampling, *, alpha: float = ALPHA
+) -> Paired | None:
+    """Compare two judges on the one axis, or on the several tests, that `table` holds; None when no unit has both.
+
+    Of several tests it is the difference of the means over tests: units weigh `units / (tests × units of the test)`.
+    The interval is the hull of the cluster-paired bootstrap, which is too narrow with few clusters that seldom differ,
+    and of `discordant_interval`.
+    """
+    gap = table.scores[a] - table.scores[b]
+    both = ~np.isnan(gap)
+    if not both.any():
+        return None
+    units = _weighted(table, both)
+    value, drawn = mean_over_tests(table, gap, resampling)
+    gains, losses, of_a, of_b, sizes = (
+        units.n_units / len(gap[both]) * units.sums(each)
+        for each in (
+            np.maximum(gap[both], 0.0),
+            np.maximum(-gap[both], 0.0),
+            table.scores[a][both],
+            table.scores[b][both],
+            np.ones(int(both.sum())),
+        )
+    )
+    sums, used = gains - losses, sizes > 0
+    wide = discordant_interval(gains, losses, sizes)
+    low, high = _hull(drawn, wide) or (None, None)
+    return Paired(
+        difference=Difference(
+            axis=axis,
+            a=a,
+            b=b,
+            value=value,
+            low=low,
+            high=high,
+            n=len(units.weight),
+            n_clusters=int(used.sum()),
+            p_mcnemar=_mcnemar(table.scores[a][both], table.scores[b][both]) if units.n_tests == 1 else None,
+            method="cluster-paired bootstrap and discordant units by cluster" if wide else "one cluster",
+            equivalence=discordant_interval(gains, losses, sizes, level=1 - 2 * alpha),
+        ),
+        standard_error=_standard_error(sums[used], sizes[used]),
+        n_units=_independent(units.n_units, int(used.sum())),
+        sums=sums,
+        flipped=lambda signs: signs @ sums,
+        shares=(of_a, of_b, sizes),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Units:
+    """Units with a weight each, and the clusters they stand in."""
+
+    weight: Array
+    cluster: Codes
+    n_codes: int
+    n_tests: int
+    n_units: float
+    """Kish's effective number, replicates of one presentation as one unit: how many equal ones would tell as much."""
+
+    def sums(self, values: Array) -> Array:
+        """Weighted sum of one value per unit, by cluster."""
+        return np.bincount(self.cluster, weights=self.weight * values, minlength=self.n_codes).astype(float)
+
+
+def _weighted(table: ScoreTable, both: Mask) -> _Units:
+    tests, code, sizes = np.unique(table.axis[both], return_inverse=True, return_counts=True)
+    n = len(code)
+    weight = n / (len(tests) * sizes[code])
+    shown = np.arange(n) if table.presentation is None else table.presentation[both]
+    # A presentation is of one test: sources stand for units in several.
+    _, asked = np.unique(code * (shown.max() + 1) + shown, return_inverse=True)
+    told = np.square(np.bincount(asked, weights=weight)).sum()
+    return _Units(
+        weight=weight,
+        cluster=table.cluster[both],
+        n_codes=table.n_codes,
+        n_tests=len(tests),
+        n_units=float(np.square(weight.sum()) / told),
+    )
+
+
+def _independent(n_units: float, n_clusters: int) -> int:
+    """Return how many independent units tell as much as these, alike within clusters as units of real judges are."""
+    return max(1, round(n_units / max(1.0, 1 + (n_units / n_clusters - 1) * _ICC)))
+
+
+def _hull(*intervals: Interval | None) -> Interval | None:
+    known = [each for each in intervals if each is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def _mcnemar(a: Array, b: Array) -> float | None:
+    """Mid-p of the units that differ; None where a score is neither 0 nor 1."""
+    if not np.isin(np.concatenate([a, b]), (0.0, 1.0)).all():
+        return None
+    return mcnemar_midp(int((a > b).sum()), int((a < b).sum()))
+
+
+def _standard_error(sums: Array, sizes: Array) -> float:
+    """Of the ratio of the sums over clusters; 0 of a single one, which tells nothing of the spread."""
+    k, total = len(sums), sizes.sum()
+    residuals = sums - sums.sum() / total * sizes
+    return float(np.sqrt(k / (k - 1) * np.square(residuals).sum()) / total) if k > 1 else 0.0
+
+
+def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, resampling: Resampling) -> Paired | None:
+    """Compare two judges by a chosen metric on the calls of one test that both answered; None when it is not defined.
+
+    A metric is no mean over calls: the interval resamples whole sources of both judges at once, and a sign pattern
+    exchanges the two judges' answers, source by source. Equivalence is not asked: no interval here keeps its error
+    where two judges hardly differ.
+
+    Args:
+        axis: `<test>/<metric>`.
+        calls: Judge to its calls of the test; the same calls in the same order.
+        metric: The one that was chosen.
+        resampling: Of the interval; as many sign patterns are drawn.
+    """
+    (a, first), (b, second) = calls.items()
+    both = np.asarray((first.outcome == "verdict") & (second.outcome == "verdict") & (first.expected != ""))
+    if not both.any():
+        return None
+    first, second = first.where(both), second.where(both)
+    right, said = (np.concatenate(each) for each in ((first.expected,) * 2, (first.answer, second.answer)))
+    expected, given, features = cells_of(metric, first.scale, right, said)
+    resampling = within_reason(metric, resampling)
+    score, width = scorer(metric, expected, given, first.scale), features.shape[1]
+    sums = np.zeros((first.n_sources, 2 * width))
+    np.add.at(sums, first.source, np.hstack(np.split(features, 2)))
+    exchanged = np.hstack([sums[:, width:], sums[:, :width]])
+
+    def gap(both_sums: Array) -> Array:
+        return score(both_sums[:, :width]) - score(both_sums[:, width:])
+
+    def flipped(signs: Array) -> Array:
+        return gap((1 - signs) / 2 @ exchanged + (1 + signs) / 2 @ sums)
+
+    value, sources = float(gap(sums.sum(axis=0)[None])[0]), np.unique(first.source)
+    if np.isnan(value):
+        return None
+    drawn = resampling.intervals(lambda sampled: {"gap": gap(sampled)}, sums[sources], sources).get("gap")
+    return Paired(
+        difference=Difference(
+            axis=axis,
+            a=a,
+            b=b,
+            value=value,
+            low=drawn and drawn[0],
+            high=drawn and drawn[1],
+            n=int(both.sum()),
+            n_clusters=len(sources),
+            method="cluster-paired bootstrap",
+        ),
+        # The percentiles are those of t: `stats.bootstrap.expanded_tail`.
+        standard_error=(drawn[1] - drawn[0]) / (2 * t_quantile(len(sources) - 1)) if drawn else 0.0,
+        n_units=_independent(int(both.sum()), len(sources)),
+        sums=None,
+        flipped=flipped,
+        n_patterns=resampling.n_resamples,
+        largest=1.0 if is_share(metric.name) else max(2.0, len(first.scale.labels) - 1.0),
+    )
+
+
+def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) -> tuple[float, Interval | None]:
+    """Mean over tests of the mean over units, with its bootstrap interval over whole clusters; NaN is left out."""
+    known = ~np.isnan(values)
+    tests, code = np.unique(table.axis[known], return_inverse=True)
+    indicator = np.eye(len(tests))[code]
+    features = np.hstack([indicator * values[known][:, None], indicator])
+    value = float(mean_of_shares(features.sum(axis=0, keepdims=True))["mean"][0])
+    return value, resampling.intervals(mean_of_shares, features, table.cluster[known]).get("mean")
+
+
+def decided(
+    found: Sequence[Paired], *, n_clusters: int, primary: Collection[str], alpha: float, margin: float, seed: int
+) -> list[Difference]:
+    """Adjust the p-values of the deciding family by themselves and the others over everything, and decide the family.
+
+    Args:
+        found: Every difference, the deciding ones among them.
+        n_clusters: Of the table behind them.
+        primary: Axes of the deciding family.
+        alpha: Chance of any false difference in the deciding family, and of each false equivalence.
+        margin: Judges whose difference is shown to be less are equivalent.
+        seed: Of the sign patterns, where not all are tried.
+    """
+    if not found:
+        return []
+    is_primary = np.array([one.difference.axis in primary for one in found])
+    test = _joint_test(found, n_clusters, alpha=alpha, seed=seed)
+    everything, family = test(np.ones(len(found), dtype=bool)), test(is_primary)
+    places = np.cumsum(is_primary) - 1
+    return [
+        _decision(one, family, places[at], "primary", alpha=alpha, margin=margin)
+        if is_primary[at]
+        else _decision(one, everything, at, "exploratory", alpha=alpha, margin=margin)
+        for at, one in enumerate(found)
+    ]
+
+
+def _joint_test(found: Sequence[Paired], n_clusters: int, *, alpha: float, seed: int) -> Callable[[Mask], MaxT]:
+    """Return the test of any of the differences together; what is no sum over clusters is asked pattern by pattern."""
+    fitting = max(_FEWEST_PATTERNS, _CELLS // len(found))
+    n_resamples = min(fitting, *(one.n_patterns for one in found))
+    sums = [one.sums for one in found if one.sums is not None]
+    limits = np.array([np.inf if one.shares is None else share_limit(*one.shares) for one in found])
+    if len(sums) == len(found):
+        by_cluster = np.column_stack(sums)
+        return lambda own: max_t(
+            by_cluster[:, own], limits=limits[own], n_resamples=n_resamples, seed=seed, alpha=alpha
+        )
+    signs = sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
+    flipped = np.column_stack([one.flipped(signs) for one in found])
+    return lambda own: max_t_of_statistics(flipped[:, own], limits=limits[own], alpha=alpha)
+
+
+def _decision(one: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
+    # Where hardly anything differs, no sign pattern tells what a difference would have to exceed: one test would.
+    critical = max(tested.critical or 0.0, sign_flip_critical(one.difference.n_clusters, alpha=alpha))
+    return replace(
+        one.difference,
+        family=family,
+        p=float(tested.p[at]),
+        p_adjusted=float(tested.p_adjusted[at]),
+        told_apart=family == "primary" and bool(tested.p_adjusted[at] <= alpha),
+        detectable=_detectable(one, critical),
+        equivalent=is_equivalent(one.difference.equivalence, margin),
+    )
+
+
+def is_equivalent(ends: Interval | None, margin: float) -> bool:
+    """Whether an interval of the level 1 - 2 alpha lies within the margin: two one-sided tests at alpha (TOST)."""
+    return ends is not None and -margin < ends[0] and ends[1] < margin
+
+
+def _detectable(one: Paired, critical: float) -> float | None:
+    """Return the smallest true difference that is told apart with a chance of 80 %; None where none would be.
+
+    Two hurdles: the sign flips, and for shares the interval that limits what they may claim, `stats.max_t.share_limit`.
+    """
+    k = one.difference.n_clusters
+    flips = 0.0
+    # A difference has a spread of its own beside the one that was seen, and the larger it is the more.
+    for _ in range(2):
+        share = flips / one.largest
+        spread = math.hypot(one.standard_error, one.largest * math.sqrt(share * (1 - share) / one.n_units))
+        found = detectable_difference(spread, k, critical=critical, n_units=one.n_units, largest=one.largest)
+        if found is None:
+            return None
+        flips = found
+    if one.shares is None:
+        return flips
+    of_a, of_b, sizes = one.shares
+    level = 1 - 2 * sign_flip_p(critical, k)
+    a, b = (cluster_interval(hits, sizes, level=level) for hits in (of_a, of_b))
+    if a is None or b is None:
+        return None
+    share_a, share_b = (float(hits.sum() / sizes.sum()) for hits in (of_a, of_b))
+    low, high = newcombe(share_b, b, share_a, a, correlation=share_correlation(of_b, sizes, of_a, sizes))
+    claimed = detectable_from_interval(share_a - share_b, low, high, level=level)
+    return max(flips, claimed) if claimed <= one.largest else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrasts:
+    """What several judges read on one suite, and which of them can be told apart."""
+
+    judges: tuple[str, ...]
+    axes: tuple[str, ...]
+    """The baseline first, then the tests; of pairs the axes of the datasheet."""
+    cells: Mapping[str, Mapping[str, Reading]]
+    """Axis to judge to reading, on the calls that every judge was asked; `overall` is the mean over tests."""
+    differences: tuple[Difference, ...]
+    """Of every axis and pair of judges, then of the means over tests; with a baseline only those against it."""
+    primary: tuple[str, ...]
+    """The axes that decide; the others are exploratory."""
+    letters: Mapping[str, Mapping[str, str]]
+    """Axis to judge to letters, best first: judges that are not told apart share one. Only of axes where some are."""
+    summaries: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    """`by_judge` (over its tests) and `by_test` (over judges): n, mean, sd, min, max."""
+    ordinal: Mapping[str, Mapping[str, Mapping[str, Reading]]]
+    """Test to judge to CCC, Pearson, Spearman and MAE, where the labels are a scale."""
+    costs: Mapping[str, Mapping[str, float | None]]
+    """Judge to `usd` and `usd_per_accuracy_point` of the calls compared; None is unknown."""
+    notes: tuple[str, ...]
+    """What a reader must know: calls left out, axes without a number, too few clusters."""
+    alpha: float
+    margin: float
+    """Judges whose difference is shown to be less are equivalent."""
+    n_calls: int
+    """Calls of each judge that are compared."""
+    baseline: str | None = None
+    """The judge that the others are compared with; None: each with each."""
+
+    def __repr__(self) -> str:
+        return f"Contrasts({len(self.judges)} judges, {len(self.axes)} axes, {self.told})"
+
+    @property
+    def deciding(self) -> tuple[Difference, ...]:
+        """The differences of the deciding family."""
+        return tuple(one for one in self.differences if one.family == "primary")
+
+    @property
+    def different(self) -> tuple[Difference, ...]:
+        """The differences that are told apart, the surest first."""
+        return tuple(sorted((one for one in self.differences if one.told_apart), key=lambda one: one.p_adjusted))
+
+    @property
+    def told(self) -> str:
+        """How many differences of the deciding family are told apart, and how many are exploratory."""
+        others = len(self.differences) - len(self.deciding)
+        told = f"{len(self.different)} of {len(self.deciding)} differences are told apart at {self.alpha:g}"
+        return f"{told}; {others} more are exploratory" if others else told
+
+    def letters_of(self, axis: str, judge: str) -> str:
+        """Return the letters of a judge; empty where nothing is told apart, or it has no number."""
+        return self.letters.get(axis, {}).get(judge, "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return plain_fields(self)
+
+
+def comparison_notes(
+    given: Mapping[str, pd.DataFrame],
+    calls: Mapping[str, pd.DataFrame],
+    cells: Mapping[str, Mapping[str, Reading]],
+    differences: Sequence[Difference],
+    *,
+    tests: Sequence[str],
+    common: Sequence[str],
+    named: Callable[[str], str],
+    reason_of: Callable[[NotEstimable], str],
+) -> tuple[str, ...]:
+    """Say what was left out of the comparison, and what its size cannot show.
+
+    `named` gives the name of an axis for people, `reason_of` why there is no number; those of judges stay as they are.
+    """
+    notes = [*_left_out(given, calls), *_without(cells, named, reason_of)]
+    missing = [named(test) for test in tests if test not in common]
+    if missing and common:
+        notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
+    return (*notes, *_power(differences))
+
+
+def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Runs differ in length when one was truncated, or asked with other replicates."""
+    kept = len(next(iter(calls.values())))
+    longer = [f"{name} {len(frame)}" for name, frame in given.items() if len(frame) > kept]
+    if not longer:
+        return []
+    return [f"Compared on the {kept} calls that every run has; calls of its own: {', '.join(longer)}."]
+
+
+def _without(
+    cells: Mapping[str, Mapping[str, Reading]], named: Callable[[str], str], reason_of: Callable[[NotEstimable], str]
+) -> list[str]:
+    """Name the readings without a number and why; of a judge that has many such, the first of them."""
+    missing: dict[str, dict[str, str]] = {}
+    for axis, row in cells.items():
+        for name, reading in row.items():
+            if isinstance(reading, NotEstimable):
+                missing.setdefault(name, {})[named(axis)] = reason_of(reading)
+    notes = []
+    for name, reasons in missing.items():
+        if len(reasons) <= _MOST_REASONS:
+            notes += [f"{axis} has no number for {name}: {reason}." for axis, reason in reasons.items()]
+        else:
+            axis, reason = next(iter(reasons.items()))
+            notes.append(f"{len(reasons)} of {len(cells)} axes have no number for {name}, such as {axis}: {reason}.")
+    return notes
+
+
+def _power(differences: Sequence[Difference]) -> list[str]:
+    """Say when nothing could be told apart whatever the judges are: a sign flip of k clusters has p >= 2^(1 - k)."""
+    deciding = [one for one in differences if one.family == "primary"]
+    if not deciding:
+        return ["No deciding axis has a number for two judges: nothing can be told apart."]
+    most = max(one.n_clusters for one in deciding)
+    if all(one.detectable is None for one in deciding):
+        return [
+            f"{most} independent sources are too few for {len(deciding)} comparisons: not even the largest difference "
+            "would be told apart. Look at the intervals, compare fewer judges or on fewer axes, or ask more sources."
+        ]
+    if most < FEW_CLUSTERS:
+        return [f"Few independent sources ({most}): what is not told apart may still differ, see what is detectable."]
+    return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.comparing.contrasts import Contrasts, Difference
+from jrh_mlflow.comparing.comparison import Contrasts, Difference
 from jrh_mlflow.measures.axes import find, lower_is_better
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.reliability import OVERALL, WorstItem
@@ -54,6 +54,8 @@ _DETAILS: tuple[Medium, ...] = ("html", "markdown")
 """Where there is room for everything."""
 _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
+COMPARISON_JSON, COMPARISON_MARKDOWN = "comparison.json", "comparison.md"
+"""Artifacts of its run."""
 _SPREAD = ("mean", "sd", "min", "max")
 _DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
 

@@ -1,24 +1,49 @@
-"""`jrh.gate`: whether a logged judge meets what is required of it, or the evidence is not enough to say."""
+"""`jrh.gate`: whether a logged judge meets what is required of it, or the evidence is not enough to say.
+
+Rules are decided by intervals over the tasks of a run. Where an interval holds the limit, the gate says after how many
+further tasks it would be decided: these look like the present ones, which are repeated and read again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
+import pandas as pd
+
 from jrh_mlflow.decisions.gate_result import Gate, Undecided, log_gate
-from jrh_mlflow.decisions.judge_calls import JudgeCalls, known_facts
-from jrh_mlflow.decisions.rule_checks import RunEvidence
 from jrh_mlflow.errors import RecipeError, check_known
-from jrh_mlflow.measures.rules import Rule, parse_rules
+from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
+from jrh_mlflow.measures.reliability import usd_per_accuracy_point
+from jrh_mlflow.measures.rule_readings import deciding_ends, is_threshold, step_counts
+from jrh_mlflow.measures.rules import COSTS, IntervalRule, Rule, RuleCheck, State, parse_rules, undecided
+from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
+from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.scoring.ledger import interval_method
+from jrh_mlflow.show.names import reason_text
+from jrh_mlflow.show.numbers import threshold_text
+from jrh_mlflow.show.results import ReliabilityReport, Report, categorised, measure
+from jrh_mlflow.stats import Codes
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
 from jrh_mlflow.yaml_files import Document
 
 Rules = str | Rule | Iterable[str | Rule]
 _POLICY = ("require", "baseline", "undecided")
 _NOT_COMPARED = "No rule compares with the baseline; one of the form 'AXIS - baseline OP NUMBER' would."
+
+
+MOST_TASKS = 20_000
+MOST_ROWS = 10_000
+"""Tasks that are counted, and calls that are measured, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,3 +193,348 @@ def _facts(run: LoggedRun, baseline: LoggedRun | None) -> dict[str, str]:
         "calls": f"{len(run.calls):,}",
     }
     return facts if baseline is None else facts | {"baseline": f"{baseline.judge} ({baseline.run_id})"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvidence:
+    """What rules about a run are decided on."""
+
+    judge: JudgeCalls
+    """Whom they are about."""
+    baseline: JudgeCalls | None = None
+    """The judge that rules of the form `AXIS - baseline` compare with."""
+    facts: Mapping[str, Ends | None] = field(default_factory=dict)
+    """Costs, counts and time of the run: both ends, one of them, or nothing that is known."""
+
+    @cached_property
+    def pair(self) -> list[JudgeCalls]:
+        """The judge and its baseline on the calls that both were asked; nobody where there is none."""
+        return [] if self.baseline is None else paired_calls(self.judge, self.baseline)
+
+    def check(self, rules: Sequence[Rule]) -> tuple[RuleCheck, ...]:
+        """Check every rule.
+
+        Raises:
+            RecipeError: when a rule is about something that does not exist, with the nearest name.
+        """
+        for rule in rules:
+            self._check_known(rule)
+        return tuple(rule.check(self) for rule in rules)
+
+    def _check_known(self, rule: Rule) -> None:
+        report = self.judge.report
+        if isinstance(report, ReliabilityReport) and rule.axis == metric_keys.RELIABILITY_MIN:
+            tests = [f"'{test}/{report.metric} {rule.op} {rule.limit:g}'" for test in report.tests][:2]
+            why = f"{rule.axis} has no interval, so that {rule.text!r} cannot be decided"
+            raise RecipeError(f"{why}. Require {' and '.join(tests)}, ….")
+        if not rule.is_known(self.judge.readings, self.facts):
+            # An axis of the suite that this run was stopped before is no typing mistake.
+            rule.check_known(self.judge.axes, self.facts)
+
+    def interval_check(self, rule: IntervalRule) -> RuleCheck:
+        """Decide by an interval; where that is not enough, say how many further tasks like these would be."""
+        judges = self.pair if rule.needs_baseline else [self.judge]
+        if not judges:
+            return undecided(rule, "there is no call that both the judge and the baseline were asked")
+        reading = rule.reading(judges)
+        if isinstance(reading, NotEstimable):
+            ends = (reading.bounds.low, reading.bounds.high) if reading.bounds else (None, None)
+            reason = reason_text(reading.reason)
+            return undecided(rule, f"withheld: {reason}" if reading.withheld else reason, ends=ends, n=reading.n)
+        state, (low, high) = rule.state(reading), deciding_ends(reading)
+        is_open = state == "undecided"
+        further, why = further_tasks(rule, judges, reading) if is_open else (0, _decided_by(rule, state, low, high))
+        return RuleCheck(
+            rule=rule,
+            state=state,
+            estimate=None if reading.censored else reading.value,
+            low=low,
+            high=high,
+            reason=why,
+            further_tasks=further,
+            n=reading.n,
+            n_clusters=reading.n_clusters,
+            censored=threshold_text(reading) if reading.censored and reading.unit == "curve" else "",
+        )
+
+
+def _decided_by(rule: Rule, state: State, low: float | None, high: float | None) -> str:
+    upper = (state == "holds") == (rule.op in ("<=", "<"))
+    end, name = (high, "upper") if upper else (low, "lower")
+    return f"the {name} end of its interval is {end:.4g}"
+
+
+def further_tasks(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> tuple[int | None, str]:
+    """Say after how many more tasks an undecided rule would be decided, None where no number helps; and why it is not.
+
+    A threshold has no number on the limit itself: it is reached by a step or not, and its ends may both be open yet.
+    """
+    low, high = deciding_ends(reading)
+    inside, between_steps = _open_text(rule, reading), is_threshold(rule.axis)
+    facing = low if reading.value > rule.limit else high
+    if low is None and high is None and not between_steps:
+        return None, "there is no interval by task"
+    if reading.value == rule.limit and not between_steps:
+        return None, f"{inside}, and the estimate on the limit itself: no number of tasks helps"
+    if facing is None and not between_steps:
+        return None, f"{inside}, which is open on the side of the limit"
+    search = _by_counts(rule, judges, reading) or _by_calls(rule, judges, reading)
+    if search.needed is None:
+        return None, f"{inside}; {search.most - search.present:,} further tasks like these would not decide it"
+    return search.needed - search.present, inside
+
+
+def _open_text(rule: IntervalRule, reading: Estimate) -> str:
+    """Say what is known of an undecided reading."""
+    low, high = deciding_ends(reading)
+    if not is_threshold(rule.axis):
+        ends = ", ".join("–" if end is None else f"{end:.4g}" for end in (low, high))
+        return f"the limit lies within its interval [{ends}]"
+    over = ("over", "at most") if reading.unit == "curve" else ("at least", "at most")
+    known = [f"{word} {end:g}" for word, end in zip(over, (low, high), strict=True) if end is not None]
+    what = f"only that it is {' and '.join(known)}" if known else "nothing of it"
+    return f"the intervals at the steps of the curve decide {what}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _TaskSearch:
+    """How many tasks like the present ones would decide a rule."""
+
+    present: int
+    most: int
+    """That were looked at."""
+    needed: int | None
+
+
+def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> _TaskSearch | None:
+    """Repeat the counts of a share, or of the shares of a curve; None for what is made of anything else."""
+    counts, n_tasks = [step_counts(judge, rule.axis) for judge in judges], len(judges[0].tasks)
+    if not counts[0] or {*counts[0]} != {*counts[-1]}:
+        return None
+
+    def ends_of(tasks: Codes) -> Ends | None:
+        return rule.ends_of_counts(
+            [{step: (hits[tasks], sizes[tasks]) for step, (hits, sizes) in steps.items()} for steps in counts]
+        )
+
+    # Counts stand for the reading only where they give its own interval back.
+    if ends_of(np.arange(n_tasks)) != deciding_ends(reading):
+        return None
+
+    def is_decided(wanted: int) -> bool:
+        ends = ends_of(np.repeat(np.arange(n_tasks), _times(n_tasks, wanted)))
+        return ends is not None and rule.state(reading, ends) != "undecided"
+
+    times, guess = MOST_TASKS // n_tasks, _times_wider(rule, reading)
+    needed = tasks_needed(is_decided, n_tasks, most=times, guess=2 if guess is None else math.ceil(guess))
+    return _TaskSearch(present=n_tasks, most=times * n_tasks, needed=needed)
+
+
+def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> _TaskSearch:
+    """Repeat the calls themselves, twice, four times, …, and measure them again: for what is more than a share.
+
+    Every rule looks at the same repeats, so that each is measured once. Between the last that does not decide and the
+    first that does, the interval is taken to shrink with the root of the number of tasks.
+    """
+    n_tasks, most = len(judges[0].tasks), max(2, MOST_ROWS // len(judges[0].calls))
+    times, wider = 1, _times_wider(rule, reading)
+    # Measuring takes its time: what the width of the interval puts far beyond reach is not looked at.
+    while times < most and (wider is None or wider * times <= 2 * most):
+        more = min(2 * times, most)
+        repeated = rule.reading([judge.repeated(more) for judge in judges])
+        if isinstance(repeated, Estimate) and rule.state(repeated) != "undecided":
+            needed = more * n_tasks if wider is None else math.ceil(wider * times * n_tasks)
+            needed = min(max(needed, times * n_tasks + 1), more * n_tasks)
+            return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=needed)
+        times, wider = more, _times_wider(rule, repeated) if isinstance(repeated, Estimate) else None
+    return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=None)
+
+
+def _times_wider(rule: IntervalRule, reading: Estimate) -> float | None:
+    """Return how many times as many tasks an interval needs that shrinks with their root; None where it has no end."""
+    end = reading.cluster_low if reading.value > rule.limit else reading.cluster_high
+    if end is None or is_threshold(rule.axis) or reading.value == rule.limit:
+        return None
+    return ((end - reading.value) / (rule.limit - reading.value)) ** 2
+
+
+def _times(n_tasks: int, wanted: int) -> Codes:
+    """Return how often each task is taken: as often as any other; a rest lies evenly among them.
+
+    Example:
+        >>> _times(4, 10).tolist()
+        [2, 3, 2, 3]
+    """
+    return np.bincount((np.arange(wanted) * n_tasks + n_tasks // 2) // wanted, minlength=n_tasks)
+
+
+def tasks_needed(
+    is_decided: Callable[[int], bool], n_tasks: int, *, most: int, guess: int, whole: bool = False
+) -> int | None:
+    """Return the fewest tasks that decide, where `n_tasks` do not; None where `most` times as many do not.
+
+    Whole repeats of all tasks are looked at first: part of them may look better or worse than all.
+
+    Args:
+        is_decided: Of a number of tasks.
+        n_tasks: The present ones.
+        most: Repeats to look at.
+        guess: Repeats to begin with.
+        whole: Look at whole repeats only.
+
+    Example:
+        >>> tasks_needed(lambda n: n >= 37, 10, most=64, guess=2)
+        37
+    """
+    is_decided = cache(is_decided)
+    low, high = 1, min(max(2, guess), most)
+    while not is_decided(high * n_tasks):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    high = _first(lambda times: is_decided(times * n_tasks), low, high)
+    return high * n_tasks if whole else _first(is_decided, (high - 1) * n_tasks, high * n_tasks)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Bisect between a number that does not and one that does."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeCalls:
+    """The calls of one judge on one suite, and how its run reads them."""
+
+    calls: pd.DataFrame
+    labels: Sequence[str] | None = None
+    groups: Mapping[str, str] | None = None
+    """Item to its category."""
+    seed: int = 0
+    metric: str | None = None
+    suite: Suite | None = None
+    """Of which they are all calls, or some."""
+    _repeats: dict[int, JudgeCalls] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, run: LoggedRun) -> JudgeCalls:
+        """Return the calls of a run, to be read as the run itself read them."""
+        return cls(
+            calls=run.calls,
+            labels=run.suite.labels,
+            groups=run.suite.groups,
+            seed=int(run.params.get(keys.PARAM_SEED, 0)),
+            metric=run.params.get(keys.PARAM_METRIC),
+            suite=run.suite,
+        )
+
+    @cached_property
+    def report(self) -> Report:
+        """What the run measured."""
+        report = measure(self.calls, seed=self.seed, labels=self.labels, metric=self.metric)
+        return categorised(report, self.calls, self.groups or {}, seed=self.seed)
+
+    @cached_property
+    def readings(self) -> dict[str, Reading]:
+        """Every axis that was measured."""
+        readings = keys.sheet_readings(self.report)
+        if isinstance(self.report, ReliabilityReport):
+            readings[metric_keys.RELIABILITY_MEAN] = _mean_reading(self.report)
+        return readings
+
+    @cached_property
+    def axes(self) -> Collection[str]:
+        """Every axis that was measured, or would have been if the whole suite had been asked."""
+        from jrh_mlflow.decisions.planning import suite_calls
+
+        if self.suite is None:
+            return self.readings
+        whole = replace(self, calls=pd.DataFrame(suite_calls(self.suite)), suite=None)
+        return dict.fromkeys([*self.readings, *whole.readings])
+
+    @cached_property
+    def units(self) -> dict[str, AxisUnits]:
+        """What every axis counts that is a mean over units."""
+        return every_axis_units(normalise(self.calls), labels=self.labels, any_mean=True)
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of the tasks, or of the sources."""
+        return sorted(set(self.calls["task"]))
+
+    def repeated(self, times: int) -> JudgeCalls:
+        """Return calls on so many times as many tasks, which look like the present ones; measured once for all axes."""
+        if times not in self._repeats:
+            # A copy is a task of its own, with items of its own.
+            copies = [
+                self.calls.assign(**{name: self.calls[name] + f"~{nth}" for name in ("task", "suite_item")})
+                for nth in range(times)
+            ]
+            groups = {f"{item}~{nth}": name for item, name in (self.groups or {}).items() for nth in range(times)}
+            self._repeats[times] = replace(self, calls=pd.concat(copies, ignore_index=True), groups=groups)
+        return self._repeats[times]
+
+
+def _mean_reading(report: ReliabilityReport) -> Reading:
+    """Return the mean over tests; it says nothing where a test is withheld, which it would leave out."""
+    scores = report.scores
+    held = [test for test, score in scores.items() if isinstance(score, NotEstimable) and score.withheld]
+    if held:
+        return NotEstimable(reason=f"the mean over tests would leave out {', '.join(held)}: withheld", withheld=True)
+    mean, low, high = (report.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
+    tests = [score for score in scores.values() if isinstance(score, Estimate)]
+    if mean is None:
+        return NotEstimable(reason="no test has a number")
+    ends = [test.cluster_interval for test in tests if test.cluster_interval]
+    if low is None and len(ends) == len(tests):
+        # No resample differs: as wide as if all tests went up and down together.
+        low, high = (float(end) for end in np.mean(ends, axis=0))
+    n_clusters = max(test.n_clusters for test in tests)
+    return Estimate(
+        value=mean,
+        n=sum(test.n for test in tests),
+        excluded=sum(test.excluded for test in tests),
+        **intervals(None, (low, high)),
+        n_clusters=n_clusters,
+        method=interval_method("mean over tests", n_clusters),
+        unit="item",
+    )
+
+
+def paired_calls(judge: JudgeCalls, baseline: JudgeCalls) -> list[JudgeCalls]:
+    """Return both judges on the calls that both were asked; nobody where there is none."""
+    frames = {"judge": normalise(judge.calls), "baseline": normalise(baseline.calls)}
+    if common_calls(frames).empty:
+        return []
+    calls = shared_calls(frames)
+    baseline = baseline if baseline.metric == judge.metric else replace(baseline, metric=judge.metric)
+    # What is measured already need not be measured again.
+    return [
+        own if len(own.calls) == len(calls[name]) else replace(own, calls=calls[name])
+        for name, own in (("judge", judge), ("baseline", baseline))
+    ]
+
+
+def known_facts(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, Ends | None]:
+    """Return what is known of every cost, count and time of a run: of a sum that lacks some calls the lower end.
+
+    Where no model was asked, by a simulated judge or for recorded answers, what is not known is nothing: 0.
+    """
+    calls, accuracy = run.calls, readings.get("all/accuracy")
+    if run.simulated or run.recorded:
+        calls = calls.assign(**{column: 0.0 for column in keys.SUMMED.values() if calls[column].isna().all()})
+    points = keys.call_points(calls, seconds=0.0)
+    if isinstance(accuracy, Estimate):
+        usd = keys.whole_total(calls, "cost_usd")
+        points += keys.price_points(usd_per_accuracy_point(usd, accuracy.value))
+    values = dict.fromkeys(keys.SUMMED, 0.0) if calls.empty else {}
+    values |= {point.key: point.value for point in points if point.key != metric_keys.SECONDS}
+    values |= {key: value for key, value in run.metrics.items() if key.startswith(COSTS)}
+    values[metric_keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
+    if unknown:
+        values.pop(metric_keys.COST_PER_1K_CALLS, None)
+    gaps = {key for key, column in keys.SUMMED.items() if calls[column].isna().any()}
+    known = {key: (value, None if key in gaps else value) for key, value in values.items()}
+    return {**dict.fromkeys(keys.SPENT), **known}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jrh_mlflow.decisions.plan_view import MODELS, plan_page, size_table
 from jrh_mlflow.engine.budget import judge_price
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import halves_marked, normalise
@@ -25,7 +24,9 @@ from jrh_mlflow.schema.items import labels_cell
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.show.cards import Card
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.page import Page
+from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.stats.power import (
     FEWEST_FOR_WIDTH,
     FEWEST_TO_TELL_APART,
@@ -64,6 +65,14 @@ _JUDGES = (3, 4, 6)
 """How many judges a comparison may have, beside two."""
 _FEWEST_SHARED = 3
 """Tasks in common under which two pilots tell nothing of how they differ."""
+
+
+_NO_PRICE = "no price is known; give one with `prices` (--price IN,OUT)"
+_SPREAD = {
+    "rate": "rate",
+    "icc": "ICC (answers within a task)",
+    "repeat": "repeat (answers to one presentation)",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -705,9 +714,6 @@ class _Pricing:
         return _mean(calls[~calls["cached"].astype(bool)] if "cached" in calls else calls, "latency_s")
 
 
-_NO_PRICE = "no price is known; give one with `prices` (--price IN,OUT)"
-
-
 def _mean(calls: pd.DataFrame, column: str) -> float | None:
     """Return the mean of a column; None where a cell of it is unknown."""
     if column not in calls or calls.empty or calls[column].isna().any():
@@ -718,3 +724,55 @@ def _mean(calls: pd.DataFrame, column: str) -> float | None:
 def _total(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) if known and len(known) == len(values) else None
+
+
+MODELS: Table[Mapping[str, Any]] = Table.of(
+    Column("model", lambda cost: cost["model"]),
+    Column("this axis", lambda cost: money_text(cost["usd"])),
+    Column("minutes", lambda cost: minutes_text(cost["minutes"])),
+    Column("whole suite", lambda cost: money_text(cost["suite_usd"])),
+    Column("minutes", lambda cost: minutes_text(cost["suite_minutes"])),
+    Column("dollars by", lambda cost: cost["basis"]),
+)
+"""Dollars and minutes per model; unknown is a word, never 0."""
+
+
+def size_table(plan: Mapping[str, Any]) -> FilledTable[tuple[str, str, str]]:
+    """Show how much is asked, of the axis and of the whole suite, and what it shows."""
+    wide, chance = plan["width"] is not None, f"{plan['power']:.0%}"
+    expected = "expected width" if wide else "chance to tell them apart"
+    detectable = f"distance of a limit decided with a chance of {chance}" if wide else f"difference found in {chance}"
+    spread, basis = plan["spread"], plan["spread"]["basis"]
+    rows = [
+        ("tasks", f"{plan['tasks']:,}", f"{plan['tasks']:,}"),
+        ("items", f"{plan['items']:,}", f"{plan['suite_items']:,}"),
+        ("replicates", str(plan["replicates"]), str(plan["replicates"])),
+        ("calls", f"{plan['calls']:,}", f"{plan['suite_calls']:,}"),
+        (expected, f"{plan['expected']:.3f}", ""),
+        (detectable, f"{plan['detectable']:.3f}", ""),
+        *((label, f"{spread[name]:.2f} ({basis[name]})", "") for name, label in _SPREAD.items()),
+    ]
+    columns: Table[tuple[str, str, str]] = Table.of(
+        Column("size", lambda row: row[0]),
+        Column("this axis", lambda row: row[1]),
+        Column(f"whole suite ({plan['suite']})", lambda row: row[2]),
+    )
+    return columns(rows)
+
+
+def minutes_text(minutes: float) -> str:
+    """Write minutes, short times to two digits."""
+    return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.2g}"
+
+
+def plan_page(plan: Mapping[str, Any], *, title: str, headline: str) -> Page:
+    """Return the headline, the size, the models and what a reader must know."""
+    return Page(
+        title=title,
+        lead=headline,
+        sections=[
+            Section(heading="How much", blocks=[size_table(plan)]),
+            Section(heading="What it costs", blocks=[MODELS(plan["models"])]),
+        ],
+        notes=plan["notes"],
+    )

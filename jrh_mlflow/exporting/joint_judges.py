@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jrh_mlflow.comparing.jury.live import PAIR, CastVote, JointAnswer, LiveCascade, LivePanel
+from jrh_mlflow.comparing.jury.jury_report import LiveCascade
+from jrh_mlflow.comparing.jury.panels import PAIR, CastVote, JointAnswer, LivePanel
 from jrh_mlflow.engine.calls import present
 from jrh_mlflow.engine.live_sessions import LONGEST_S, LiveJudge
 from jrh_mlflow.engine.sessions import identity

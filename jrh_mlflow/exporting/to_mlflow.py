@@ -23,9 +23,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from jrh_mlflow.comparing.jury.jury import Jury, jury
-from jrh_mlflow.comparing.jury.jury_report import Cascade, cascade_answers
-from jrh_mlflow.comparing.jury.live import live_cascade, live_panel
-from jrh_mlflow.comparing.jury.panels import BestPanel, PanelAnswers, VotingRule, panel_answer, panel_calls
+from jrh_mlflow.comparing.jury.jury_report import Cascade, cascade_answers, live_cascade
+from jrh_mlflow.comparing.jury.jury_view import JURY_JSON
+from jrh_mlflow.comparing.jury.panels import BestPanel, PanelAnswers, VotingRule, live_panel, panel_answer, panel_calls
 from jrh_mlflow.comparing.jury.votes import VoteTable, votes
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict, note_registering
@@ -394,7 +394,7 @@ def _is_run(what: object) -> bool:
 
 def _jury_again(logged: NamedRun) -> Jury:
     """Let the judges of a logged jury vote again, as its run says; their calls are all that is read."""
-    own, report = keys.param_group(logged.params, "jury"), run_file(logged.uri, logged.run_id, keys.JURY_JSON)
+    own, report = keys.param_group(logged.params, "jury"), run_file(logged.uri, logged.run_id, JURY_JSON)
     cascade = json.loads(report or b"{}").get("cascade") or {}
     steps = [*cascade["cheap"], cascade["strong"]] if "strong" in cascade else None
     fewest = int(own["min_votes"])

@@ -49,7 +49,7 @@ _FORM = "Write AXIS OP NUMBER, such as 'dark_current <= 0.1'"
 
 
 class Evidence(Protocol):
-    """What rules are decided on: the calls of a run, or of a run and its baseline (`decisions.rule_checks`)."""
+    """What rules are decided on: the calls of a run, or of a run and its baseline (`decisions.gate`)."""
 
     @property
     def judge(self) -> JudgeReadings:

@@ -114,7 +114,7 @@ def _datasheet(store: str, run_id: str) -> Response:
 @lru_cache(maxsize=_KEPT)
 def _fresh_datasheet(store: str, run_id: str, state: str) -> str:
     """Render the page of an evaluation; as long as its run is in the same state, it stays the same."""
-    from jrh_mlflow.decisions.gate_view import gate_sections
+    from jrh_mlflow.decisions.gate_result import gate_sections
     from jrh_mlflow.measuring.run_page import run_page
 
     return run_page(store, run_id, addresses=_OF_A_RUN, decided=gate_sections)

@@ -17,7 +17,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from jrh_mlflow.comparing.contrasts import MARGIN, Paired, decided, is_equivalent, mean_over_tests, paired_shares
+from jrh_mlflow.comparing.comparison import MARGIN, Paired, decided, is_equivalent, mean_over_tests, paired_shares
 from jrh_mlflow.measures.unit_scores import ScoreTable
 from jrh_mlflow.scoring.ledger import Resampling
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, Shape, Truth

@@ -17,7 +17,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, interva
 from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import holm
-from jrh_mlflow.sweeps.goals import COST, is_map
+from jrh_mlflow.sweeps.space import COST, is_map
 from jrh_mlflow.sweeps.trials import TrialResult
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
+from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -19,11 +19,17 @@ from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
-from jrh_mlflow.sweeps.goals import sweep_summary_points
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
-from jrh_mlflow.sweeps.sweep_figures import sweep_figures
-from jrh_mlflow.sweeps.sweep_view import Dot, front_first, sweep_page
+from jrh_mlflow.sweeps.sweep_view import (
+    SWEEP_MARKDOWN,
+    TRIALS_FILE,
+    Dot,
+    front_first,
+    sweep_figures,
+    sweep_page,
+    sweep_summary_points,
+)
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -431,12 +437,12 @@ def sweep_content(found: Sweep, *, seed: int) -> RunContent:
         points=[keys.Point(key=key, value=value) for key, value in found.metrics.items()],
         params={"sweep": settings, "suite": {"name": found.suite}},
         description=markdown,
-        described_in=keys.SWEEP_MARKDOWN,
+        described_in=SWEEP_MARKDOWN,
         tags={keys.TAG_TRUNCATED: found.truncated} if found.truncated else {},
         artifacts={
             keys.SWEEP_JSON: found.to_json() + "\n",
-            keys.SWEEP_MARKDOWN: markdown,
-            keys.TRIALS_FILE: report_frame(found.trials),
+            SWEEP_MARKDOWN: markdown,
+            TRIALS_FILE: report_frame(found.trials),
             keys.SWEEP_PAGE: found.page.to_html(),
             **figure_files(sweep_figures(found.dots, found.operating, title=f"Sweep on {found.suite}")),
         },

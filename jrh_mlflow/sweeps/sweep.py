@@ -4,7 +4,7 @@ search      trials on one half of the suite's tasks, until there are enough or t
 refine      more replicates where membership of the front is undecided
 hold out    the front once more, on the half nobody searched
 
-With a cap `money.py` sets the share of the held-out half aside before the search spends it.
+With a cap `stages.SweepMoney` sets the share of the held-out half aside before the search spends it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.options import Moment, checked_metrics, read_moment
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.sweeps.goals import check_names
-from jrh_mlflow.sweeps.money import SweepMoney, paid_by, prepared
 from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
-from jrh_mlflow.sweeps.space import Configuration, Space, as_space
-from jrh_mlflow.sweeps.stages import hold_out, refine
+from jrh_mlflow.sweeps.space import Configuration, Space, as_space, check_names
+from jrh_mlflow.sweeps.stages import SweepMoney, hold_out, paid_by, prepared, refine
 from jrh_mlflow.sweeps.study import (
     BOOKS,
     LIMITS,
@@ -43,7 +41,7 @@ from jrh_mlflow.sweeps.study import (
     open_study,
     quiet,
 )
-from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, completed, run_trial
+from jrh_mlflow.sweeps.trials import TAG_TRIAL, BudgetReached, SweepContext, completed, run_trial
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, ending, first_tags, publish
 
@@ -219,7 +217,7 @@ def _end_orphans(context: SweepContext) -> None:
     children = f"tags.`{keys.TAG_PARENT}` = '{context.parent}' and attributes.status != 'KILLED'"
     with store.errors("The trials themselves are enqueued again."):
         for run in store.client.search_runs([store.experiment_id], children, max_results=10_000):
-            if run.data.tags.get(keys.TAG_TRIAL) in dead and run.info.run_id not in taken_over:
+            if run.data.tags.get(TAG_TRIAL) in dead and run.info.run_id not in taken_over:
                 store.client.set_terminated(run.info.run_id, "KILLED")
 
 

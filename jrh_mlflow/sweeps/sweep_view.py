@@ -1,6 +1,7 @@
-"""What people see of a sweep: tables, map and page, each declared once, from the plain data of `Sweep.to_dict`.
+"""What people see of a sweep and what MLflow is told: tables, maps, page and keys, each declared once.
 
-The map draws reliability against cost as SVG: no script, no request, every text escaped.
+They are made of the plain data of `Sweep.to_dict`. The page draws its map as SVG: no script, no request, every text
+escaped.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.criterion import OperatingPoint, ResolutionShift
+from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift, curve
 from jrh_mlflow.measures.composite import CompositeDifference
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, canvas, reach, short
 from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.numbers import interval_text, short_interval
 from jrh_mlflow.show.page import Only, Page, Section
@@ -22,11 +25,15 @@ from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Facts = Mapping[str, Any]
 Interval = Callable[[float | None, float | None], str]
 """Writes the two ends of an interval."""
 
+SWEEP_MARKDOWN, TRIALS_FILE = "sweep.md", "trials.csv"
+"""Artifacts of its run."""
 _MOST_OTHERS = 20
 """Configurations off the front that Markdown lists; all are in trials.csv."""
 _MOST_LINES = 10
@@ -38,6 +45,9 @@ _MAP = (
     "half (dashed line); dots are read on the held-out half, which had no say. Filled: on the front. Thick ring: "
     "cannot be told from the best. Point at a dot, or move to it with the Tab key, to read it."
 )
+
+
+_MOST_NAMED = 8
 
 
 def sweep_page(
@@ -204,14 +214,14 @@ def _configurations(sweep: Facts) -> list[Section]:
         Section(heading="Front", blocks=[front, *no_front], media=("markdown",), always=True),
         Section(
             heading="Also measured in full",
-            blocks=[others.first(_MOST_OTHERS, what="configurations", where=keys.TRIALS_FILE)],
+            blocks=[others.first(_MOST_OTHERS, what="configurations", where=TRIALS_FILE)],
             media=("markdown",),
         ),
         Section(
             heading="Configurations",
             blocks=[
                 Only(("html",), every),
-                Only(("text",), every.first(_MOST_LINES, what="configurations", where=keys.TRIALS_FILE)),
+                Only(("text",), every.first(_MOST_LINES, what="configurations", where=TRIALS_FILE)),
             ],
             media=("html", "text"),
         ),
@@ -396,3 +406,126 @@ def _ticks(scales: Scales) -> dict[str, list[tuple[float, str]]]:
 
 def _share(value: float, low: float, high: float) -> float:
     return 0.5 if high == low else (value - low) / (high - low)
+
+
+def sweep_figures(dots: Sequence[Dot], points: Sequence[OperatingPoint], *, title: str) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures: Mapping[str, Figure | None] = {
+        "pareto.png": pareto_map(dots, title=title),
+        "criterion_curve.png": criterion_curve(points),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
+    """Held-out reliability against dollars per 1,000 judgments, with intervals by task, and the front as searched."""
+    if not dots:
+        return None
+    front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
+    named = front[:_MOST_NAMED]
+    figure, axes = canvas(8.6, 4.9 + 0.27 * len(named), left=0.85, bottom=0.75 + 0.27 * len(named))
+    for dot in dots:
+        _draw(axes, dot)
+    if front:
+        steps = [dot.usd for dot in front], steps_of(front)
+        axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
+    for number, dot in enumerate(named, 1):
+        offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
+        axes.annotate(str(number), (dot.usd, dot.value), fontweight="bold", color=PALETTE[0], **offset)
+        line = f"{number}  {short(dot.label, most=90)}   {dot.value:.3f} for ${dot.usd:.3g}"
+        figure.text(0.02, (0.1 + 0.27 * (len(named) - number)) / figure.get_figheight(), line, fontsize=10)
+    prices = [dot.usd for dot in dots]
+    if min(prices) > 0 and max(prices) / min(prices) > 5:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda usd, _: f"${usd:g}")
+    legend = "bars: 95 % by task; filled, dashed: front of the searched half; orange: tied with the best"
+    axes.set(xlabel=f"dollars per 1,000 judgments   ({legend})", ylabel="reliability")
+    axes.set_title(title, loc="left")
+    return figure
+
+
+def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
+    """Sensitivity one step apart against false preference between equals, for every criterion of every judge."""
+    if len({point.criterion for point in points}) < 2:
+        return None
+    prompts = sorted({point.prompt for point in points})
+    figure, axes = canvas(8, 6.4, left=0.85)
+    for index, judge in enumerate(dict.fromkeys(point.judge for point in points)):
+        own = [point for point in points if point.judge == judge]
+        steps = curve(own)
+        colour = PALETTE[index % len(PALETTE)]
+        axes.plot([x for x, _ in steps], [y for _, y in steps], color=colour, linewidth=1.2, alpha=0.6)
+        for place, prompt in enumerate(prompts):
+            same_prompt = [point for point in own if point.prompt == prompt]
+            if same_prompt:
+                _points(axes, same_prompt, colour=colour, marker=MARKERS[place % len(MARKERS)])
+    axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1)
+    axes.set(xlim=(-0.03, 1.03), xlabel="false preference between equals (Δ0)")
+    axes.set(ylim=(-0.03, 1.03), ylabel="chooses the better, one step apart")
+    axes.set_title("Criterion curve (lines: rising fit per judge; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True, fontsize=9)
+    return figure
+
+
+def _draw(axes: Axes, dot: Dot) -> None:
+    colour = PALETTE[0] if dot.on_front else "#888888"
+    face, edge = colour if dot.on_front else "white", PALETTE[1] if dot.tied else colour
+    marker: dict[str, Any] = {"markerfacecolor": face, "markeredgecolor": edge, "markeredgewidth": 2, "markersize": 8}
+    bars = reach([(dot.value, dot.low, dot.high)])
+    axes.errorbar([dot.usd], [dot.value], yerr=bars, color=colour, marker="o", capsize=3, **marker)
+
+
+def _points(axes: Axes, points: Sequence[OperatingPoint], *, colour: str, marker: str) -> None:
+    label = f"{short(points[0].judge)}, {short(points[0].prompt, most=20)}"
+    for index, point in enumerate(points):
+        of_false, of_hits = point.intervals
+        x, y = point.false_preference, point.sensitivity
+        across = None if of_false is None else reach([(x, *of_false)])
+        along = None if of_hits is None else reach([(y, *of_hits)])
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 8, "linewidth": 0, "elinewidth": 0.8}
+        axes.errorbar([x], [y], xerr=across, yerr=along, label=label if index == 0 else None, **style)
+        beside: dict[str, Any] = {"xytext": (6, -11), "textcoords": "offset points"}
+        axes.annotate(short(point.criterion, most=14), (x, y), fontsize=8.5, **beside)
+
+
+def sweep_points(
+    readings: Mapping[str, Reading], *, usd_per_1k: float | None, calls_per_judgment: int
+) -> list[keys.Point]:
+    """Spell a trial: `sweep/reliability` with its interval, each part, dollars per 1,000 judgments.
+
+    Args:
+        readings: `reliability` and its parts; one that is not estimable is left out.
+        usd_per_1k: None when a price is unknown.
+        calls_per_judgment: Of the policy.
+    """
+    values: dict[str, float | None] = {"sweep/calls_per_judgment": calls_per_judgment}
+    values["sweep/usd_per_1k_judgments"] = usd_per_1k
+    for name, reading in readings.items():
+        if isinstance(reading, Estimate):
+            values |= _in_sweep(name, reading)
+            values |= {f"sweep/{name}_n": reading.n, f"sweep/{name}_excluded": reading.excluded}
+    return keys.known_points(values)
+
+
+def _in_sweep(name: str, reading: Estimate) -> dict[str, float | None]:
+    ends = {f"sweep/{name}_ci_low": reading.cluster_low, f"sweep/{name}_ci_high": reading.cluster_high}
+    return {f"sweep/{name}": reading.value, **ends}
+
+
+def sweep_summary_points(
+    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[Reading, float | None]]
+) -> list[keys.Point]:
+    """Spell what a sweep found: `sweep/n_front`, `sweep/hypervolume`, `sweep/best/reliability` and so on.
+
+    Args:
+        counts: `n_trials`, `n_front`, `n_calls`, `share_of_grid_calls`.
+        hypervolume: Of the front.
+        members: `best` and `cheapest_tied` to reliability on the held-out half and dollars per 1,000 judgments.
+    """
+    values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
+    if isinstance(hypervolume, Estimate):
+        values |= _in_sweep("hypervolume", hypervolume)
+    for name, (reliability, usd) in members.items():
+        values |= _in_sweep(f"{name}/reliability", reliability) if isinstance(reliability, Estimate) else {}
+        values[f"sweep/{name}/usd_per_1k_judgments"] = usd
+    return keys.known_points(values)

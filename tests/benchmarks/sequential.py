@@ -18,7 +18,7 @@ import pandas as pd
 from jrh_mlflow.measures.composite import cast_vote, decision_of, pair_hit
 from jrh_mlflow.schema.items import NATURAL, CallRecord, Item
 from jrh_mlflow.sweeps.space import Policy
-from jrh_mlflow.sweeps.stopping import ALPHA, DominatedStop, Rival
+from jrh_mlflow.sweeps.trials import ALPHA, DominatedStop, Rival
 
 PRICE = 1e-4
 

@@ -12,9 +12,8 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing import comparison_view
-from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.comparison import Difference, Paired, compare_calls, decided
 from jrh_mlflow.comparing.comparison_view import comparison_page, comparison_tables
-from jrh_mlflow.comparing.contrasts import Difference, Paired, decided
 from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.reliability import OVERALL

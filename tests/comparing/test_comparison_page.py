@@ -9,9 +9,8 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import Markup
 
-from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.comparing.comparison import Contrasts, compare_calls
 from jrh_mlflow.comparing.comparison_view import JudgeCard, comparison_page, comparison_tables
-from jrh_mlflow.comparing.contrasts import Contrasts
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import inline_svg

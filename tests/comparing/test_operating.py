@@ -7,7 +7,13 @@ import pytest
 from scipy.special import ndtr
 
 import jrh_mlflow as jrh
-from jrh_mlflow.comparing.criterion import OperatingPoint, curve, operating_counts, operating_point, resolution_shifts
+from jrh_mlflow.comparing.criterion_shift import (
+    OperatingPoint,
+    curve,
+    operating_counts,
+    operating_point,
+    resolution_shifts,
+)
 from jrh_mlflow.engine import ask_calls, calls_frame, plan_calls
 from jrh_mlflow.judges import scripted
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.comparing.criterion import criterion_axes, difference
+from jrh_mlflow.comparing.criterion_shift import criterion_axes, difference
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.stats.proportions import newcombe
 from tests.benchmarks.shifts import measured, moving, together

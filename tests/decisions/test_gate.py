@@ -12,10 +12,9 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions import judge_calls, rule_checks
-from jrh_mlflow.decisions.gate_view import gate_reason
-from jrh_mlflow.decisions.judge_calls import JudgeCalls, known_facts
-from jrh_mlflow.decisions.rule_checks import RunEvidence, tasks_needed
+from jrh_mlflow.decisions import gate as gate_module
+from jrh_mlflow.decisions.gate import JudgeCalls, RunEvidence, known_facts, tasks_needed
+from jrh_mlflow.decisions.gate_result import gate_reason
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rule_readings import lost_calls
 from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rules
@@ -653,9 +652,9 @@ def test_many_rules_measure_the_repeated_tasks_once(runs, monkeypatch):
     answers = calls["expected"].where(calls.index % 3 > 0, "no")
     judge, measured = JudgeCalls(calls=calls.assign(answer=answers), labels=("no", "yes")), []
     monkeypatch.setattr(
-        judge_calls, "measure", lambda calls, **how: measured.append(len(calls)) or measure(calls, **how)
+        gate_module, "measure", lambda calls, **how: measured.append(len(calls)) or measure(calls, **how)
     )
-    monkeypatch.setattr(rule_checks, "MOST_ROWS", 8 * len(calls))
+    monkeypatch.setattr(gate_module, "MOST_ROWS", 8 * len(calls))
     numbers = {axis: reading.value for axis, reading in judge.readings.items() if isinstance(reading, jrh.Estimate)}
     rules = [f"{axis} <= {value + 0.1!r}" for axis, value in numbers.items()]
     assert len(check_rules(parse_rules(rules), judge)) > 15

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 
-from jrh_mlflow.decisions.gate_view import gate_junit
+from jrh_mlflow.decisions.gate_result import gate_junit
 from jrh_mlflow.measures.rules import AxisRule, RuleCheck, State
 from tests.comparing.test_comparison_page import HOSTILE
 

@@ -12,9 +12,8 @@ import pytest
 from junitparser import JUnitXml
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions.gate_view import gate_lines
-from jrh_mlflow.decisions.judge_calls import JudgeCalls
-from jrh_mlflow.decisions.rule_checks import RunEvidence
+from jrh_mlflow.decisions.gate import JudgeCalls, RunEvidence
+from jrh_mlflow.decisions.gate_result import gate_lines
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures import rules
 from jrh_mlflow.measures.rule_readings import Judges, paired_readings

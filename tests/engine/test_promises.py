@@ -51,7 +51,7 @@ from jrh_mlflow.measuring.resolve import journal_at, resolve_judge
 from jrh_mlflow.models.prices import price_of, prompt_size
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
-from jrh_mlflow.sweeps.goals import picked
+from jrh_mlflow.sweeps.space import picked
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.keys import without_partial
 from jrh_mlflow.tracking.runs.store import Store

@@ -12,7 +12,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.printing import comparison_rows
-from jrh_mlflow.comparing.criterion import difference
+from jrh_mlflow.comparing.criterion_shift import difference
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_section, by_step, declared, find, lower_is_better
 from jrh_mlflow.measures.records import normalise

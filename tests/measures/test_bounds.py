@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.comparing.criterion import criterion_axes
+from jrh_mlflow.comparing.criterion_shift import criterion_axes
 from jrh_mlflow.measures.axes import stimuli_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes
 from jrh_mlflow.measures.records import CallTable, call_table, normalise

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
-from jrh_mlflow.comparing.criterion import operating_counts, operating_point
+from jrh_mlflow.comparing.criterion_shift import operating_counts, operating_point
 from jrh_mlflow.comparing.jury.votes import agreement_matrix, votes
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.judges import scripted

@@ -13,7 +13,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.replay import replay
-from jrh_mlflow.sweeps.goals import check_names
+from jrh_mlflow.sweeps.space import check_names
 from tests.generation.tools import RUBRIC, rows
 
 

@@ -16,7 +16,7 @@ from jrh_mlflow.perturb import TESTS, find_tests, register
 from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.show.figures.reliability import score_chart
-from jrh_mlflow.sweeps.goals import metric_names
+from jrh_mlflow.sweeps.space import metric_names
 from tests.logged_runs import numbers_of
 from tests.perturb.completion import Completion
 

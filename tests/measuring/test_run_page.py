@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions.gate_view import gate_sections
+from jrh_mlflow.decisions.gate_result import gate_sections
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.run_page import run_page
 from jrh_mlflow.show.addresses import Addresses

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.stats.bootstrap import ratio_bootstrap
 from jrh_mlflow.sweeps.front import front_probability, hypervolume, hypervolume_interval, pareto
-from jrh_mlflow.sweeps.stopping import dominated_with_confidence
+from jrh_mlflow.sweeps.trials import dominated_with_confidence
 from tests.readings import PROPERTY
 
 DIRECTIONS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3)

@@ -7,7 +7,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.sweeps.goals import COST, RELIABILITY, check_names, metric_names
+from jrh_mlflow.sweeps.space import COST, RELIABILITY, check_names, metric_names
 
 TESTS = ("baseline", "typos", "stochastic_stability", "synthetic_ordinal", "error_injection_1", "error_injection_2")
 

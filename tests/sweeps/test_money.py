@@ -18,8 +18,8 @@ from mlflow.entities import Run
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import BudgetError, JudgeError
-from jrh_mlflow.sweeps import money
-from jrh_mlflow.sweeps.money import Affordable
+from jrh_mlflow.sweeps import stages
+from jrh_mlflow.sweeps.stages import Affordable
 from jrh_mlflow.sweeps.study import open_study, quiet
 from jrh_mlflow.sweeps.sweep import join_sweep, price_sweep, study_name
 from jrh_mlflow.sweeps.trials import BudgetReached
@@ -146,7 +146,7 @@ def test_a_sweep_that_a_cap_cut_short_and_a_higher_one_ends_tells_of_no_cut_and_
 ) -> None:
     # No estimate beforehand, so that the dear model is begun, and ended in the middle.
     monkeypatch.setattr(Affordable, "__call__", lambda self, record: None)
-    monkeypatch.setattr(money, "BYTES_PER_TOKEN", 0.25)
+    monkeypatch.setattr(stages, "BYTES_PER_TOKEN", 0.25)
     own, where = space(bank, temperatures=[0.0], orders=["both"]), place(tmp_path, "own")
     cut = swept(own, suite, store_uri, max_usd=120.0, **where)
     assert cut.truncated is not None

@@ -8,8 +8,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.sweeps.goals import read_constraint
-from jrh_mlflow.sweeps.space import as_space, load_space
+from jrh_mlflow.sweeps.space import as_space, load_space, read_constraint
 
 MODELS = ["openai/gpt-4o-mini", {"model": "openai/gpt-4o", "name": "big", "max_tokens": 64}]
 PROMPT = "Compare {slot_1} and {slot_2}.\n{candidates}\n"

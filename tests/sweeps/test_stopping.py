@@ -8,7 +8,7 @@ import pytest
 
 from jrh_mlflow.schema.items import CallRecord, Item
 from jrh_mlflow.sweeps.space import Policy
-from jrh_mlflow.sweeps.stopping import DominatedStop, Rival
+from jrh_mlflow.sweeps.trials import DominatedStop, Rival
 
 POLICY = Policy(replicates=1, vote="majority", orders="both")
 

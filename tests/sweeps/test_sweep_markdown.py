@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jrh_mlflow.comparing.criterion import OperatingPoint
-from jrh_mlflow.sweeps.sweep_figures import sweep_figures
-from jrh_mlflow.sweeps.sweep_view import Dot, scales_of, sweep_page
+from jrh_mlflow.comparing.criterion_shift import OperatingPoint
+from jrh_mlflow.sweeps.sweep_view import Dot, scales_of, sweep_figures, sweep_page
 from tests.comparing.test_operating import graded
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)> & </title>'

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.compare import load_together
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
-from jrh_mlflow.comparing.jury.jury_view import jury_card, jury_figures, jury_page, jury_points, jury_tables
+from jrh_mlflow.comparing.jury.jury_view import (
+    JURY_JSON,
+    JURY_MARKDOWN,
+    jury_card,
+    jury_figures,
+    jury_page,
+    jury_points,
+    jury_tables,
+)
 from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -204,10 +212,10 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         points=jury_points(report),
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
         description=markdown,
-        described_in=keys.JURY_MARKDOWN,
+        described_in=JURY_MARKDOWN,
         artifacts={
-            keys.JURY_JSON: done.to_dict(),
-            keys.JURY_MARKDOWN: markdown,
+            JURY_JSON: done.to_dict(),
+            JURY_MARKDOWN: markdown,
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in jury_tables(report).items()},
             **figure_files(jury_figures(report, title=done.title)),
         },

@@ -10,14 +10,15 @@ A cascade asks a cheap judge first, and a strong one when the cheap one is unsur
 | `abstain` | (nothing else) | one call |
 
 It is also unsure, whatever the signal, when it abstained or gave no usable answer. The threshold of `confidence` is
-chosen on one half of the sources and used on the other, and the other way round.
+chosen on one half of the sources and used on the other, and the other way round; a cascade in use (`LiveCascade`) has
+the one chosen on all units.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ import pandas as pd
 
 from jrh_mlflow.comparing.jury.panels import (
     BestPanel,
+    CastVote,
+    JointAnswer,
     PanelAnswers,
     VotingRule,
     best_panel,
@@ -286,6 +289,74 @@ def _waver(table: VoteTable, answer: Codes) -> Mask:
     groups = _groups(table)
     different = np.unique(np.column_stack([groups, answer]), axis=0)[:, 0]
     return np.asarray(np.bincount(different)[groups] > 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveCascade:
+    """One or two cheap judges, and a strong one that is asked when they are unsure."""
+
+    cheap: tuple[str, ...]
+    strong: str
+    unsure: str
+    threshold: float | None
+    """For `confidence`."""
+    replicates: int
+    """How often the cheap judge is asked."""
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """All of them, cheap to strong."""
+        return (*self.cheap, self.strong)
+
+    def first(self, votes: Mapping[str, Sequence[CastVote]]) -> JointAnswer | None:
+        """Return the cheap judges' answer, or None when they are unsure: then the strong one is asked.
+
+        Args:
+            votes: Each cheap judge to what it said, `replicates` times.
+        """
+        said = [vote for name in self.cheap for vote in votes[name]]
+        # With `disagree` and `replicates` sure is who says the same every time; otherwise there is one vote.
+        if not all(vote.decided for vote in said) or len({vote.answer for vote in said}) > 1:
+            return None
+        if self.unsure == "confidence" and not self._confident(said[0]):
+            return None
+        return JointAnswer(answer=said[0].answer, how="first step")
+
+    def last(self, vote: CastVote) -> JointAnswer:
+        """Return the strong judge's answer."""
+        if vote.answer is None:
+            why = f"{' and '.join(self.cheap)} {'was' if len(self.cheap) == 1 else 'were'} unsure"
+            return JointAnswer(answer=None, how="", why=f"{why}, and {self.strong} gave no usable answer")
+        return JointAnswer(answer=vote.answer, how="last step")
+
+    def _confident(self, vote: CastVote) -> bool:
+        return vote.confidence is not None and self.threshold is not None and vote.confidence >= self.threshold
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LiveCascade:
+        """Read what `to_dict` wrote."""
+        return cls(
+            cheap=tuple(data["cheap"]),
+            strong=data["strong"],
+            unsure=data["unsure"],
+            threshold=data["threshold"],
+            replicates=data["replicates"],
+        )
+
+
+def live_cascade(found: Cascade, *, threshold: float | None = None) -> LiveCascade:
+    """Return a measured cascade for use, with the threshold chosen on all units unless another is given."""
+    return LiveCascade(
+        cheap=found.cheap,
+        strong=found.strong,
+        unsure=found.unsure,
+        threshold=found.threshold if threshold is None else threshold,
+        replicates=found.replicates,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 JURY = "the jury"
+JURY_JSON, JURY_MARKDOWN = "jury.json", "jury.md"
+"""Artifacts of its run."""
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}
 _MOST_PAIRS = 45
 """Of judges on a page; the table `agreement` has all."""

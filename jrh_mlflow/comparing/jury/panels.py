@@ -22,13 +22,16 @@ The best panel of a size is never reported on the data it was chosen on: the bes
 because its luck was part of why it was chosen. So the sources are split in two halves at random; the panel chosen on
 one half is reported on the other, and the other way round. How much better a panel looks where it was chosen is the
 optimism.
+
+A panel in use (`LivePanel`) counts votes by the function that reads a measured one (`count_votes`), so that on the same
+votes it answers the same. The weights of rule `weighted`, cross-fitted there, are those of all units here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -51,6 +54,9 @@ PRIOR_CALLS = 10
 MOST_PANELS = 2000
 """Up to here every panel is tried; past it judges are added one by one."""
 TOO_FEW = "too few votes"
+ABSTAIN = "abstain"
+PAIR = Scale(labels=("1", "2", "tie"), ordered=False)
+"""What a vote on a pair may be, by slot: the contents of the measured votes in the order uv."""
 _EXPECTED = "units with an expected answer"
 
 Panel = tuple[str, ...]
@@ -533,3 +539,92 @@ def _accuracy(part: VoteTable, answer: Codes) -> float:
     if not usable.any() or (~usable).sum() / len(usable) > part.max_excluded:
         return math.nan
     return float((answer == part.expected).sum() / usable.sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CastVote:
+    """What one judge said to one presentation."""
+
+    answer: str | None
+    """A label, a slot, `tie` or `abstain`; None is no vote."""
+    confidence: float | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is for an answer: neither an abstention nor missing."""
+        return self.answer not in (None, ABSTAIN)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointAnswer:
+    """What several judges answer together."""
+
+    answer: str | None
+    """None is no usable answer; `why` says the reason."""
+    how: str
+    """`unanimous`, `majority`, `tie rule`, `first step`, `last step`, or empty without an answer."""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LivePanel:
+    """Judges that all vote."""
+
+    judges: tuple[str, ...]
+    """Their order matters for ties `first` only."""
+    rule: VotingRule
+    weights: tuple[float, ...] | None = None
+    """Of the judges, for rule `weighted`."""
+
+    def decide(self, votes: Mapping[str, CastVote], scale: Scale = PAIR) -> JointAnswer:
+        """Make one answer of the votes.
+
+        Args:
+            votes: Judge to what it said.
+            scale: What may be answered; `PAIR` for two responses.
+
+        Raises:
+            RecipeError: when the tie rule does not suit what may be answered.
+        """
+        self.rule.check_ties(scale, pointwise=scale is not PAIR)
+        codes = {label: place for place, label in enumerate((*scale.labels, ABSTAIN))}
+        cast = [MISSING if (answer := votes[name].answer) is None else codes[answer] for name in self.judges]
+        weights = None if self.weights is None else np.array(self.weights, dtype=float)
+        found = count_votes(np.array([cast], dtype=np.intp), self.rule, n_labels=len(scale.labels), weights=weights)
+        code, n_votes = int(found.answer[0]), sum(one != MISSING for one in cast)
+        if code == MISSING:
+            quorum = self.rule.quorum(len(cast))
+            return JointAnswer(
+                answer=None, how="", why=f"{n_votes} of {len(cast)} judges voted, and {quorum} are needed"
+            )
+        same = len(set(cast) - {MISSING}) == 1
+        how = "unanimous" if same else "tie rule" if found.split[0] else "majority"
+        return JointAnswer(answer=(*scale.labels, ABSTAIN)[code], how=how)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LivePanel:
+        """Read what `to_dict` wrote."""
+        weights = data["weights"]
+        return cls(
+            judges=tuple(data["judges"]),
+            rule=VotingRule(**data["rule"]),
+            weights=None if weights is None else tuple(weights),
+        )
+
+
+def live_panel(table: VoteTable, panel: Sequence[str], rule: VotingRule, *, learnt: Mask | None = None) -> LivePanel:
+    """Return a measured panel for use.
+
+    Args:
+        table: The votes it was measured by.
+        panel: Its judges.
+        rule: How it votes.
+        learnt: Units that the weights are learnt on; all when None.
+    """
+    units = table if learnt is None else table.where(learnt)
+    weights = tuple(vote_weights(units, panel).values()) if rule.vote == "weighted" else None
+    return LivePanel(judges=tuple(panel), rule=rule, weights=weights)

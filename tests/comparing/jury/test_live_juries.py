@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.comparing.jury.jury_report import Cascade, cascade, cascade_answers
-from jrh_mlflow.comparing.jury.live import CastVote, LiveCascade, LivePanel, live_cascade, live_panel
-from jrh_mlflow.comparing.jury.panels import RULES, TIES, VotingRule, panel_answer, vote_weights
+from jrh_mlflow.comparing.jury.jury_report import Cascade, LiveCascade, cascade, cascade_answers, live_cascade
+from jrh_mlflow.comparing.jury.panels import (
+    RULES,
+    TIES,
+    CastVote,
+    LivePanel,
+    VotingRule,
+    live_panel,
+    panel_answer,
+    vote_weights,
+)
 from jrh_mlflow.comparing.jury.votes import MISSING, VoteTable, halves, votes
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable

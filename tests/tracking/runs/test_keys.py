@@ -20,16 +20,17 @@ PARAM = re.compile(
 )
 TAG = re.compile(r"jrh\.|mlflow\.(note|runName|parentRunId|loggedArtifacts|source\.|experimentKind|sharedViewState)")
 FILE = re.compile(r".+\.(json|jsonl|md|html|csv|parquet|txt|db)")
-ARTIFACTS = {value for value in vars(keys).values() if isinstance(value, str) and FILE.fullmatch(value)}
 HOMES = ("tracking/runs/keys.py", "schema/metric_keys.py")
 """The second holds those that rules and reports name, too, which may not import what knows of MLflow."""
-OWN = {
-    "comparing/comparison_view.py": "compare/",
-    "comparing/criterion_shift.py": "criterion_shift/",
-    "comparing/jury/jury_view.py": "jury/",
-    "sweeps/goals.py": "sweep/",
+OWN: dict[str, str | tuple[str, ...]] = {
+    "comparing/comparison_view.py": ("compare/", "comparison.json", "comparison.md"),
+    "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json", "criterion_shift.md"),
+    "comparing/jury/jury_view.py": ("jury/", "jury.json", "jury.md"),
+    "decisions/gate_result.py": "gate.md",
+    "sweeps/sweep_view.py": ("sweep/", "sweep.md", "trials.csv"),
+    "sweeps/trials.py": ("jrh.trial", "jrh.configuration"),
 }
-"""What a verb's own metrics begin with, and the file that spells them."""
+"""What a verb's own metrics, tags and artifacts begin with, and the file that spells them."""
 OTHER_THINGS = {
     "exporting/status.py": {"jrh.evaluate(judge)", "jrh.evaluate(judge, "},  # what to call
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
@@ -37,6 +38,14 @@ OTHER_THINGS = {
     "people/agreement_view.py": {"agreement.html"},  # templates
     "show/datasheet_page.py": {"datasheet.html"},
     "show/results.py": {"category/"},  # names of withheld axes
+}
+
+
+ARTIFACTS = {
+    text
+    for texts in (vars(keys).values(), *([own] if isinstance(own, str) else own for own in OWN.values()))
+    for text in texts
+    if isinstance(text, str) and FILE.fullmatch(text)
 }
 
 
