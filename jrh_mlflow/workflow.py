@@ -18,7 +18,7 @@ from typing import Any
 from jrh_mlflow.comparing.compare import Comparison, compare
 from jrh_mlflow.comparing.jury.jury import Jury, jury
 from jrh_mlflow.engine.budget import checked_cap
-from jrh_mlflow.engine.sessions import Quote
+from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.errors import BudgetError, JudgeError, ReviewError
 from jrh_mlflow.generation.generate import generate_into
 from jrh_mlflow.generation.plan import AgentPlan, finished_items

@@ -23,12 +23,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from jrh_mlflow.engine.budget import Budget
-from jrh_mlflow.engine.calls import plan_calls
-from jrh_mlflow.engine.endings import failure_micro
+from jrh_mlflow.engine.budget import Budget, failure_micro
+from jrh_mlflow.engine.calls import has_text, looked_up, plan_calls
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
-from jrh_mlflow.engine.sessions import has_text, looked_up, why_not_served
+from jrh_mlflow.engine.sessions import why_not_served
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge

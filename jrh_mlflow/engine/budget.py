@@ -1,4 +1,7 @@
-"""A run's money: its cap, the worst case of each call, set aside before it is sent, settled after; what was paid."""
+"""A run's money: its cap, the worst case of each call, set aside before it is sent, settled after; what was paid.
+
+What each ending of a call is booked at stands in one table, for live calls, batch results and docs/howto/budget.md.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ import logging
 import math
 import time
 from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
 
 from jrh_mlflow.engine.journal import Journal, Reservation
 from jrh_mlflow.engine.journal.rows import LOST, SettledCall
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
-from jrh_mlflow.models.prices import Overrides, Price
+from jrh_mlflow.models.prices import Overrides, Price, response_micro
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request, Response
 
 logger = logging.getLogger("jrh_mlflow")
@@ -337,3 +342,86 @@ def checked_cap(max_usd: float | None, judge: Judge, prices: Overrides | None) -
         raise RecipeError(f"A cap needs calls that are priced beforehand, and {paid.name!r} is a {paid.kind} judge.")
     judge.model_judge.check_cap(judge.model_judge.price(prices))
     return int(max_usd * 1_000_000)
+
+
+Booked = Literal["usage", "worst case", "nothing"]
+
+
+class Ending(NamedTuple):
+    """One row of the table."""
+
+    what: str
+    booked: Booked
+    reason: str
+
+
+TOLD = Ending(
+    "any answer or error that tells a usage or its own cost",
+    "usage",
+    "that is the bill; the provider's own cost comes before tokens and prices",
+)
+SILENT = Ending(
+    "HTTP 200 without a usage: an answer, a refusal, nothing, an error in the body",
+    "worst case",
+    "it was made, and is billed",
+)
+BAD_REQUEST = Ending(
+    "HTTP 400, 413, 422 and other 4xx, content filters included", "worst case", "Azure bills some of them"
+)
+UNFINISHED = Ending(
+    "a timeout (ours, HTTP 408, 504, 522, 524), a cut connection, an unreadable body",
+    "worst case",
+    "the model may have worked, and is billed then",
+)
+TURNED_AWAY = Ending("HTTP 401, 402, 403, 404, 409, 425, 429, a redirect", "nothing", "turned away before the model")
+SERVER = Ending(
+    "any other HTTP 5xx, a request of a batch that was never run",
+    "nothing",
+    "providers bill completions, and none was made",
+)
+UNREACHABLE = Ending(
+    "unreachable: connection refused, DNS, TLS, proxy, no connection in time",
+    "nothing",
+    "no byte of the request was sent",
+)
+NOT_SENT = Ending("refused here: too long, no key, a field that `extra` may not hold", "nothing", "nothing was sent")
+ENDINGS = (TOLD, SILENT, BAD_REQUEST, UNFINISHED, TURNED_AWAY, SERVER, UNREACHABLE, NOT_SENT)
+
+_OF_KIND = {
+    "timeout": UNFINISHED,
+    "connection": UNFINISHED,
+    "malformed": UNFINISHED,
+    "unreachable": UNREACHABLE,
+    "rate_limited": TURNED_AWAY,
+}
+
+
+def ending_of(error: TransportError) -> Ending:
+    """Return the row of a failed attempt.
+
+    Example:
+        >>> ending_of(TransportError("bad_request", "HTTP 400: no", 400)).booked
+        'worst case'
+    """
+    if error.usage is not None:
+        return TOLD
+    if error.kind in _OF_KIND:
+        return _OF_KIND[error.kind]
+    if error.kind == "server":
+        # With status 200 the model had begun.
+        return SILENT if error.status == 200 else SERVER
+    if error.status is None:
+        return NOT_SENT
+    is_away = error.kind in ("auth", "not_found") or 300 <= error.status < 400
+    return TURNED_AWAY if is_away else SILENT if error.status == 200 else BAD_REQUEST
+
+
+def failure_micro(error: TransportError, price: Price | None, worst_micro: int) -> tuple[int, bool]:
+    """Return what a failed attempt is booked at, and whether that is its cost: a worst case is only a bound."""
+    ending = ending_of(error)
+    told = response_micro(price, error.usage) if error.usage is not None else None
+    if ending.booked == "nothing":
+        return 0, True
+    if told is not None:
+        return told, True
+    return worst_micro, price is not None and not worst_micro

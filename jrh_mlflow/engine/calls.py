@@ -1,19 +1,40 @@
-"""The calls of an evaluation: item x presentation order x replicate."""
+"""The calls of an evaluation: item x presentation order x replicate; what each shows, sends, and would cost."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
 
+from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges import Judge, ModelJudge
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    TYPICAL_OUTPUT_TOKENS,
+    Price,
+    cost_micro,
+    prompt_size,
+    worst_case_micro,
+)
 from jrh_mlflow.schema.criteria import Criterion
-from jrh_mlflow.schema.items import Call, Item, Order
+from jrh_mlflow.schema.items import Call, Item, Order, labels_cell
 from jrh_mlflow.schema.presentation import Presentation, context_texts
+from jrh_mlflow.schema.requests import Request
 from jrh_mlflow.suites.suite import Suite
+
+AHEAD = 256
+"""Calls looked up in the journal at once: a warm run is then bound by reading, not by asking one by one."""
+
+
+_NO_TEXT = re.compile(r'"text":(null|"(\\[nrt]|\s)*")')
+"""In the journal's form of a response: what an older version kept although nothing was answered."""
 
 
 def plan_calls(suite: Suite, judge: Judge, *, replicates: int, shuffle: int | None = None) -> Iterator[Call]:
@@ -21,7 +42,7 @@ def plan_calls(suite: Suite, judge: Judge, *, replicates: int, shuffle: int | No
     for item in item_order(suite, shuffle):
         if not judge.covers(item):
             continue
-        shown = {order: present(item, order, judge.tie_criterion) for order in item.orders}
+        shown = {order: presentation_of(item, order, judge.tie_criterion) for order in item.orders}
         for replicate in range(replicates * item.replicates):
             for order, presentation in shown.items():
                 yield Call(item=item, order=order, replicate=replicate, presentation=presentation)
@@ -52,7 +73,7 @@ def count_calls(suite: Suite, judge: Judge, *, replicates: int) -> int:
     return replicates * sum(len(item.orders) * item.replicates for item in suite.items if judge.covers(item))
 
 
-def present(item: Item, order: Order, criterion: Criterion) -> Presentation:
+def presentation_of(item: Item, order: Order, criterion: Criterion) -> Presentation:
     """Lay an item out for a judge; only here do contents get their slots."""
     if item.instruction is None:
         raise SuiteError(f"Item {item.id!r} has no text: a replayed suite can be measured, but not asked again.")
@@ -86,3 +107,109 @@ def presentation_sha256(presentation: Presentation) -> str:
         del shown["context"]
     text = json.dumps(shown, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Numbering:
+    """Renders calls and names them for the journal, in the order of the plan.
+
+    The n-th identical request of a run has the replicate number n, whether it comes from a replicate or from the
+    other order of a pair of equal texts: each is a call of its own, and the journal never serves one for two.
+    """
+
+    def __init__(self, judge: ModelJudge) -> None:
+        self._judge = judge
+        self._counts: Counter[str] = Counter()
+        self._latest: dict[str, tuple[Presentation, Request]] = {}
+
+    def prepare(self, call: Call) -> tuple[Request, str]:
+        """Return a call's request and its key."""
+        shown, request = self._latest.get(call.order, (None, None))
+        if shown is not call.presentation or request is None:
+            # Replicates of a presentation follow one another: it is rendered and hashed once.
+            request = self._judge.request(call)
+            self._latest[call.order] = (call.presentation, request)
+        first = request.key(0)
+        number = self._counts[first]
+        self._counts[first] += 1
+        return request, request.key(number) if number else first
+
+
+def has_text(kept: str) -> bool:
+    """Whether an answer of the journal has a text, by its JSON: a quote of many calls should not have to read it."""
+    return _NO_TEXT.search(kept) is None
+
+
+def looked_up(
+    judge: ModelJudge, calls: Iterable[Call], journal: Journal | None, *, fresh_after: float | None = None
+) -> Iterator[tuple[Request, str, bool]]:
+    """Yield each call's request, its key, and whether the journal answers it; nothing is asked or served."""
+    numbering, rest = Numbering(judge), iter(calls)
+    while chunk := [numbering.prepare(call) for call in islice(rest, AHEAD)]:
+        answers = {} if journal is None else journal.peek([key for _, key in chunk], newer_than=fresh_after)
+        yield from ((request, key, key in answers and has_text(answers[key])) for request, key in chunk)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote:
+    """What an evaluation would send and cost."""
+
+    calls: int
+    journalled: int
+    """Answered already: served from the journal, not paid again."""
+    input_tokens: int
+    """Of the calls still to be paid, at four bytes a token."""
+    output_tokens: int
+    """At 150 a call."""
+    usd: float | None
+    """Estimate; None when the price is unknown."""
+    worst_usd: float | None
+    """What a cap would have to cover at most."""
+
+
+def quote(
+    judge: ModelJudge,
+    calls: Iterable[Call],
+    journal: Journal | None,
+    price: Price | None,
+    *,
+    fresh_after: float | None = None,
+) -> Quote:
+    """Say what the calls would send and cost, rendering every one of them but sending none."""
+    n_calls = journalled = n_input = n_output = estimate = worst = 0
+    for request, _, answered in looked_up(judge, calls, journal, fresh_after=fresh_after):
+        n_calls += 1
+        if answered:
+            journalled += 1
+            continue
+        size = prompt_size(request)
+        tokens, answer = size // BYTES_PER_TOKEN, min(TYPICAL_OUTPUT_TOKENS, request.max_tokens or 10**9)
+        n_input, n_output = n_input + tokens, n_output + answer
+        if price is not None:
+            estimate += cost_micro(price, tokens, answer)
+            worst += worst_case_micro(price, size, request.max_tokens or answer)
+    return Quote(
+        calls=n_calls,
+        journalled=journalled,
+        input_tokens=n_input,
+        output_tokens=n_output,
+        usd=None if price is None else estimate / 1_000_000,
+        worst_usd=None if price is None else worst / 1_000_000,
+    )
+
+
+def identity(call: Call) -> dict[str, Any]:
+    """Return the columns that say which call a record is of."""
+    item = call.item
+    return {
+        "suite_item": item.id,
+        "task": item.task,
+        "condition": item.condition,
+        "delta": item.delta,
+        "order": call.order,
+        "better": item.better or "",
+        "replicate": call.replicate,
+        "expected": item.expected or "",
+        "label_source": item.label_source,
+        "rubric": item.rubric_id,
+        "labels": "" if item.kind == "pair" else labels_cell(item.answers, item.ordinal),
+    }

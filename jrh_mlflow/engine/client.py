@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Budget, OutOfBudget
-from jrh_mlflow.engine.endings import failure_micro
+from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Budget, OutOfBudget, failure_micro
 from jrh_mlflow.engine.interrupts import NotAsked, idle
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits

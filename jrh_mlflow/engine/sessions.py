@@ -1,42 +1,49 @@
 """A judge during a run: calls in, records out.
 
 `session_for` is the one place that tells the two judge contracts apart. A judge that answers by itself is simply
-called; for a model judge calls become requests and keys, and responses become records.
+called; for a model judge calls become requests and keys, and responses become records. `FirstAnswers` ends a run whose
+answers all cannot be read: the rest would be paid for nothing.
+
+`LiveJudge` is for scorers in use: it asks a few calls at a time, from any thread, for as long as the process lives. One
+event loop per process, in a thread of its own, serves all judges; each has one session that its callers share, so that
+retries and limits know of all of them. Nothing is kept and nothing is served from before: an answer of yesterday would
+hide that the model has changed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import concurrent.futures
 import hashlib
 import json
+import math
+import os
 import re
+import threading
 import time
 from abc import abstractmethod
 from collections import Counter, deque
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
+from contextvars import Context
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere
-from jrh_mlflow.engine.calls import presentation_sha256
+from jrh_mlflow.engine.budget import AnsweredElsewhere, judge_price
+from jrh_mlflow.engine.calls import AHEAD, Numbering, has_text, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
-from jrh_mlflow.engine.first_answers import Ask, FirstAnswers
-from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
+from jrh_mlflow.engine.journal import Journal, Reservation
+from jrh_mlflow.engine.retries import RetryPolicy
+from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.judges import APART, AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
-from jrh_mlflow.judges.parsing import ParsedAnswer, kept_text, read_answer, read_grade
-from jrh_mlflow.models.prices import (
-    BYTES_PER_TOKEN,
-    TYPICAL_OUTPUT_TOKENS,
-    Price,
-    cost_micro,
-    prompt_size,
-    worst_case_micro,
-)
-from jrh_mlflow.models.transports import RETRYABLE, TransportError
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Call, CallRecord, labels_cell
-from jrh_mlflow.schema.presentation import Answer, Presentation
+from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, kept_text, read_answer, read_grade
+from jrh_mlflow.models.prices import Price
+from jrh_mlflow.models.transports import RETRYABLE, TransportError, safe_text
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS, USABLE, Call, CallRecord
+from jrh_mlflow.schema.presentation import Answer
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
 
@@ -45,12 +52,40 @@ if TYPE_CHECKING:
 
 NOT_SERVED = frozenset({"refusal", "empty_choices", "empty_content", "content_filter"})
 """Responses without an answer in them: recorded, but asked again when the run is repeated."""
-_NO_TEXT = re.compile(r'"text":(null|"(\\[nrt]|\s)*")')
-"""In the journal's form of a response: what an older version kept although nothing was answered."""
-_AHEAD = 256
-"""Calls looked up in the journal at once: a warm run is then bound by reading, not by asking one by one."""
 WORKERS_PER_SLOT = 2
 """Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
+LONGEST_S = 290.0
+"""A row that has no answer by then is an error. MLflow gives up on a scorer after 300 s, without a word of ours."""
+_CONCURRENCY = 64
+"""MLflow scores 40 rows at once, and each may ask both orders."""
+_POLICY = RetryPolicy(longest_wait_s=120.0, longest_outage_s=120.0, deadline_s=LONGEST_S / 2)
+_CALLS_PER_SESSION = 10_000
+"""A session numbers every request that it was asked, so one that lived for ever would grow for ever."""
+R = TypeVar("R")
+Ask: TypeAlias = Callable[[Any], "CallRecord | Awaitable[CallRecord]"]
+ENOUGH = 20
+"""So many answers, and not one that can be read, are no accident. A suite with fewer calls is asked to its end."""
+_LONGEST_EXAMPLE = 160
+_CUT_OFF = (
+    "`max_tokens` ({max_tokens}) is too small, as for a model that reasons: raise it (--max-tokens), or set "
+    "`reasoning_effort` (--reasoning-effort low)."
+)
+_REFUSED = (
+    "The model or its provider refuses what it is shown: look at the prompt and the suite, or take another model."
+)
+_EMPTY = "The provider sends no text: look at the model and at `extra`; one that reasons may need more `max_tokens`."
+_ADVICE = {
+    "truncated": _CUT_OFF,
+    "refusal": _REFUSED,
+    "content_filter": _REFUSED,
+    "empty_choices": _EMPTY,
+    "empty_content": _EMPTY,
+}
+_UNREAD = (
+    "The answers lack the form that was asked for: look at the prompt's format, or ask for a schema (--structured)."
+)
+_NOT_ONE_OF = re.compile(r"(?:np\.\w+\()?['\"]?(.*?)['\"]?\)? is not one of ")
+"""What `read_answer` says of a value that is no answer."""
 
 
 class JudgeSession(AbstractAsyncContextManager["JudgeSession"]):
@@ -175,98 +210,10 @@ def _returned_text(value: object, answer: str) -> str | None:
     return kept_text(blank_secrets(clean_text(str.__str__(value)))) or None
 
 
-class Numbering:
-    """Renders calls and names them for the journal, in the order of the plan.
-
-    The n-th identical request of a run has the replicate number n, whether it comes from a replicate or from the
-    other order of a pair of equal texts: each is a call of its own, and the journal never serves one for two.
-    """
-
-    def __init__(self, judge: ModelJudge) -> None:
-        self._judge = judge
-        self._asked: Counter[str] = Counter()
-        self._latest: dict[str, tuple[Presentation, Request]] = {}
-
-    def prepare(self, call: Call) -> tuple[Request, str]:
-        """Return a call's request and its key."""
-        shown, request = self._latest.get(call.order, (None, None))
-        if shown is not call.presentation or request is None:
-            # Replicates of a presentation follow one another: it is rendered and hashed once.
-            request = self._judge.request(call)
-            self._latest[call.order] = (call.presentation, request)
-        first = request.key(0)
-        number = self._asked[first]
-        self._asked[first] += 1
-        return request, request.key(number) if number else first
-
-
 def why_not_served(reading: ParsedAnswer) -> str | None:
     """Say why a response is asked for again when the run is repeated, or None: refused, filtered, or empty."""
     is_cut_off = reading.problem == "truncated" and not (reading.text or "").strip()
     return reading.problem if is_cut_off or reading.problem in NOT_SERVED else None
-
-
-def has_text(kept: str) -> bool:
-    """Whether an answer of the journal has a text, by its JSON: a quote of many calls should not have to read it."""
-    return _NO_TEXT.search(kept) is None
-
-
-def looked_up(
-    judge: ModelJudge, calls: Iterable[Call], journal: Journal | None, *, fresh_after: float | None = None
-) -> Iterator[tuple[Request, str, bool]]:
-    """Yield each call's request, its key, and whether the journal answers it; nothing is asked or served."""
-    numbering, rest = Numbering(judge), iter(calls)
-    while chunk := [numbering.prepare(call) for call in islice(rest, _AHEAD)]:
-        answers = {} if journal is None else journal.peek([key for _, key in chunk], newer_than=fresh_after)
-        yield from ((request, key, key in answers and has_text(answers[key])) for request, key in chunk)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quote:
-    """What an evaluation would send and cost."""
-
-    calls: int
-    journalled: int
-    """Answered already: served from the journal, not paid again."""
-    input_tokens: int
-    """Of the calls still to be paid, at four bytes a token."""
-    output_tokens: int
-    """At 150 a call."""
-    usd: float | None
-    """Estimate; None when the price is unknown."""
-    worst_usd: float | None
-    """What a cap would have to cover at most."""
-
-
-def quote(
-    judge: ModelJudge,
-    calls: Iterable[Call],
-    journal: Journal | None,
-    price: Price | None,
-    *,
-    fresh_after: float | None = None,
-) -> Quote:
-    """Say what the calls would send and cost, rendering every one of them but sending none."""
-    n_calls = journalled = n_input = n_output = estimate = worst = 0
-    for request, _, answered in looked_up(judge, calls, journal, fresh_after=fresh_after):
-        n_calls += 1
-        if answered:
-            journalled += 1
-            continue
-        size = prompt_size(request)
-        tokens, answer = size // BYTES_PER_TOKEN, min(TYPICAL_OUTPUT_TOKENS, request.max_tokens or 10**9)
-        n_input, n_output = n_input + tokens, n_output + answer
-        if price is not None:
-            estimate += cost_micro(price, tokens, answer)
-            worst += worst_case_micro(price, size, request.max_tokens or answer)
-    return Quote(
-        calls=n_calls,
-        journalled=journalled,
-        input_tokens=n_input,
-        output_tokens=n_output,
-        usd=None if price is None else estimate / 1_000_000,
-        worst_usd=None if price is None else worst / 1_000_000,
-    )
 
 
 class KeyedCall(NamedTuple):
@@ -299,9 +246,9 @@ class ModelSession(JudgeSession):
     def prepare(self, calls: Iterable[Call]) -> Iterator[KeyedCall]:
         """Prepare calls in the order of the plan, looking some of them up in the journal at once."""
         # Few at first, so that the first request need not wait for the rendering of all of them.
-        rest, ahead = iter(calls), _AHEAD // 8
+        rest, ahead = iter(calls), AHEAD // 8
         while chunk := list(islice(rest, ahead)):
-            ahead = min(2 * ahead, _AHEAD)
+            ahead = min(2 * ahead, AHEAD)
             prepared = [(call, *self._numbering.prepare(call)) for call in chunk]
             kept = self._journal.get_many([key for _, _, key in prepared], newer_than=self._fresh_after)
             for call, request, key in prepared:
@@ -489,19 +436,273 @@ def _as_json(probabilities: Mapping[str, float] | None) -> str | None:
     return json.dumps(short, ensure_ascii=False)
 
 
-def identity(call: Call) -> dict[str, Any]:
-    """Return the columns that say which call a record is of."""
-    item = call.item
-    return {
-        "suite_item": item.id,
-        "task": item.task,
-        "condition": item.condition,
-        "delta": item.delta,
-        "order": call.order,
-        "better": item.better or "",
-        "replicate": call.replicate,
-        "expected": item.expected or "",
-        "label_source": item.label_source,
-        "rubric": item.rubric_id,
-        "labels": "" if item.kind == "pair" else labels_cell(item.answers, item.ordinal),
-    }
+class FirstAnswers:
+    """Counts a run's first answers by what is wrong with them, until one can be read.
+
+    Calls that failed on their way are not answers: the circuit counts those.
+    """
+
+    def __init__(self, judge: ModelJudge) -> None:
+        self._judge = judge
+        self._problems: dict[str, str] | None = {}
+        """By the key of the call; None once an answer was read: from then on nothing is counted."""
+        self._reason: str | None = None
+
+    def watching(self, ask: Ask) -> Ask:
+        """Return the same way of asking, which raises once the run is hopeless."""
+
+        async def later(waiting: Awaitable[CallRecord]) -> CallRecord:
+            return self._checked(await waiting)
+
+        def asked(work: Any) -> CallRecord | Awaitable[CallRecord]:
+            answer = ask(work)
+            return self._checked(answer) if isinstance(answer, CallRecord) else later(answer)
+
+        return asked
+
+    def _checked(self, record: CallRecord) -> CallRecord:
+        self.note(str(record.prompt_sha256), record.outcome, record.error)
+        if self._reason is not None:
+            raise JudgeError(self._reason)
+        return record
+
+    def note(self, key: str, outcome: str, error: str | None) -> bool:
+        """Count how a call ended, each call once; return whether nothing more should be sent."""
+        if self._problems is None or self._reason is not None:
+            return self._reason is not None
+        problem = (error or "").partition(":")[0]
+        if outcome in USABLE:
+            self._problems = None
+        elif problem in PROBLEMS:
+            self._problems[key] = problem
+            if len(self._problems) >= ENOUGH:
+                self._reason = self._explanation(Counter(self._problems.values()).most_common(), str(error))
+        return self._reason is not None
+
+    def _explanation(self, counts: list[tuple[str, int]], example: str) -> str:
+        found = ", ".join(f"{count} {problem}" for problem, count in counts)
+        limit = self._judge.max_tokens or "the provider's own"
+        advice = _ADVICE.get(counts[0][0], _UNREAD).format(max_tokens=limit)
+        return (
+            f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({found}), "
+            f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."
+        )
+
+
+class FirstGrades:
+    """Counts the first answers to pairs while each of them grades one response: yes, no, a score.
+
+    A 1 may be the first slot, and is a choice like every answer that can be read.
+    """
+
+    def __init__(self, judge: Judge, on_record: Callable[[CallRecord], None] | None) -> None:
+        self._judge, self._on_record = judge, on_record
+        self._grades: Counter[str] | None = Counter()
+        """Of what could not be read; None once something else was answered."""
+
+    def __call__(self, record: CallRecord) -> None:
+        """Pass a record on, and count it.
+
+        Raises:
+            JudgeError: when none of the first answers can be one to a pair.
+        """
+        if self._on_record is not None:
+            self._on_record(record)
+        if self._grades is None or record.outcome == "error" or not record.order:
+            return
+        grade = _grade(record)
+        if grade is None:
+            self._grades = None
+            return
+        self._grades[grade] += 1
+        if self._grades.total() >= ENOUGH:
+            found = ", ".join(f"{count} x {grade}" for grade, count in self._grades.most_common(3))
+            raise JudgeError(
+                f"The first {self._grades.total()} answers of {self._judge.name} grade one response ({found}), but "
+                f"were asked to choose between two. {APART}"
+            )
+
+
+def _grade(record: CallRecord) -> str | None:
+    """Return the grade in what is said of an answer that could not be read."""
+    said = _NOT_ONE_OF.match(record.error or "") if record.outcome == "unparsed" else None
+    return read_grade(said[1]) if said else None
+
+
+class NoJournal(Journal):
+    """Grants every call and forgets every answer."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere")
+
+    @staticmethod
+    def shown(address: str) -> str:
+        """Return an address as it may be printed."""
+        return address
+
+    def settle_dead(self) -> None:
+        """There is nothing that others could have left."""
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def peek(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, str]:
+        """Return nothing."""
+        return {}
+
+    async def reserve(self, key: str, **_: Any) -> Reservation:
+        """Grant it."""
+        return Reservation.GRANTED
+
+    async def release(self, key: str) -> None:
+        """Nothing was set aside."""
+
+    async def answered(self, key: str, **_: Any) -> bool:
+        """Forget it."""
+        return True
+
+    async def failed(self, key: str, **_: Any) -> None:
+        """Forget it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class LiveJudge:
+    """A judge that is asked from many threads, a few calls at a time."""
+
+    def __init__(self, judge: Judge, *, longest_s: float = LONGEST_S) -> None:
+        """Describe it; its session is opened by the first call.
+
+        Args:
+            judge: The judge.
+            longest_s: Most seconds for the calls of one `ask`.
+        """
+        self.judge, self._longest_s = judge, longest_s
+        self._session: _SharedSession | None = None
+
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Ask calls at once and wait for them; may be called from any thread, one with a running event loop too.
+
+        Raises:
+            JudgeError: when there is no answer in time, or the service fails for good.
+        """
+        return self.asking(calls)()
+
+    def asking(self, calls: Sequence[Call]) -> Callable[[], list[CallRecord]]:
+        """Begin to ask calls, and return what waits for their answers: so several judges are asked at the same time."""
+        price = self._price  # looked up here: it may load a library, and the loop is everybody's
+        waiting, until = _loop().submit(self._ask_all(calls, price)), time.monotonic() + self._longest_s
+
+        def answers() -> list[CallRecord]:
+            try:
+                return waiting.result(max(0.0, until - time.monotonic()))
+            except concurrent.futures.TimeoutError:
+                waiting.cancel()
+                raise JudgeError(f"{self.judge.name} gave no answer within {self._longest_s:g} s.") from None
+
+        return answers
+
+    @cached_property
+    def _price(self) -> Price | None:
+        return judge_price(self.judge, None)
+
+    async def _ask_all(self, calls: Sequence[Call], price: Price | None) -> list[CallRecord]:
+        session = self._current(price)
+        try:
+            return list(await asyncio.gather(*(session.ask(call) for call in calls)))
+        except JudgeError:
+            # One row's service failing for good says nothing about the rows of tomorrow: they get a session anew.
+            session.retired = True
+            raise
+        finally:
+            await session.leave()
+
+    def _current(self, price: Price | None) -> _SharedSession:
+        session = self._session
+        if session is None or session.retired or session.process != os.getpid():
+            session = self._session = _SharedSession(self.judge, price)
+        session.users += 1
+        return session
+
+
+class _SharedSession:
+    """A judge's open session, closed when it has retired and its last user leaves; lives in the loop's thread."""
+
+    def __init__(self, judge: Judge, price: Price | None) -> None:
+        self.process, self.users, self.retired = os.getpid(), 0, False
+        settings = ClientSettings(concurrency=_CONCURRENCY, price=price, policy=_POLICY)
+        self._session: JudgeSession = session_for(judge, NoJournal() if judge.model_judge else None, settings)
+        self._opening: asyncio.Task[Any] | None = None
+        self._calls_left = _CALLS_PER_SESSION if judge.model_judge else math.inf
+        _loop().sessions.add(self)
+
+    async def ask(self, call: Call) -> CallRecord:
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._session.__aenter__())
+        await asyncio.shield(self._opening)
+        self._calls_left -= 1
+        self.retired = self.retired or self._calls_left <= 0
+        (work,) = self._session.prepare([call])
+        answer = self._session.ask(work)
+        return answer if isinstance(answer, CallRecord) else await answer
+
+    async def leave(self) -> None:
+        self.users -= 1
+        if self.retired and not self.users:
+            await self.close()
+
+    async def close(self) -> None:
+        _loop().sessions.discard(self)
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            await opening
+            await self._session.__aexit__(None, None, None)
+
+
+class _Loop:
+    """The event loop of this process, in a thread that ends with it."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.sessions: set[_SharedSession] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="jrh-live", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def submit(self, work: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
+        # An empty context: the stop of a run that this thread may be part of is not the stop of the shared session.
+        return Context().run(asyncio.run_coroutine_threadsafe, work, self._loop)
+
+    def close(self) -> None:
+        """Close what is open; the child of a fork has neither the thread nor the right to."""
+        if self.process != os.getpid() or self._loop.is_closed():
+            return
+        with suppress(concurrent.futures.TimeoutError):
+            # Nothing is lost by a thread of a judge that hangs: nobody waits for its answer any more.
+            self.submit(self._end()).result(10.0)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10.0)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        mine = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not mine]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for session in list(self.sessions):
+            await session.close()
+
+
+_LOCK = threading.Lock()
+_LOOPS: list[_Loop] = []
+"""The newest last: a fork leaves that of its parent behind."""
+
+
+def _loop() -> _Loop:
+    with _LOCK:
+        if not _LOOPS or _LOOPS[-1].process != os.getpid():
+            _LOOPS.append(_Loop())
+        return _LOOPS[-1]

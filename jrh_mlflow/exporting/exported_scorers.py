@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
 from jrh_mlflow.exporting.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
@@ -446,7 +446,10 @@ def row_item(
 def row_calls(item: Item, criterion: Criterion, *, both: bool) -> list[Call]:
     """Return the calls that a row asks for; a pair is shown as it stands, and with `both` the other way round, too."""
     orders: tuple[Order, ...] = item.orders if both else item.orders[:1]
-    return [Call(item=item, order=order, replicate=0, presentation=present(item, order, criterion)) for order in orders]
+    return [
+        Call(item=item, order=order, replicate=0, presentation=presentation_of(item, order, criterion))
+        for order in orders
+    ]
 
 
 def _with_trace(inputs: Any, outputs: Any, trace: Trace | None) -> tuple[Any, Any]:

@@ -22,9 +22,8 @@ from typing import Any
 
 from jrh_mlflow.comparing.jury.jury_report import LiveCascade
 from jrh_mlflow.comparing.jury.panels import PAIR, CastVote, JointAnswer, LivePanel
-from jrh_mlflow.engine.calls import present
-from jrh_mlflow.engine.live_sessions import LONGEST_S, LiveJudge
-from jrh_mlflow.engine.sessions import identity
+from jrh_mlflow.engine.calls import identity, presentation_of
+from jrh_mlflow.engine.sessions import LONGEST_S, LiveJudge
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.measures.composite import cast_vote, decision_of
 from jrh_mlflow.schema.criteria import Criterion
@@ -80,7 +79,7 @@ class LiveMember:
             What waits for the answers, and never fails: a judge that is one of several may.
         """
         own = [
-            replace(call, replicate=number, presentation=present(call.item, call.order, self.tie_criterion))
+            replace(call, replicate=number, presentation=presentation_of(call.item, call.order, self.tie_criterion))
             for call in calls
             for number in range(replicates)
         ]

@@ -29,7 +29,7 @@ from fractions import Fraction
 from typing import Any
 
 from jrh_mlflow.engine.budget import AnsweredElsewhere
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
 from jrh_mlflow.errors import RecipeError
@@ -521,7 +521,7 @@ class Validator(ABC):
 
 def call_about(item: Item, judge: Judge) -> Call:
     """Lay an item out exactly as a judge will see it in an evaluation."""
-    return Call(item=item, order="", replicate=0, presentation=present(item, "", judge.tie_criterion))
+    return Call(item=item, order="", replicate=0, presentation=presentation_of(item, "", judge.tie_criterion))
 
 
 class ModelValidator(Validator):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, ask_calls, count_calls, plan_calls
 from jrh_mlflow.engine.budget import checked_cap, judge_price
+from jrh_mlflow.engine.calls import Quote, looked_up, quote
 from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.first_answers import FirstGrades
 from jrh_mlflow.engine.journal import Journal, open_journal, shown_place
 from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
-from jrh_mlflow.engine.sessions import Quote, looked_up, quote
+from jrh_mlflow.engine.sessions import FirstGrades
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, demand_posix, suggest
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.judges import Judge, ModelJudge

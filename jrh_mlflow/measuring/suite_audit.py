@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.judges.scripted import Shortcut, every_shortcut, sentences_of
 from jrh_mlflow.schema.estimates import Estimate, plain_fields
@@ -244,7 +244,7 @@ def _giveaway(shortcut: Shortcut, items: Sequence[Item]) -> Giveaway:
 
 
 def _better_first(shortcut: Shortcut, item: Item) -> Presentation:
-    return present(item, "uv" if item.better == "u" else "vu", shortcut.tie_criterion)
+    return presentation_of(item, "uv" if item.better == "u" else "vu", shortcut.tie_criterion)
 
 
 def _facing(shown: Presentation) -> list[tuple[str, str]]:

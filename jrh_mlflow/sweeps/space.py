@@ -21,9 +21,8 @@ from typing import Any
 
 import pandas as pd
 
-from jrh_mlflow.engine.calls import plan_calls
+from jrh_mlflow.engine.calls import identity, plan_calls
 from jrh_mlflow.engine.runner import calls_frame
-from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.budget import BUDGET, checked_cap, judge_price
+from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.runner import INTERRUPTED
-from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.resolve import opened_journal, prepare, resolve_judge, resolve_suite

@@ -11,11 +11,10 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.batch import BatchSummary, NumberedFiles, export_batch, import_batch
-from jrh_mlflow.engine.calls import count_calls, plan_calls
+from jrh_mlflow.engine.calls import Numbering, count_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.runner import ask_calls
-from jrh_mlflow.engine.sessions import Numbering
 from jrh_mlflow.errors import RecipeError
 from tests.engine.batch_tools import play_provider, read, varied, write
 from tests.loopback import LoopbackServer

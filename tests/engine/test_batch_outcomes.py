@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.engine.batch import read_result
-from jrh_mlflow.engine.endings import ending_of
+from jrh_mlflow.engine.budget import ending_of
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, completion, http_error

@@ -12,7 +12,7 @@ import pytest
 
 from jrh_mlflow.engine.journal import Recovery, open_journal
 from jrh_mlflow.engine.journal.rows import CallRow
-from jrh_mlflow.engine.journal.spool import read_spool, spool_owners, spool_path
+from jrh_mlflow.engine.journal.writer import read_spool, spool_owners, spool_path
 from tests.engine.journal_tools import BACKENDS, ask, backend_of, give_back, kill_before_commit, start_python
 
 WRITER = """

@@ -14,7 +14,7 @@ import pytest
 from jrh_mlflow.engine.journal import Journal, Recovery, open_journal
 from jrh_mlflow.engine.journal.postgres import read_address
 from jrh_mlflow.engine.journal.rows import digest
-from jrh_mlflow.engine.journal.spool import spool_owners
+from jrh_mlflow.engine.journal.writer import spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.measuring.resolve import journal_place
 from tests import postgres

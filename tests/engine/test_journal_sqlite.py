@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.journal.spool import spool_owners
+from jrh_mlflow.engine.journal.writer import spool_owners
 from jrh_mlflow.errors import JournalError
 from tests.engine.journal_tools import ask, run_at_once
 
@@ -237,7 +237,7 @@ def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_spool_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jrh_mlflow.engine.journal.spool._TRIM_BYTES", 10_000)
+    monkeypatch.setattr("jrh_mlflow.engine.journal.writer._TRIM_BYTES", 10_000)
 
     async def one_by_one(journal: Journal) -> None:
         for i in range(100):

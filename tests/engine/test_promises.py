@@ -36,13 +36,13 @@ from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
 from jrh_mlflow.engine import client as client_module
 from jrh_mlflow.engine.batch import export_batch, import_batch
+from jrh_mlflow.engine.budget import ENDINGS
+from jrh_mlflow.engine.calls import looked_up
 from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.endings import ENDINGS
 from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.engine.runner import is_running
-from jrh_mlflow.engine.sessions import looked_up
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.measuring import resolve
 from jrh_mlflow.measuring.evaluate import price_evaluation
@@ -925,7 +925,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine import Asked, ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.endings import ENDINGS
+from jrh_mlflow.engine.budget import ENDINGS
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError

@@ -18,10 +18,10 @@ from mlflow.entities import Feedback
 from mlflow.genai.scorers import scorer
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import live_sessions
+from jrh_mlflow.engine import sessions
 from jrh_mlflow.engine.calls import plan_calls
-from jrh_mlflow.engine.live_sessions import NoJournal
 from jrh_mlflow.engine.runner import ask_calls
+from jrh_mlflow.engine.sessions import NoJournal
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.judges import Judge
@@ -536,7 +536,7 @@ def test_forty_threads_share_one_session_and_each_gets_its_own_answer(server: Lo
 
 
 def test_sessions_are_renewed_and_rejections_for_rate_lose_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_sessions, "_CALLS_PER_SESSION", 7)
+    monkeypatch.setattr(sessions, "_CALLS_PER_SESSION", 7)
     with LoopbackServer(faults=Faults(rate_limited=0.2, retry_after="0.01")) as busy:
         made = export(judging(busy))
         with ThreadPoolExecutor(10) as pool:

@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.generation.report import problem_kind
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -135,7 +135,7 @@ def test_flips_are_confirmed_with_the_judges_own_question(store_uri: str) -> Non
     flips = [item for item in done.suite.items if item.condition == "label_flip"]
     asked = [body["messages"] for body in player.bodies["checker"]]
     for item in flips:
-        shown = present(item, "", criterion("allowed"))
+        shown = presentation_of(item, "", criterion("allowed"))
         request = judge.request(Call(item=item, order="", replicate=0, presentation=shown))
         assert [dict(message) for message in request.messages] in asked
     assert len(asked) == 2

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jrh_mlflow.engine.calls import plan_calls, present
+from jrh_mlflow.engine.calls import plan_calls, presentation_of
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -31,7 +31,7 @@ TALK = replace(LABEL, id="t", kind="transcript", response=None, transcript=(Mess
 
 
 def call_of(judge: PromptedJudge, item: Item = PAIR, order: Order = "uv") -> Call:
-    return Call(item=item, order=order, replicate=0, presentation=present(item, order, judge.tie_criterion))
+    return Call(item=item, order=order, replicate=0, presentation=presentation_of(item, order, judge.tie_criterion))
 
 
 def said(verdict: object) -> Response:

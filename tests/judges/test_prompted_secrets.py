@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.criteria import BUILT_IN
@@ -12,7 +12,7 @@ from jrh_mlflow.schema.items import Call, Item
 
 SECRET = "sk-planted-0123456789"
 ITEM = Item(id="p", task="t", condition="natural", instruction="Say hello.", u="Hello!", v="Hm.", better="u")
-CALL = Call(item=ITEM, order="uv", replicate=0, presentation=present(ITEM, "uv", BUILT_IN["allowed"]))
+CALL = Call(item=ITEM, order="uv", replicate=0, presentation=presentation_of(ITEM, "uv", BUILT_IN["allowed"]))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls
+from jrh_mlflow.engine.calls import looked_up
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.sessions import looked_up
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.models.transports import what_is_missing

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.judges.scripted import every_shortcut
 from jrh_mlflow.measuring.suite_audit import HIGH, MATCHED, ShortcutReading, SuiteAudit, audit_suite
@@ -86,7 +86,7 @@ def test_a_short_suite_of_another_seed_gives_shortcuts_as_little(seed):
 def test_a_shortcut_is_read_as_its_judge_answers_in_both_orders(hand_made):
     for judge in every_shortcut(seed=3):
         right = [
-            (judge(present(item, order, judge.tie_criterion)) == "1") == (item.better == order[0])
+            (judge(presentation_of(item, order, judge.tie_criterion)) == "1") == (item.better == order[0])
             for item in hand_made.items
             if item.condition == "ladder"
             for order in item.orders

@@ -9,8 +9,7 @@ from itertools import pairwise, product
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.calls import random_order
-from jrh_mlflow.engine.sessions import identity
+from jrh_mlflow.engine.calls import identity, random_order
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.until import UntilReport, UntilStop, bound_axes, call_key, countable_axes
 from jrh_mlflow.schema.items import Call, CallRecord, Item

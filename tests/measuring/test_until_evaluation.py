@@ -17,8 +17,8 @@ from mlflow import MlflowClient, artifacts
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
+from jrh_mlflow.engine.calls import identity
 from jrh_mlflow.engine.runner import run_pool
-from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.evaluate import bound_until, price_evaluation
 from jrh_mlflow.measuring.replay import replay

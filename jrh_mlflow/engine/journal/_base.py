@@ -28,8 +28,7 @@ from jrh_mlflow.engine.journal.rows import (
     demand_micro,
     seal,
 )
-from jrh_mlflow.engine.journal.spool import Spool
-from jrh_mlflow.engine.journal.writer import Change, ChangeKind, JournalWriter
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind, JournalWriter, Spool
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
 

@@ -21,9 +21,8 @@ from sqlalchemy.dialects import postgresql
 
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import CallRow, Recovery
-from jrh_mlflow.engine.journal.spool import Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.engine.journal.tables import CALLS, Database, compiled, of_a_later_version, warn_of_dead
-from jrh_mlflow.engine.journal.writer import Change
+from jrh_mlflow.engine.journal.writer import Change, Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.home import home, writable_home
 

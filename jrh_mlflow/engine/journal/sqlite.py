@@ -19,8 +19,8 @@ from sqlalchemy.dialects import sqlite
 
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
-from jrh_mlflow.engine.journal.spool import Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, warn_of_dead
+from jrh_mlflow.engine.journal.writer import Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.home import shown_path
 

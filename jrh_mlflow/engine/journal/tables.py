@@ -32,8 +32,7 @@ from jrh_mlflow.engine.journal.rows import (
     totals,
     unserved,
 )
-from jrh_mlflow.engine.journal.spool import read_spool, spool_path
-from jrh_mlflow.engine.journal.writer import Change, ChangeKind
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind, read_spool, spool_path
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
 

@@ -1,18 +1,181 @@
-"""The one thread of a journal that writes: whatever waits goes into one transaction (group commit)."""
+"""How an answer becomes durable: first in the spool of its process, then in the database by the one thread that writes.
+
+What arrived is in the spool, a file of its own process, before anything else is done with it. It is locked for
+as long as its journal is open. The lock ends with the process, so it also tells, across containers and recycled process
+ids, whether the owner of a reservation still lives. The writer puts whatever waits into one transaction (group commit).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import os
 import queue
+import secrets
 import threading
+import weakref
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
 
 from jrh_mlflow.engine.journal.rows import CallRow, Held, Reservation
-from jrh_mlflow.engine.journal.spool import Spool
 from jrh_mlflow.errors import JournalError
+
+_log = logging.getLogger("jrh_mlflow")
+_MARK = ".spool-"
+_TRIM_BYTES = 32 * 2**20
+_open_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
+
+
+class SpoolEntry(NamedTuple):
+    """One line of a spool: a settled call and the reservation it settles."""
+
+    number: int
+    held: Held
+    row: CallRow
+
+
+class Spool:
+    """The append-only file of one open journal. Not safe for threads: its journal keeps the order."""
+
+    def __init__(self, journal: Path) -> None:
+        self.owner = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self.journal = journal
+        self.path = spool_path(journal, self.owner)
+        self.committed = 0
+        """Number of the last entry that the database holds; set by the writer."""
+        self._last = 0
+        self._size = 0
+        self._torn = False
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        lock(self._fd, wait=True)
+        _open_spools.add(self)
+
+    def append(self, held: Held, row: CallRow) -> int:
+        """Write one settled call and return its number.
+
+        A disk that takes no more is said, not raised: the database may still have room for a paid answer.
+        """
+        everything_is_committed = self.committed == self._last
+        self._last += 1
+        text = json.dumps([self._last, held, row], ensure_ascii=False, separators=(",", ":"))
+        try:
+            # Not after every commit: emptying a file costs more than writing some lines to it.
+            if everything_is_committed and self._size > _TRIM_BYTES:
+                os.ftruncate(self._fd, 0)
+                self._size = 0
+            self._write(f"{text}\n".encode())
+        except OSError as error:
+            self._torn = True
+            _log.warning("The spool %s cannot be written (%s).", self.path, error.strerror)
+        return self._last
+
+    def _write(self, line: bytes) -> None:
+        # After a line that was cut off by a full disk: alone on its line, only that one is unreadable.
+        if self._torn:
+            line = b"\n" + line
+        while line:
+            written = os.write(self._fd, line)
+            self._size += written
+            line = line[written:]
+        self._torn = False
+
+    def close(self, *, remove: bool) -> None:
+        """Let go of the file; one that is kept is replayed by the next process that opens the journal."""
+        if self._fd < 0:
+            return
+        # Unlinked while it is locked: nobody may find a spool without an owner and replay it.
+        if remove:
+            self.path.unlink(missing_ok=True)
+        os.close(self._fd)
+        self._fd = -1
+
+
+def spool_path(journal: Path, owner: str) -> Path:
+    """Return where the spool of an owner lies: beside the journal."""
+    return journal.with_name(f"{journal.name}{_MARK}{owner}")
+
+
+def spool_owners(journal: Path) -> list[str]:
+    """Return the owners of all spool files, living or dead."""
+    start = f"{journal.name}{_MARK}"
+    return sorted(path.name[len(start) :] for path in journal.parent.iterdir() if path.name.startswith(start))
+
+
+def is_alive(journal: Path, owner: str) -> bool:
+    """Whether the process that owns a spool still has it open."""
+    try:
+        fd = os.open(spool_path(journal, owner), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        # A process id would not tell: ids are used again, and those of another container mean nothing here.
+        return not lock(fd, wait=False)
+    finally:
+        os.close(fd)
+
+
+def read_spool(journal: Path, owner: str) -> Iterator[SpoolEntry]:
+    """Yield what a dead process had received, in order. The line it was writing when it died may be torn."""
+    unreadable = 0
+    with suppress(FileNotFoundError), spool_path(journal, owner).open("rb") as lines:
+        for line in lines:
+            entry = _parse(line)
+            if entry is not None:
+                yield entry
+            elif line.strip():
+                unreadable += 1
+    if unreadable:
+        _log.warning("The spool of %s holds %d lines that were cut off or damaged.", journal, unreadable)
+
+
+def _parse(line: bytes) -> SpoolEntry | None:
+    try:
+        number, held, row = json.loads(line)
+        entry = SpoolEntry(number, Held._make(held), CallRow._make(row))
+    except (ValueError, TypeError):
+        return None
+    return entry if entry.row.is_intact() else None
+
+
+@contextmanager
+def sole_opener(journal: Path) -> Iterator[None]:
+    """Let one process at a time open, recover or repair the journals of a directory."""
+    # The folder itself is locked: a lock file of our own would be one more thing to clean up.
+    fd = os.open(journal.parent, os.O_RDONLY)
+    try:
+        lock(fd, wait=True)
+        yield
+    finally:
+        os.close(fd)
+
+
+def lock(fd: int, *, wait: bool) -> bool:
+    """Lock a file until it is closed or its process ends; False when another holds it."""
+    # Not at the top: there is none on Windows, where opening a journal says so.
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _let_go_in_child() -> None:
+    """A forked child must not keep its parent's spool locked, or the parent would seem to live on."""
+    for spool in list(_open_spools):
+        spool.close(remove=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)
+
 
 _BATCH = 1024
 """Changes of one transaction at most, so that nobody waits long for the first of them."""

@@ -17,10 +17,9 @@ from importlib import resources
 from typing import Any
 
 from jrh_mlflow.engine.batch import BatchImporter, BatchOutcome
-from jrh_mlflow.engine.calls import plan_calls
+from jrh_mlflow.engine.calls import Numbering, identity, plan_calls
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
-from jrh_mlflow.engine.sessions import Numbering, identity
 from jrh_mlflow.errors import CallsError, SuiteError, suggest
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import load_suite

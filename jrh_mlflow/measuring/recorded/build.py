@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.engine.batch import exported_requests, read_results
-from jrh_mlflow.engine.calls import plan_calls
-from jrh_mlflow.engine.sessions import Numbering
+from jrh_mlflow.engine.calls import Numbering, plan_calls
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, file_name, packed_lines, recorded_judges, sent_digest
 from jrh_mlflow.measuring.resolve import load_suite

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 
-def main() -> None:
+def host_model() -> None:
     """Load, tell the address, and tell the processor time for every further line of input."""
     # Ctrl-C in a terminal reaches this process too; calls in flight are settled first, by the one that asked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -57,4 +57,4 @@ def _tell(line: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    host_model()

@@ -100,7 +100,7 @@ def threads() -> int:
     return _setting("JRH_LOCAL_THREADS", min(MOST_THREADS, _usable_cores()))
 
 
-def prepare(model: str) -> None:
+def make_servable(model: str) -> None:
     """Check that a canonical local model can be served, and fetch a known one; nothing is loaded yet.
 
     Raises:
@@ -127,7 +127,7 @@ def served(model: str) -> Served:
         if running is None or not running.alive:
             if running is not None:
                 running.stop()
-            prepare(model)
+            make_servable(model)
             running = _start(file_of(model), name=model.removeprefix(PREFIX))
             _running[model] = running
         return running
@@ -311,7 +311,7 @@ def make_ready(models: Iterable[str], *, concurrency: int, backend: str = "local
     for model in models:
         if backend != "local":
             raise RecipeError(f'{model} runs on this machine, and backend={backend!r} on others. Use backend="local".')
-        prepare(model)
+        make_servable(model)
         concurrency = min(concurrency, slots())
     return concurrency
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from jrh_mlflow.engine.calls import plan_calls
-from jrh_mlflow.engine.sessions import Numbering, record
+from jrh_mlflow.engine.calls import Numbering, plan_calls
+from jrh_mlflow.engine.sessions import record
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted, shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge

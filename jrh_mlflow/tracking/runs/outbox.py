@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from jrh_mlflow.engine.journal.spool import lock
+from jrh_mlflow.engine.journal.writer import lock
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.home import home
 from jrh_mlflow.suites.suite import Suite, read_suite

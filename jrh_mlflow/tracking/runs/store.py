@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
-from jrh_mlflow.engine.journal.spool import sole_opener
+from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from jrh_mlflow.engine.calls import present
+from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import RecipeError, TrackingError, suggest
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
@@ -379,7 +379,7 @@ def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> d
     """What the judge was shown, contents in the slots of this order; the id alone where there is no text."""
     if item is None or item.instruction is None:
         return {"suite_item": call.suite_item}
-    shown = present(item, cast(Order, call.order), criterion)
+    shown = presentation_of(item, cast(Order, call.order), criterion)
     parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
     parts["context"] = list(shown.context or ()) or None
     parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
