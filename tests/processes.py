@@ -46,6 +46,9 @@ _IMPORTED = """
 class Forked(subprocess.Popen[Any]):
     """`subprocess.Popen([sys.executable, "-c", code, *arguments], ...)`, without the seconds of imports."""
 
+    cpu_s = 0.0
+    """Of the process and the children it waited for; known at its end."""
+
     def __init__(self, code: str, *arguments: object, start_new_session: bool = False, **options: Any) -> None:
         self._job = {"code": code, "arguments": ["-c", *map(str, arguments)], "session": start_new_session}
         super().__init__([sys.executable, "-c", code, *map(str, arguments)], **options)
@@ -73,7 +76,9 @@ class Forked(subprocess.Popen[Any]):
 
     def _ended_within(self, seconds: float | None) -> int | None:
         if select.select([self._ended], [], [], seconds)[0] and self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(int(self._ended.recv(64)))
+            status, seconds = self._ended.recv(64).split()
+            self.returncode = os.waitstatus_to_exitcode(int(status))
+            self.cpu_s = float(seconds)
             self._ended.close()
         return self.returncode
 
@@ -181,7 +186,8 @@ def _watch(numbers: list[int]) -> None:
             os.close(number)
         with socket.socket(fileno=ended) as told:
             told.send(str(pid).encode())
-            told.send(str(os.waitpid(pid, 0)[1]).encode())
+            _, status, usage = os.wait4(pid, 0)
+            told.send(f"{status} {usage.ru_utime + usage.ru_stime:.3f}".encode())
         os._exit(0)
     os.close(ended)
     for number, stream in enumerate(streams):

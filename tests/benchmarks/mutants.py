@@ -1,0 +1,191 @@
+"""A mutation check: `python -m tests.benchmarks.mutants [--only FILE] [--list]`.
+
+Makes the same 40 small changes in ten core files, one at a time in a copy of the tree: a comparison turned, a sign, a
+number, an `and` for an `or`. Each is tried by the tests of its room and of the rooms that import it, which stop at the
+first failure and after three minutes. A change that no test notices in that time survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.rooms import ROOT, importers, tests_of
+
+SEED = 20261117
+EACH = 4
+PATIENCE_S = 180
+CORE = (
+    "stats/proportions.py",
+    "stats/paired.py",
+    "scoring/ledger.py",
+    "scoring/expectations.py",
+    "measures/rules.py",
+    "measures/reliability.py",
+    "engine/budget.py",
+    "engine/retries.py",
+    "judges/parsing.py",
+    "suites/labels.py",
+)
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+SIGNS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One change of one expression."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+    source: str
+    """The whole file with the change."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}  {self.before}  →  {self.after}"
+
+
+def changed(node: ast.AST) -> ast.expr | None:
+    """Return what stands in place of a node, or None where it stays as it is."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return ast.Compare(left=node.left, ops=[COMPARISONS[type(node.ops[0])]()], comparators=node.comparators)
+    if isinstance(node, ast.BinOp) and type(node.op) in SIGNS and not _of_text(node):
+        return ast.BinOp(left=node.left, op=SIGNS[type(node.op)](), right=node.right)
+    if isinstance(node, ast.BoolOp):
+        return ast.BoolOp(op=ast.Or() if isinstance(node.op, ast.And) else ast.And(), values=node.values)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return node.operand
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return ast.Constant(value=node.value + 1)
+    return None
+
+
+def _of_text(node: ast.BinOp) -> bool:
+    return any(
+        isinstance(side, ast.JoinedStr | ast.Constant) and not _is_number(side) for side in (node.left, node.right)
+    )
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
+def mutants_of(source: str, file: str) -> Iterator[Mutant]:
+    """Make every change of a file that the operators know, inside functions.
+
+    >>> [str(mutant) for mutant in mutants_of("def f(x):\\n    return x > 2\\n", "f.py")]
+    ['f.py:2  x > 2  →  x >= 2', 'f.py:2  2  →  3']
+    """
+    lines = source.splitlines(keepends=True)
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    nodes = {
+        (node.lineno, node.col_offset, type(node).__name__): node
+        for function in functions
+        for statement in function.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.expr) and node.lineno == node.end_lineno
+    }
+    for node in nodes.values():
+        new = changed(node)
+        if new is None or node.end_col_offset is None:
+            continue
+        text = lines[node.lineno - 1].encode()
+        before = text[node.col_offset : node.end_col_offset].decode()
+        after = ast.unparse(new)
+        mended = text[: node.col_offset] + f"({after})".encode() + text[node.end_col_offset :]
+        whole = "".join([*lines[: node.lineno - 1], mended.decode(), *lines[node.lineno :]])
+        yield Mutant(file=file, line=node.lineno, before=before, after=after, source=whole)
+
+
+def compiles(source: str) -> bool:
+    """Whether a change left a program: a number inside an f-string may not stand in parentheses."""
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
+def chosen() -> list[Mutant]:
+    """Draw the changes: the same ones for the same files."""
+    drawn: list[Mutant] = []
+    for file in CORE:
+        source = (ROOT / "jrh_mlflow" / file).read_text(encoding="utf-8")
+        all_of_file = [mutant for mutant in mutants_of(source, file) if compiles(mutant.source)]
+        drawn += random.Random(f"{SEED} {file}").sample(all_of_file, EACH)
+    return drawn
+
+
+def tests_for(file: str) -> list[str]:
+    """Tests of a file's room, then those of the rooms that import it."""
+    room = file.partition("/")[0]
+    return [path for name in (room, *sorted(importers()[room] - {room})) for path in tests_of(name)]
+
+
+def killed(mutant: Mutant, tree: Path) -> tuple[bool, float]:
+    """Try one change in a copy of the tree; return whether a test failed, and after how many seconds."""
+    place = tree / "jrh_mlflow" / mutant.file
+    original = place.read_text(encoding="utf-8")
+    place.write_text(mutant.source, encoding="utf-8")
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    try:
+        tried = subprocess.run(
+            [*command, *tests_for(mutant.file)], cwd=tree, capture_output=True, timeout=PATIENCE_S, check=False
+        )
+        return tried.returncode == 1, time.monotonic() - begun
+    except subprocess.TimeoutExpired:
+        return False, time.monotonic() - begun
+    finally:
+        place.write_text(original, encoding="utf-8")
+
+
+def main() -> None:
+    """Try every change and print which ones survive."""
+    parser = argparse.ArgumentParser(description="Forty small changes, and whether the tests notice them.")
+    parser.add_argument("--only", default="", help="changes of files whose path begins like this")
+    parser.add_argument("--list", action="store_true", help="print the changes and try none")
+    options = parser.parse_args()
+    mutants = [mutant for mutant in chosen() if mutant.file.startswith(options.only)]
+    if options.list:
+        print(*mutants, sep="\n")
+        return
+    n_killed = 0
+    with tempfile.TemporaryDirectory(prefix="jrh-mutants-") as folder:
+        ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".mypy_cache", "build", "dist")
+        tree = shutil.copytree(ROOT, Path(folder) / "tree", ignore=ignored)
+        for mutant in mutants:
+            was_killed, seconds = killed(mutant, tree)
+            n_killed += was_killed
+            print(f"{'killed  ' if was_killed else 'SURVIVED'} {seconds:4.0f} s  {mutant}", flush=True)
+    print(f"{n_killed} of {len(mutants)} killed")
+
+
+if __name__ == "__main__":
+    main()
