@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -19,15 +20,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import drawing, forked_server, new_stores, postgres, processes
+from tests.examples import ALL, PROFILE, USUAL
 from tests.mlflow_features import before
 
 new_stores.without_fsync()
 forked_server.install()
 # How long an example takes says how busy the machine is. A commit passes or fails, whenever it is tried; other examples
 # than the usual ones are drawn by `make test-all`.
-settings.register_profile("usual", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-settings.register_profile("other", settings.get_profile("usual"), derandomize=False)
-settings.load_profile(os.environ.get("JRH_TESTS_EXAMPLES", "usual"))
+settings.register_profile(
+    "usual", max_examples=USUAL, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile("other", settings.get_profile("usual"), max_examples=ALL, derandomize=False)
+settings.load_profile(PROFILE)
 ROOT = Path(__file__).parent
 
 
@@ -87,6 +91,19 @@ def _away_from_the_repository(tmp_path_factory: pytest.TempPathFactory) -> Itera
     os.chdir(folder)
     yield
     os.chdir(home)
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_heard() -> Iterator[None]:
+    """What is started in the background (`nohup make test &`, some CI agents) ignores SIGINT and SIGHUP.
+
+    The processes that it starts would ignore them, too. A test begins as a program does that a terminal started.
+    """
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -200,6 +200,9 @@ def _watch(numbers: list[int]) -> None:
 
 def _become(job: dict[str, Any]) -> None:
     """Run the code as `python -c` does, and end as Python ends."""
+    # As a terminal starts it: the template may have been started by a fixture of a run that ignores them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if job["session"]:
         os.setsid()
     os.chdir(job["cwd"])

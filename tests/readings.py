@@ -11,10 +11,11 @@ from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
+from tests.examples import up_to
 
 Row = dict[str, Any]
 
-PROPERTY = settings(deadline=None, derandomize=True, max_examples=40)
+PROPERTY = settings(deadline=None, derandomize=True, max_examples=up_to(40))
 """No deadline (no test asserts a time), and the same examples on every machine."""
 
 

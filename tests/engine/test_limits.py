@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jrh_mlflow.engine.limits import Limits
 from tests.engine.limits_tools import calls, make, take
 from tests.engine.virtual_time import now, run
+from tests.examples import up_to
 
 
 async def grown(concurrency: int) -> Limits:
@@ -50,7 +51,7 @@ def test_the_limit_doubles_in_one_window_of_successes_and_stops_at_the_cap() -> 
     assert run(scenario()) == [50, 100, 100]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=up_to(50), deadline=None)
 @given(cap=st.integers(1, 20), durations=st.lists(st.floats(0, 2), min_size=1, max_size=60))
 def test_never_more_calls_are_in_flight_than_the_cap(cap: int, durations: list[float]) -> None:
     async def scenario() -> tuple[int, int]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engine.limits_tools import calls, make
 from tests.engine.virtual_time import now, run
+from tests.examples import up_to
 
 
 def test_cancelling_a_call_in_flight_gives_its_slot_to_the_next() -> None:
@@ -51,7 +52,7 @@ def test_cancelling_in_the_turn_of_the_loop_that_admits_the_caller_leaves_no_slo
     assert run(scenario()) == (True, 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     cancelled=st.lists(st.tuples(st.integers(0, 29), st.floats(0, 3)), max_size=25),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engine.limits_tools import calls, make, take
 from tests.engine.virtual_time import now, run
+from tests.examples import up_to
 
 # The shared pause
 
@@ -161,7 +162,7 @@ def test_the_estimate_of_tokens_is_corrected_by_what_was_used(used: float, next_
 requests = st.lists(st.tuples(st.floats(0, 30), st.integers(0, 400)), min_size=1, max_size=60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150), deadline=None)
 @given(requests=requests, per_minute=st.integers(1, 2000), burst_s=st.floats(0.1, 30), by=st.sampled_from(["r", "t"]))
 def test_no_minute_holds_more_than_the_limit_and_one_burst_and_nothing_waits_longer_than_it_must(
     requests: list[tuple[float, int]], per_minute: int, burst_s: float, by: str

@@ -668,6 +668,31 @@ def test_a_second_signal_aborts_at_once_and_leaves_no_run_open(
     assert latest_run(store_uri, how["run_name"]).info.status == "KILLED"
 
 
+IN_THE_BACKGROUND = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {processes.JRH}"
+
+
+def test_what_was_started_in_the_background_ignores_ctrl_c_and_stops_on_sigterm(store_uri: str) -> None:
+    asked = threading.Semaphore(0)
+
+    def reply(_: Body) -> str:
+        asked.release()
+        return '{"verdict": "A"}'
+
+    with LoopbackServer(reply=reply, latency=0.05) as server:
+        options = f"--model {MODEL} --api-base {server.url} --suite datasheet-short --concurrency 4".split()
+        where = ["--tracking-uri", store_uri, "--run-name", "in the background"]
+        child = Forked(IN_THE_BACKGROUND, "evaluate", *options, *where, stderr=subprocess.PIPE)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for _ in range(10):
+                assert asked.acquire(timeout=60)
+            child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    run = latest_run(store_uri, "in the background")
+    assert (run.info.status, child.returncode) == ("FINISHED", 143)
+    assert 20 <= server.counts["requests"] < SHORT_CALLS
+    assert b"the same command continues" in said
+
+
 def test_a_signal_before_one_pair_is_complete_kills_the_run_with_the_reason(store_uri: str) -> None:
     with LoopbackServer(reply=signal_at(1)) as server:
         how = {"tracking_uri": store_uri, "run_name": "too early", "concurrency": 1}

@@ -13,6 +13,7 @@ from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
 from jrh_mlflow.models.transports import RETRYABLE, FailureKind, TransportError
 from tests.engine.virtual_time import now, run
+from tests.examples import up_to
 
 HOPELESS: tuple[FailureKind, ...] = ("auth", "bad_request", "not_found", "too_long")
 
@@ -119,7 +120,7 @@ def test_retry_after_is_the_shortest_wait_and_half_a_second_with_a_tenth_the_mos
     assert retry_after <= waited <= retry_after + max(0.5, min(1.0, retry_after / 10))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_back_off_is_drawn_from_zero_up_to_a_bound_that_doubles(seed: int) -> None:
     script = Script(*[error("server")] * 9, seconds=0.0)
@@ -254,7 +255,7 @@ def test_the_tokens_of_an_answer_correct_the_estimate() -> None:
 # Cancelling
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100), deadline=None)
 @given(at=st.floats(0, 12), seed=st.integers(0, 100))
 def test_whenever_a_call_is_cancelled_it_ends_at_once_and_holds_no_slot(at: float, seed: int) -> None:
     async def scenario() -> tuple[bool, float, int]:

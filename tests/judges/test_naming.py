@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.criteria import Criterion
+from tests.examples import up_to
 
 MODEL = "openai/qwen2.5-coder-1.5b"
 _TEXT = st.text("ab =1é\n", min_size=1, max_size=12)
@@ -56,14 +57,14 @@ def _told_apart(one: jrh.PromptedJudge, other: jrh.PromptedJudge) -> bool:
     return (one.fingerprint() == other.fingerprint()) or one.name != other.name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(_JUDGES, _JUDGES)
 def test_judges_with_different_settings_have_different_names(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert _told_apart(_judge(one), _judge(other))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=up_to(30), deadline=None)
 @given(data=st.data())
 def test_one_setting_that_differs_is_seen_in_the_name(setting: str, data: st.DataObject) -> None:
     shared = data.draw(_JUDGES)
@@ -72,7 +73,7 @@ def test_one_setting_that_differs_is_seen_in_the_name(setting: str, data: st.Dat
     assert _told_apart(one, other)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(_JUDGES)
 def test_the_same_settings_have_the_same_name_and_a_name_given_stays(changed: dict[str, Any]) -> None:
     assert _judge(changed).name == _judge(changed).name

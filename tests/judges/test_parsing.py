@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jrh_mlflow.judges.parsing import MAX_DEPTH, PROBLEMS, ParsedAnswer, read
 from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.requests import Response
+from tests.examples import up_to
 
 PAIR = {"A": "1", "B": "2", "tie": "tie"}
 DIGITS = {"1": "1", "2": "2", "tie": "tie"}
@@ -321,7 +322,7 @@ def test_only_what_is_read_is_cut_and_the_text_for_people_stays_whole():
     assert said("<think>A is ", finish_reason="length").text == "<think>A is "
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=up_to(250))
 @given(st.lists(pieces, max_size=40).map("".join) | st.text())
 @example('{"verdict":"A"}{"verdict":"\\u0041"}')
 def test_no_text_crashes_the_parser_and_every_outcome_is_a_known_one(text):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges.rendering import NO_RUBRIC, answer_names, built_in, fence_code, fitting, render
 from jrh_mlflow.schema.presentation import Message, Presentation
+from tests.examples import up_to
 
 PAIR = Presentation(kind="pair", instruction="Write a note.", rubric="Prefer the truth.", first="One.", second="Two.")
 RESPONSE = Presentation(kind="response", instruction="Add 2 and 2.", response="4", answers=("yes", "no"))
@@ -154,13 +155,13 @@ message_lists = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=up_to(200))
 @given(pairs, pairs)
 def test_different_pairs_give_different_messages(one, other):
     assert (messages(one) == messages(other)) == (one == other)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=up_to(120))
 @given(message_lists, message_lists)
 def test_different_transcripts_give_different_messages(one, other):
     shown = [messages(replace(TRANSCRIPT, transcript=tuple(transcript))) for transcript in (one, other)]

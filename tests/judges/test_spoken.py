@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.judges.parsing import MAX_DEPTH, UnreadableError, object_fields, spans
+from tests.examples import up_to
 
 pieces = st.sampled_from([*'{}[]":,\\ \n', '"a"', '"b":', "1e999", "-0.5", "NaN", "true", "01", "\\u0041", "x"])
 texts = st.lists(pieces, max_size=40).map("".join)
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=up_to(250))
 @given(texts)
 def test_whatever_is_found_whole_is_json_to_the_standard_library(text):
     for span in spans(text):
@@ -23,7 +24,7 @@ def test_whatever_is_found_whole_is_json_to_the_standard_library(text):
             assert isinstance(json.loads(text[span.start : span.end]), dict)
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=up_to(250))
 @given(texts | st.dictionaries(st.text(), st.text() | st.lists(st.integers())).map(json.dumps))
 def test_whatever_is_an_object_to_the_standard_library_is_found_whole(text):
     try:

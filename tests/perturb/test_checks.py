@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jrh_mlflow.perturb import checks
 from jrh_mlflow.perturb._base import Check
 from jrh_mlflow.schema.items import Labels
+from tests.examples import up_to
 from tests.perturb.rewrite_tools import TEXTS, bench, target
 
 TRIAL = (
@@ -218,7 +219,7 @@ EVERY = (
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
 @example("", "/")
 def test_no_check_fails_on_any_text(original, text):
@@ -227,7 +228,7 @@ def test_no_check_fails_on_any_text(original, text):
         assert reason is None or 0 < len(reason) < 250
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(st.text(max_size=80))
 def test_a_text_keeps_its_own_numbers_names_and_negations(text):
     for check in (checks.keeps_numbers, checks.keeps_names, checks.keeps_negations, checks.same_words):

@@ -17,6 +17,7 @@ from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, 
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.unwrapping import unwrap
 from jrh_mlflow.schema.items import Labels, Seed
+from tests.examples import up_to
 from tests.perturb.rewrite_tools import (
     BINARY,
     EXPANSIONS,
@@ -157,7 +158,7 @@ def test_a_text_too_short_for_a_rule_is_set_aside_with_the_reason():
             test.write(test.targets([seed], SCALE, RUBRIC)[0], random.Random(0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(text=st.text(max_size=150), task=st.text(max_size=40), draw=st.integers(0, 99))
 def test_no_stand_in_fails_on_any_text(text, task, draw):
     seed = Seed(id="s", instruction=task, response=text, label="2")
@@ -179,7 +180,7 @@ WORDY = st.lists(st.sampled_from([*MARKS, *list(SYNONYMS)[:30], *list(PHRASES)[:
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(text=WORDY, draw=st.integers(0, 99))
 def test_rewording_by_rule_keeps_numbers_and_certain_negations(text, draw):
     seed = Seed(id="s", instruction=TASK, response=text, label="2")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.perturb.similarity import EmbeddingSimilarity, TfidfSimilarity, as_similarity
+from tests.examples import up_to
 from tests.perturb.rewrite_tools import TEXTS, TFIDF
 
 
@@ -44,7 +45,7 @@ def test_texts_without_features_are_alike_only_when_equal(one, other, value):
     assert TfidfSimilarity(TEXTS).between(one, other) == value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_tfidf_stays_from_zero_to_one_on_any_text(one, other):
     assert 0.0 <= TFIDF.between(one, other) <= 1.0

@@ -18,6 +18,7 @@ from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.review.assignment import assign, assignment_facts, dealt, read_shares
 from jrh_mlflow.review.finish import finish, log_review
 from jrh_mlflow.tracking.runs.store import Store, download
+from tests.examples import up_to
 from tests.review.browser import Open, Serve, ask, counts, decide, perturbed, press, save, title
 from tests.review.making import opened, saved_suite
 from tests.review.test_result import decide as decided
@@ -30,7 +31,7 @@ def progress_of(review):
     return {one["name"]: (one["decided"], one["assigned"], one["by_others"], one["open"]) for one in found["reviewers"]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(st.integers(0, 60), st.integers(1, 5), st.floats(0, 1), st.integers(0, 9))
 def test_items_are_dealt_evenly_each_to_one_or_by_the_overlap_to_two(n, n_reviewers, overlap, seed):
     names = [f"r{i}" for i in range(n_reviewers)]

@@ -21,6 +21,7 @@ from jrh_mlflow.review.decisions import (
     State,
     decide,
 )
+from tests.examples import up_to
 
 GENERATED = GeneratedPart(text="It is Rome.", label="fail", labels=("fail", "pass"))
 
@@ -143,7 +144,7 @@ CLICKS = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(st.lists(CLICKS, max_size=12))
 def test_undoing_any_click_restores_the_state_before_it(clicks):
     desk = Desk()

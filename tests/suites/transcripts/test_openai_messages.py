@@ -14,6 +14,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts
 from jrh_mlflow.suites.transcripts.transcript import NOT_AN_OBJECT, from_openai, plain_messages, split_refusal
+from tests.examples import up_to
 
 TALK = [
     {"role": "developer", "content": "Be brief."},
@@ -222,7 +223,7 @@ messages = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=up_to(100))
 @given(st.lists(messages, min_size=1, max_size=4).map(tuple))
 def test_messages_survive_the_way_out_and_in(talk):
     assert from_openai(json.loads(json.dumps(to_openai(talk)))) == talk

@@ -14,6 +14,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts import Transcript, approximate_tokens, preprocess
 from jrh_mlflow.suites.transcripts.preprocessing import apply_steps, check_steps
+from tests.examples import up_to
 
 
 def call(id: str) -> dict[str, object]:
@@ -131,7 +132,7 @@ def unanswered(messages) -> tuple[int, int]:
     return orphans, open_calls
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=up_to(150))
 @given(st.lists(spoken | results, max_size=9).map(tuple), steps)
 def test_no_pipeline_separates_a_call_from_its_result(messages, pipeline):
     messages = (Message(role="user", content="Go."), *messages, Message(role="user", content="End."))

@@ -21,6 +21,7 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.judges.identity import judge_from
 from jrh_mlflow.tracking.judges.prompts import registered_prompt, registry_form, template_text
 from jrh_mlflow.tracking.runs import keys
+from tests.examples import up_to
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/test-model"
@@ -54,7 +55,7 @@ def a_template(system: str | None, user: str) -> Template:
         raise
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=up_to(80), deadline=None)
 @given(st.none() | TEXT, TEXT, TEXT)
 def test_every_template_sends_the_same_bytes_after_the_way_through_mlflows_form(
     system: str | None, before: str, after: str
@@ -67,7 +68,7 @@ def test_every_template_sends_the_same_bytes_after_the_way_through_mlflows_form(
     assert sent(jrh.PromptedJudge(MODEL, prompt=back)) == sent(jrh.PromptedJudge(MODEL, prompt=template.text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200), deadline=None)
 @given(TEXT)
 def test_a_prompt_that_others_registered_is_filled_as_mlflow_fills_it(text: str) -> None:
     written = f"{text} {{{{instruction}}}}{{{{ candidates }}}} {{{{rubric}}}} {{{{format}}}}"
