@@ -13,7 +13,7 @@ from jrh_mlflow.generation.editor import STAGES
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measuring.named import judge_from_text
+from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.measuring.until import until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb import listed_tests

@@ -8,7 +8,7 @@ import pytest
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measuring.named import judge_from_text
+from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.recipe import load_recipe
 
 ROOT = Path(__file__).parent.parent

@@ -239,7 +239,7 @@ def _is_registered(text: str) -> bool:
 
 
 def _own_judge(judge_text: str, arguments: dict[str, Any], options: dict[str, Any]) -> Judge:
-    from jrh_mlflow.measuring.named import judge_from_text
+    from jrh_mlflow.measuring.resolve import judge_from_text
 
     criterion = arguments.pop("tie_criterion", None)
     if arguments:

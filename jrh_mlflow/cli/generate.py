@@ -278,7 +278,7 @@ def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> objec
     if text == NO_VALIDATOR:
         return text
     if by_itself:
-        from jrh_mlflow.measuring.named import judge_from_text
+        from jrh_mlflow.measuring.resolve import judge_from_text
 
         return judge_from_text(text)
     from jrh_mlflow.judges.prompted import PromptedJudge

@@ -27,7 +27,7 @@ def ui(store: str | None, port: int, copy: bool) -> None:
 def _say_links(address: str, process: subprocess.Popen[bytes]) -> None:
     """Print whole links to the judges, to MLflow's view of them, and to the review, as soon as they answer."""
     # Imported while the server starts, so that nobody waits for it twice.
-    from jrh_mlflow.pages.links import page_links, server_token
+    from jrh_mlflow.pages.server import page_links, server_token
     from jrh_mlflow.tracking.mlflow_server import wait_until_up
     from jrh_mlflow.tracking.runs.view import newest_view
 

@@ -11,7 +11,7 @@ literal and passes it on:
 This import and format 1 are a promise: scorers that are registered anywhere go on working. Fields of format 1:
 
     format        1
-    kind          "judge"; those that are several calls (`ASKING`) are described in `joint_judges.py`
+    kind          "judge", or one of those below that are several calls (`ASKING`)
     name          the judge's name
     judge         `Judge.definition()`
     fingerprint   of the judge; null where it has none
@@ -29,6 +29,17 @@ This import and format 1 are a promise: scorers that are registered anywhere go 
                   be missing, or null where no page of MLflow can be told to show the run
 
 Every other field is carried and ignored. What a newer version writes in another format is refused.
+
+Several calls that answer together have these fields beside those of every specification:
+
+    kind "jury"      panel     `LivePanel.to_dict()`
+    kind "cascade"   cascade   `LiveCascade.to_dict()`
+    kind "policy"    policy    {"replicates", "vote"}: how often a judge is asked, and how that is read
+    members          list of specifications of kind "judge", one of each judge, under the names of panel or cascade
+
+Whatever the kind, a pair is put in one order or in both as one judge's would be: the judges vote on each order, and the
+two votes are read as the two answers of a judge. A judge whose call failed, or whose answer could not be read, has no
+vote; too few votes are no answer.
 """
 
 from __future__ import annotations
@@ -38,21 +49,27 @@ import json
 import os
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.calls import presentation_of
-from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
-from jrh_mlflow.exporting.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
+from jrh_mlflow.comparing.jury.jury_report import LiveCascade
+from jrh_mlflow.comparing.jury.panels import PAIR, CastVote, JointAnswer, LivePanel
+from jrh_mlflow.engine.calls import identity, presentation_of
+from jrh_mlflow.engine.sessions import LONGEST_S, LiveJudge
+from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
+from jrh_mlflow.measures.composite import cast_vote, decision_of
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.criteria import Criterion
-from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, Call, CallRecord, Item, Order, is_scale
+from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, USABLE, Call, CallRecord, Item, Order, is_scale
 from jrh_mlflow.schema.presentation import Message, read_message
+from jrh_mlflow.scoring.pointwise import Scale
 from jrh_mlflow.suites.dataset import is_na
 from jrh_mlflow.suites.transcripts.transcript import from_openai
 from jrh_mlflow.text import blank_secrets, clean_data, clean_text
+from jrh_mlflow.tracking.judges.identity import differences, judge_from
 from jrh_mlflow.tracking.judges.scorer_facts import read_specification
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, say_once, wait_for_sqlite
@@ -78,11 +95,11 @@ def keep_every_verdict(uri: str | None) -> None:
     stays. On SQLite a connection then has to wait for the file, and MLflow drops what waits 5 s; on a busy machine that
     loses one of some hundreds, so connections wait longer. The threads of a server are its own.
     """
-    for one in (uri, active_uri()):
-        if one is not None and one.startswith("sqlite"):
-            wait_for_sqlite()
     # The run may be in another store than the one that evaluations go to.
-    if _WORKERS not in os.environ and any(is_database(one) for one in (uri, active_uri()) if one):
+    stores = [store for store in (uri, active_uri()) if store]
+    if any(store.startswith("sqlite") for store in stores):
+        wait_for_sqlite()
+    if _WORKERS not in os.environ and any(map(is_database, stores)):
         os.environ[_WORKERS] = _FEW
         why = "with more, mlflow.genai.evaluate loses feedback on a database"
         say_once(f"note: {_WORKERS}={_FEW} is set for this process from here on: {why}.")
@@ -107,36 +124,6 @@ def note_registering(uri: str | None) -> None:
 def is_database(uri: str) -> bool:
     """Whether a store is written by this process, and not by a server."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", "postgresql", "mysql", "mssql")
-
-
-class Asker(Protocol):
-    """What answers the calls of a row."""
-
-    @property
-    def tie_criterion(self) -> Criterion:
-        """What pairs are asked under."""
-
-    @property
-    def model(self) -> str:
-        """Who answers, for the source of feedback."""
-
-    def differences(self, records: Sequence[CallRecord]) -> list[dict[str, str]]:
-        """What differs here and now, and by who answered, from the judge that was exported: like `differs`."""
-
-    def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
-        """What else feedback says of these records."""
-
-    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
-        """Answer the calls, one record for each; may be called from many threads at once."""
-
-
-ASKING: dict[str, Callable[[Mapping[str, Any]], Asker]] = {
-    "judge": LiveMember,
-    "jury": LiveJury,
-    "cascade": LiveSteps,
-    "policy": LivePolicy,
-}
-"""Kind of a specification to what answers for it."""
 
 
 def row_feedback(specification: str, *, inputs: Any, outputs: Any, trace: Trace | None) -> Feedback:
@@ -173,17 +160,6 @@ def _exported(text: str) -> _Exported:
         return _EXPORTED[text, secrets]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Verdict:
-    """What the calls of a row came to."""
-
-    outcome: str
-    """Of `OUTCOMES`; of two orders that do not agree `positional`, `one_sided` or `split`."""
-    value: str | float | None
-    """None unless the outcome is an answer."""
-    problem: str | None = None
-
-
 class _Exported:
     """A specification with what answers for it: rows in, feedback out."""
 
@@ -212,18 +188,17 @@ class _Exported:
     def _feedback(self, item: Item, records: Sequence[CallRecord]) -> Feedback:
         from mlflow.entities import Feedback
 
-        verdict = _verdict(item, records, offers_tie=self.asker.tie_criterion.offers_tie)
+        outcome, value, problem = _verdict(item, records, offers_tie=self.asker.tie_criterion.offers_tie)
         differs = self._differs(records)
         if differs and self.spec["stale"] == "refuse":
             return self._refused(differs, item, records)
         self._warn(differs)
-        if verdict.value is None:
-            code = UNPARSED if verdict.outcome == "unparsed" else JUDGE_ERROR
-            return self._failed(code, verdict.problem or verdict.outcome, differs=differs, item=item, records=records)
-        metadata = self._metadata(differs, item=item, records=records) | {keys.FEEDBACK_OUTCOME: verdict.outcome}
-        source = _source(*self._source())
+        if value is None:
+            code = UNPARSED if outcome == "unparsed" else JUDGE_ERROR
+            return self._failed(code, problem or outcome, differs=differs, item=item, records=records)
+        metadata = self._metadata(differs, item=item, records=records) | {keys.FEEDBACK_OUTCOME: outcome}
         rationale = "\n\n".join(filter(None, [_rationale(records), self._linked(metadata)])) or None
-        return Feedback(value=verdict.value, rationale=rationale, source=source, metadata=metadata)
+        return Feedback(value=value, rationale=rationale, source=_source(*self._source()), metadata=metadata)
 
     def _refused(
         self, differs: Sequence[Mapping[str, str]], item: Item, records: Sequence[CallRecord] = ()
@@ -297,26 +272,29 @@ class _Exported:
         return f"The datasheet is of {', '.join(kinds)}s, and this row is a {item.kind}: it was not measured on such."
 
 
-def _verdict(item: Item, records: Sequence[CallRecord], *, offers_tie: bool) -> _Verdict:
-    """Say what the calls of a row came to; an order that failed leaves no verdict."""
+def _verdict(
+    item: Item, records: Sequence[CallRecord], *, offers_tie: bool
+) -> tuple[str, str | float | None, str | None]:
+    """Return what the calls of a row came to: outcome, value where there is an answer, and what went wrong.
+
+    The outcome is of `OUTCOMES`; of two orders that do not agree `positional`, `one_sided` or `split`. An order that
+    failed leaves no verdict.
+    """
     for outcome in ("error", "unparsed"):
-        for one in records:
-            if one.outcome == outcome:
-                return _Verdict(outcome=outcome, value=None, problem=one.error)
-    given = [_content(one, item) for one in records]
-    if len(set(given)) == 1:
-        return _Verdict(outcome=records[0].outcome, value=given[0])
-    undecided = TIE if offers_tie else ABSTAIN
-    chosen = sum(one.outcome == "verdict" for one in records)
-    return _Verdict(outcome={2: "positional", 1: "one_sided"}.get(chosen, "split"), value=undecided)
+        for record in records:
+            if record.outcome == outcome:
+                return outcome, None, record.error
+    values = [_content(record, item) for record in records]
+    if len(set(values)) == 1:
+        return records[0].outcome, values[0], None
+    chosen = sum(record.outcome == "verdict" for record in records)
+    return {2: "positional", 1: "one_sided"}.get(chosen, "split"), TIE if offers_tie else ABSTAIN, None
 
 
 def _content(record: CallRecord, item: Item) -> str | float:
     """Return an answer as the value of feedback: of a pair its content, of a scale of numbers the number."""
-    if record.outcome != "verdict":
-        return record.outcome
-    if item.kind == "pair":
-        return "A" if (record.answer == "1") == (record.order == "uv") else "B"
+    if record.outcome != "verdict" or item.kind == "pair":
+        return _answer_text(record)
     answers = item.answers or ()
     is_ordinal = item.ordinal if item.ordinal is not None else is_scale(answers)
     # A grade of a form that was not asked for is read where responses have known levels.
@@ -327,38 +305,47 @@ def _content(record: CallRecord, item: Item) -> str | float:
     return int(level) if level.is_integer() else level
 
 
+def _answer_text(record: CallRecord) -> str:
+    """Write an answer as feedback does: of a pair by content; how a call ended where there is none."""
+    if record.outcome != "verdict":
+        return record.outcome
+    if not record.order:
+        return record.answer
+    return "A" if (record.answer == "1") == (record.order == "uv") else "B"
+
+
 def _rationale(records: Sequence[CallRecord]) -> str | None:
-    told = [(one.order, one.rationale) for one in records if one.rationale]
-    if len(records) == 1 or not told:
-        return told[0][1] if told else None
-    return "\n\n".join(f"{'A' if order == 'uv' else 'B'} shown first: {text}" for order, text in told)
+    reasons = [(record.order, record.rationale) for record in records if record.rationale]
+    if len(records) == 1 or not reasons:
+        return reasons[0][1] if reasons else None
+    return "\n\n".join(f"{'A' if order == 'uv' else 'B'} shown first: {text}" for order, text in reasons)
 
 
 def _usage(records: Sequence[CallRecord]) -> dict[str, Any]:
     """What the calls used, who answered and how sure it was: of several calls the sum, and the least sure."""
-    if not records:
-        return {}
-    confidence = _known(records, "confidence")
-    by = sorted({one.model for one in records if one.model and one.outcome != "error"})
-    sums = {
-        keys.JUDGE_INPUT_TOKENS: _known(records, "input_tokens"),
-        keys.JUDGE_OUTPUT_TOKENS: _known(records, "output_tokens"),
-        keys.JUDGE_COST: _known(records, "cost_usd"),
-    }
+    sure = [record.confidence for record in records if record.confidence is not None]
     return {
-        keys.FEEDBACK_ANSWERED_BY: ", ".join(by) or None,
-        keys.FEEDBACK_CONFIDENCE: None if confidence is None else f"{min(confidence):.6g}",
-        **{key: None if values is None else sum(values) for key, values in sums.items()},
+        keys.FEEDBACK_ANSWERED_BY: ", ".join(sorted(_answerers(records))) or None,
+        keys.FEEDBACK_CONFIDENCE: f"{min(sure):.6g}" if sure and len(sure) == len(records) else None,
+        keys.JUDGE_INPUT_TOKENS: _total(records, "input_tokens"),
+        keys.JUDGE_OUTPUT_TOKENS: _total(records, "output_tokens"),
+        keys.JUDGE_COST: _total(records, "cost_usd"),
     }
 
 
-def _known(records: Iterable[CallRecord], column: str) -> list[Any] | None:
-    values = [getattr(one, column) for one in records]
-    return None if None in values else values
+def _answerers(records: Iterable[CallRecord]) -> list[str]:
+    """Return the models that answered; of a call that failed nobody knows who would have."""
+    return list(dict.fromkeys(record.model for record in records if record.model and record.outcome != "error"))
+
+
+def _total(records: Sequence[CallRecord], column: str) -> Any:
+    """Sum over the calls; None when one is unknown, or nothing was asked."""
+    values = [getattr(record, column) for record in records]
+    return None if None in values or not values else sum(values)
 
 
 def _spelled(differs: Iterable[Mapping[str, str]]) -> str:
-    return "; ".join(f"{one['what']} (measured {one['measured']}, running {one['running']})" for one in differs)
+    return "; ".join(f"{fact['what']} (measured {fact['measured']}, running {fact['running']})" for fact in differs)
 
 
 def _error(
@@ -464,7 +451,7 @@ def _with_trace(inputs: Any, outputs: Any, trace: Trace | None) -> tuple[Any, An
 def _is_missing(value: Any) -> bool:
     """Whether there is nothing to judge: None, what pandas puts where nothing is, or a mapping of nothing else."""
     if isinstance(value, Mapping):
-        return bool(value) and all(_is_missing(one) for one in value.values())
+        return bool(value) and all(map(_is_missing, value.values()))
     return is_na(value)
 
 
@@ -501,9 +488,9 @@ def _contents(outputs: Any) -> tuple[str, dict[str, Any]]:
 
 def _transcript(messages: Sequence[Any]) -> tuple[Message, ...]:
     """Read messages as `from_mlflow` and suites write them, or in OpenAI's form."""
-    if not all(isinstance(one, Mapping) and _is_own(one) for one in messages):
+    if not all(isinstance(message, Mapping) and _is_own(message) for message in messages):
         return from_openai(messages, where="The transcript of the row")
-    return tuple(read_message(_whole(one)) for one in messages)
+    return tuple(read_message(_whole(message)) for message in messages)
 
 
 def _is_own(message: Mapping[str, Any]) -> bool:
@@ -527,3 +514,279 @@ def _without(rubric: str | None, criterion: Criterion) -> str | None:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+# Who answers
+
+Differs = dict[str, str]
+"""One of `differs` of a specification."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberAnswers:
+    """What one judge of several answered to one presentation."""
+
+    judge: str
+    records: tuple[CallRecord, ...]
+    """One for each time that it was asked."""
+
+    @property
+    def votes(self) -> list[CastVote]:
+        """Its answers as votes; what is none has no answer."""
+        return [
+            CastVote(
+                answer={"verdict": record.answer, TIE: TIE, ABSTAIN: ABSTAIN}.get(record.outcome),
+                confidence=record.confidence,
+            )
+            for record in self.records
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointRecord(CallRecord):
+    """Several calls as one: the answer they came to, and what they cost together."""
+
+    members: tuple[MemberAnswers, ...] = ()
+    how: str = ""
+    """How the answer came about: `JointAnswer.how`."""
+
+
+class LiveMember:
+    """A judge made again of its definition; it answers by itself, or as one of several."""
+
+    def __init__(self, spec: Mapping[str, Any], *, longest_s: float = LONGEST_S) -> None:
+        self._judge = judge = judge_from(spec["judge"])
+        self._defined, datasheet = spec["judge"], spec["datasheet"] or {}
+        self.live, self.tie_criterion = LiveJudge(judge, longest_s=longest_s), judge.tie_criterion
+        self.name, self.model = str(spec["name"]), str(judge.settings()["model"])
+        self.run_id, self._answered_by = datasheet.get("run_id"), datasheet.get("answered_by")
+        self.fingerprint = spec["fingerprint"]
+
+    def asking(self, calls: Sequence[Call], *, replicates: int = 1) -> Callable[[], list[MemberAnswers]]:
+        """Begin to ask each call so many times, under the judge's own tie criterion.
+
+        Returns:
+            What waits for the answers, and never fails: a judge that is one of several may.
+        """
+        own = [
+            replace(call, replicate=number, presentation=presentation_of(call.item, call.order, self.tie_criterion))
+            for call in calls
+            for number in range(replicates)
+        ]
+        wait = self.live.asking(own)
+
+        def answers() -> list[MemberAnswers]:
+            try:
+                records = wait()
+            except JudgeError as error:
+                records = [CallRecord(**identity(call), outcome="error", answer="", error=str(error)) for call in own]
+            parts = [records[start : start + replicates] for start in range(0, len(records), replicates)]
+            return [MemberAnswers(judge=self.name, records=tuple(part)) for part in parts]
+
+        return answers
+
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Answer the calls, one record for each; may be called from many threads at once."""
+        return self.live.ask(calls)
+
+    def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
+        """Nothing more than of every judge."""
+        return {}
+
+    def differences(self, records: Iterable[CallRecord]) -> list[Differs]:
+        """What differs here and now, and by who answered, from the judge that was exported.
+
+        Another version of MLflow may make another judge of the same data, and a judge of MLflow's without an address is
+        asked where the environment says at that moment: so row by row.
+        """
+        now = self._judge.definition()
+        differs = [] if now is None else [asdict(difference) for difference in differences(self._defined, now)]
+        measured, others = self._answered_by or (), set(_answerers(records)).difference(self._answered_by or ())
+        if measured and others:
+            running = ", ".join(sorted(others))
+            differs.append({"what": "answering model", "measured": ", ".join(measured), "running": running})
+        return differs
+
+
+class JointJudges(ABC):
+    """What the three kinds of several calls share."""
+
+    longest_s = LONGEST_S
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        members = [LiveMember(member, longest_s=self.longest_s) for member in spec["members"]]
+        self.members = {member.name: member for member in members}
+
+    @property
+    def tie_criterion(self) -> Criterion:
+        """The first that offers a tie, or else the first: each judge is asked under its own."""
+        criteria = [member.tie_criterion for member in self.members.values()]
+        return next((criterion for criterion in criteria if criterion.offers_tie), criteria[0])
+
+    @property
+    def model(self) -> str:
+        """All models that may be asked."""
+        return ", ".join(dict.fromkeys(member.model for member in self.members.values()))
+
+    @abstractmethod
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Answer the calls, one record for each; may be called from many threads at once."""
+
+    def differences(self, records: Sequence[CallRecord]) -> list[Differs]:
+        """What differs, judge by judge."""
+        return [
+            {**differs, "measured": f"{name}: {differs['measured']}"}
+            for name, member in self.members.items()
+            for differs in member.differences(_records_of(name, records))
+        ]
+
+    def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
+        """What feedback says of the judges: datasheet and answer of each, and how they came to one."""
+        members = []
+        for name, member in self.members.items():
+            own = _records_of(name, records)
+            known = {"judge": name, "datasheet_run_id": member.run_id, "fingerprint": member.fingerprint}
+            members.append(
+                {**known, "answers": [_answer_text(record) for record in own], "answered_by": _answerers(own)}
+            )
+        how = dict.fromkeys(record.how for record in records if isinstance(record, JointRecord) and record.how)
+        return {
+            keys.FEEDBACK_MEMBERS: json.dumps(members, ensure_ascii=False),
+            keys.FEEDBACK_DECIDED_BY: ", ".join(how) or None,
+        }
+
+    def _at_once(
+        self, names: Iterable[str], calls: Sequence[Call], *, replicates: int = 1
+    ) -> list[tuple[MemberAnswers, ...]]:
+        """Ask some of the judges all calls, at the same time; return what they answered to each call."""
+        # All are begun before the first is waited for: a row takes as long as its slowest judge.
+        waiting = [self.members[name].asking(calls, replicates=replicates) for name in names]
+        return list(zip(*(wait() for wait in waiting), strict=True))
+
+
+class LiveJury(JointJudges):
+    """Judges that all vote."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        super().__init__(spec)
+        self.panel = LivePanel.from_dict(spec["panel"])
+
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Ask every judge and count their votes."""
+        answers = self._at_once(self.panel.judges, calls)
+        return [
+            _joint(call, members, self._decided(call, members)) for call, members in zip(calls, answers, strict=True)
+        ]
+
+    def _decided(self, call: Call, members: Sequence[MemberAnswers]) -> JointAnswer:
+        try:
+            return self.panel.decide({member.judge: member.votes[0] for member in members}, _scale(call.item))
+        except RecipeError as error:
+            # The jury was measured on rows of another kind, which its tie rule suits.
+            return JointAnswer(answer=None, how="", why=str(error))
+
+
+class LiveSteps(JointJudges):
+    """A cascade: the strong judge is asked what the cheap ones are unsure of."""
+
+    # The two steps wait one after the other, and both must fit into the time that MLflow gives a row.
+    longest_s = LONGEST_S / 2
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        super().__init__(spec)
+        self.cascade = LiveCascade.from_dict(spec["cascade"])
+
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Ask the cheap judges, and the strong one where it is needed."""
+        steps = self.cascade
+        first = self._at_once(steps.cheap, calls, replicates=steps.replicates)
+        answers = [steps.first({member.judge: member.votes for member in members}) for members in first]
+        unsure = [place for place, answer in enumerate(answers) if answer is None]
+        last = self._at_once([steps.strong], [calls[place] for place in unsure]) if unsure else []
+        strong = dict(zip(unsure, last, strict=True))
+        return [
+            _joint(call, (*first[place], *strong.get(place, ())), answer or steps.last(strong[place][0].votes[0]))
+            for place, (call, answer) in enumerate(zip(calls, answers, strict=True))
+        ]
+
+
+class LivePolicy(JointJudges):
+    """One judge that is asked several times, as a configuration of a sweep is."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        super().__init__(spec)
+        self.replicates, self.vote = int(spec["policy"]["replicates"]), str(spec["policy"]["vote"])
+
+    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
+        """Ask every call so many times and count."""
+        answers = self._at_once(self.members, calls, replicates=self.replicates)
+        return [
+            _joint(call, members, self._decided(call, members[0])) for call, members in zip(calls, answers, strict=True)
+        ]
+
+    def _decided(self, call: Call, member: MemberAnswers) -> JointAnswer:
+        # As a single response has no order, here neither has the pair: the slot is what is voted for.
+        votes = [cast_vote(order="", outcome=record.outcome, answer=record.answer) for record in member.records]
+        pair = call.item.kind == "pair"
+        decision = decision_of(votes, item=call.item.id, vote=self.vote, orders="both", pair=pair)
+        if not decision.value:
+            return JointAnswer(answer=None, how="", why=f"none of {len(votes)} calls gave a usable answer")
+        agreed = len({vote.value for vote in votes if vote.value}) == 1
+        return JointAnswer(answer=decision.value, how="unanimous" if agreed else self.vote)
+
+
+Asker = LiveMember | JointJudges
+"""What answers the calls of a row."""
+ASKING: dict[str, Callable[[Mapping[str, Any]], Asker]] = {
+    "judge": LiveMember,
+    "jury": LiveJury,
+    "cascade": LiveSteps,
+    "policy": LivePolicy,
+}
+"""Kind of a specification to what answers for it."""
+
+
+def _joint(call: Call, members: Sequence[MemberAnswers], answer: JointAnswer) -> JointRecord:
+    """Put what several calls came to into one record."""
+    named = [(member.judge, record) for member in members for record in member.records]
+    records = [record for _, record in named]
+    minutes = [
+        f"{judge}: {_answer_text(record)}. {record.rationale or ''}".rstrip()
+        for judge, record in named
+        if record.outcome in USABLE
+    ]
+    problems = [
+        f"{judge}: {record.outcome}: {record.error or 'no reason was given'}"
+        for judge, record in named
+        if record.outcome not in USABLE
+    ]
+    outcome = answer.answer if answer.answer in (TIE, ABSTAIN) else "verdict"
+    if answer.answer is None:
+        outcome = next((record.outcome for record in records if record.outcome not in USABLE), "error")
+    return JointRecord(
+        **identity(call),
+        outcome=outcome,
+        answer=answer.answer or "" if outcome == "verdict" else "",
+        rationale="\n".join(minutes) or None,
+        input_tokens=_total(records, "input_tokens"),
+        output_tokens=_total(records, "output_tokens"),
+        cost_usd=_total(records, "cost_usd"),
+        latency_s=None,
+        model=", ".join(_answerers(records)) or None,
+        error=None if answer.answer is not None else ". ".join([answer.why, *problems]),
+        members=tuple(members),
+        how=answer.how,
+    )
+
+
+def _records_of(judge: str, records: Iterable[CallRecord]) -> list[CallRecord]:
+    """Return the calls of one judge behind joint records."""
+    joint = [record for record in records if isinstance(record, JointRecord)]
+    return [own for record in joint for member in record.members if member.judge == judge for own in member.records]
+
+
+def _scale(item: Item) -> Scale:
+    if item.kind == "pair":
+        return PAIR
+    answers = item.answers or ()
+    return Scale(labels=answers, ordered=item.ordinal is not False or len(answers) == 2, ordinal=item.ordinal)

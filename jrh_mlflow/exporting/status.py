@@ -37,7 +37,7 @@ from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import experiment_names, run_file
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
-from jrh_mlflow.tracking.traces.assessments import search_traces
+from jrh_mlflow.tracking.traces.traces_in import search_traces
 
 State = Literal["measured", "stale", "never measured"]
 _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")

@@ -38,9 +38,17 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.prompts import link_prompt
 from jrh_mlflow.tracking.runs import keys, outbox
-from jrh_mlflow.tracking.runs.models_page import JudgeEntry
 from jrh_mlflow.tracking.runs.outbox import Kept
-from jrh_mlflow.tracking.runs.store import RunContent, Store, axes_table, ending, open_run, publish, table_tags
+from jrh_mlflow.tracking.runs.store import (
+    JudgeEntry,
+    RunContent,
+    Store,
+    axes_table,
+    ending,
+    open_run,
+    publish,
+    table_tags,
+)
 from jrh_mlflow.tracking.runs.view import ViewLinks
 from jrh_mlflow.tracking.traces.call_traces import TracedCalls, log_traces
 

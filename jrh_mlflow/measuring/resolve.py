@@ -1,4 +1,4 @@
-"""The one way in: what a user passes becomes a judge, a suite, a journal, and `Prepared` of all."""
+"""The one way in: what a user passes or writes becomes a judge, a suite, a journal, and `Prepared` of all."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
 from jrh_mlflow.engine.sessions import FirstGrades
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, demand_posix, suggest
 from jrh_mlflow.home import home, writable_home
-from jrh_mlflow.judges import Judge, ModelJudge
+from jrh_mlflow.judges import Judge, ModelJudge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.options import Moment, read_moment
+from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.tracking.judges.identity import judge_from
@@ -56,6 +57,10 @@ BUILT_IN: dict[str, Callable[[], Suite]] = {
     "pointwise-datasheet": lambda: datasheet_suite(design="pointwise", name="pointwise-datasheet"),
     "pointwise-datasheet-scores": lambda: datasheet_suite(design="pointwise-scores", name="pointwise-datasheet-scores"),
 }
+
+
+_SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
+_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,6 +324,41 @@ def pointwise(judge: object, *, answers: Sequence[str] | None = None) -> Judge:
     """
     # A prompt of MLflow's registry is read when the store is known.
     return PointwiseJudge(judge if isinstance(judge, Judge) else resolve_judge(judge), answers=answers)
+
+
+def judge_from_text(text: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
+    """Resolve `scripted:Oracle`, `scripted:Llama8B`, `package.module:function` or `path/to/file.py:function`.
+
+    `scorers:/NAME[@VERSION]` is registered at MLflow, with this experiment or the active one.
+
+    Raises:
+        RecipeError: saying what could not be found, with the nearest known name.
+    """
+    if text.startswith(SCORERS):
+        return resolve_judge(text, experiment=experiment, tracking_uri=tracking_uri)
+    where, _, name = text.rpartition(":")
+    if not where or not name:
+        raise RecipeError(
+            f"A judge is given as scripted:NAME, module:function, file.py:function or scorers:/NAME, but got {text!r}."
+        )
+    if where == "scripted":
+        return _scripted(name)
+    function = function_from_text(text)
+    judge = resolve_judge(function)
+    if isinstance(judge, CallableJudge) and judge.name == getattr(function, "__name__", None):
+        # In many files the function is called `judge`: the file tells them apart.
+        judge.name = f"{Path(where).stem if where.endswith('.py') else where}:{name}"
+    return judge
+
+
+def _scripted(name: str) -> Judge:
+    if name in _SCRIPTED:
+        judge: Judge = getattr(scripted, name)()
+        return judge
+    if name not in scripted.published():
+        known = [*_SCRIPTED, *scripted.published()]
+        raise RecipeError(f"Unknown scripted judge {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
+    return scripted.profile(name)
 
 
 def resolve_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None = None) -> Suite:

@@ -4,6 +4,7 @@
     GET /run/{run_id}           the page of a run of any kind
     GET /datasheet/{run_id}     an evaluation
     GET /compare?run=…&run=…    judges on the same suite, side by side
+    GET /calls/{run_id}?…       the calls of an evaluation (`calls.py`)
     GET /logged/{run_id}        the page among a run's artifacts
 
 Pages are made from what a run holds. A logged page is a file, and anybody may log a run: it is shown in a sandbox.
@@ -11,21 +12,29 @@ Pages are made from what a run holds. A logged page is a file, and anybody may l
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import TypeVar
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from jrh_mlflow.errors import JrhError
-from jrh_mlflow.pages.responses import FindStore, answering, demand_run_id, html_response, in_thread
-from jrh_mlflow.review.guard import SANDBOX_POLICY, Refusal
+from jrh_mlflow.errors import JrhError, TrackingError
+from jrh_mlflow.review.guard import FORM_POLICY, SANDBOX_POLICY, Refusal
 from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.run_overview import RunSummary
+from jrh_mlflow.text import clean_text
 
+T = TypeVar("T")
+FindStore = Callable[[Request], str]
+"""Leads from a request to the tracking store that is shown."""
+Answer = Callable[[Request], Awaitable[Response]]
 MOST_ROWS = 200
 MOST_COMPARED = 12
 """Judges on one page: differences are of all pairs."""
@@ -33,6 +42,10 @@ _KEPT = 64
 """Pages in memory: a finished run stays what it is, and a second look at it should not wait."""
 _OF_THE_LIST, _OF_A_RUN = Addresses(""), Addresses("../")
 _log = logging.getLogger("jrh_mlflow")
+_RUN_ID = re.compile("[0-9a-f]{32}")
+# Threads of our own: the server answers our questions from its pool, and must not wait for us in it.
+_READING = ThreadPoolExecutor(4, thread_name_prefix="jrh-pages")
+# One only: comparing computes for seconds, and must not keep the threads that read from other visitors.
 _COMPARING = ThreadPoolExecutor(1, thread_name_prefix="jrh-compare")
 
 
@@ -45,26 +58,51 @@ def run_routes(find_store: FindStore) -> list[Route]:
         return html_response(await in_thread(_index, find_store(request), review))
 
     async def run(request: Request) -> Response:
-        return await in_thread(_run, find_store(request), demand_run_id(request.path_params["run_id"]))
+        return await in_thread(_run, find_store(request), _demand_run_id(request))
 
     async def datasheet(request: Request) -> Response:
-        return await in_thread(_datasheet, find_store(request), demand_run_id(request.path_params["run_id"]))
+        return await in_thread(_datasheet, find_store(request), _demand_run_id(request))
+
+    async def calls(request: Request) -> Response:
+        run_id = _demand_run_id(request)
+        return html_response(await in_thread(_calls, find_store(request), run_id, request.query_params))
 
     async def compare(request: Request) -> Response:
         runs = _chosen(request.query_params.getlist("run"))
         return html_response(await in_thread(_compared, find_store(request), runs, pool=_COMPARING))
 
     async def logged(request: Request) -> Response:
-        run_id = demand_run_id(request.path_params["run_id"])
-        return html_response(await in_thread(_logged_page, find_store(request), run_id), policy=SANDBOX_POLICY)
+        page = await in_thread(_logged_page, find_store(request), _demand_run_id(request))
+        return html_response(page, policy=SANDBOX_POLICY)
 
-    return [
-        Route("/", answering(index)),
-        Route("/run/{run_id}", answering(run)),
-        Route("/datasheet/{run_id}", answering(datasheet)),
-        Route("/compare", answering(compare)),
-        Route("/logged/{run_id}", answering(logged)),
-    ]
+    pages = {
+        "/": index,
+        "/run/{run_id}": run,
+        "/datasheet/{run_id}": datasheet,
+        "/calls/{run_id}": calls,
+        "/compare": compare,
+        "/logged/{run_id}": logged,
+    }
+    return [Route(path, answering(page)) for path, page in pages.items()]
+
+
+def load_calls_page() -> None:
+    """Import what the page of calls needs and read its template, in a thread: its first visitor should not wait."""
+    _READING.submit(_load_calls_page)
+
+
+def _load_calls_page() -> None:
+    from jrh_mlflow.pages.calls import TEMPLATE
+    from jrh_mlflow.show.html import read_template
+
+    read_template(TEMPLATE)
+
+
+def _calls(store: str, run_id: str, query: QueryParams) -> str:
+    # Imported here: it takes seconds, which MLflow's server should not wait for when it starts.
+    from jrh_mlflow.pages.calls import calls_page
+
+    return calls_page(store, run_id, query)
 
 
 def _index(store: str, review: str) -> str:
@@ -77,13 +115,13 @@ def _index(store: str, review: str) -> str:
 def _run(store: str, run_id: str) -> Response:
     """Lead to the page of a run; those of a kind without one get a page with what belongs to them."""
     from jrh_mlflow.show.run_overview import run_overview_page
-    from jrh_mlflow.tracking.runs.run_summaries import run_family
+    from jrh_mlflow.tracking.runs.read import run_family
 
     run = _demand_run(store, run_id)
     if run.kind == "evaluate" and run.status == "FINISHED":
         return RedirectResponse(_OF_A_RUN.datasheet(run_id), status_code=303)
     family = run_family(store, run)
-    compared = [one.run_id for one in family.sources if one.kind == "evaluate"]
+    compared = [source.run_id for source in family.sources if source.kind == "evaluate"]
     # A comparison of which a run is gone, or of runs in several stores, is what was logged.
     if run.kind == "compare" and set(compared) == set(run.named) and 2 <= len(compared) <= MOST_COMPARED:
         return RedirectResponse(_OF_A_RUN.compare(compared), status_code=303)
@@ -91,7 +129,7 @@ def _run(store: str, run_id: str) -> Response:
 
 
 def _demand_run(store: str, run_id: str) -> RunSummary:
-    from jrh_mlflow.tracking.runs.run_summaries import run_summary
+    from jrh_mlflow.tracking.runs.read import run_summary
 
     run = run_summary(store, run_id)
     if run is None:
@@ -121,7 +159,7 @@ def _fresh_datasheet(store: str, run_id: str, state: str) -> str:
 
 
 def _logged_page(store: str, run_id: str) -> bytes:
-    from jrh_mlflow.tracking.runs.run_summaries import logged_page
+    from jrh_mlflow.tracking.runs.read import logged_page
 
     page = logged_page(store, _demand_run(store, run_id))
     if page is None:
@@ -143,7 +181,58 @@ def _compared(store: str, runs: Sequence[str]) -> str:
 
 def _chosen(runs: list[str]) -> list[str]:
     """Return the runs of an address, each once."""
-    chosen = [demand_run_id(run) for run in dict.fromkeys(runs)]
+    chosen = [_checked_id(run) for run in dict.fromkeys(runs)]
     if not 2 <= len(chosen) <= MOST_COMPARED:
         raise Refusal(422, f"A comparison needs 2 to {MOST_COMPARED} different runs, but got {len(chosen)}.")
     return chosen
+
+
+def _demand_run_id(request: Request) -> str:
+    return _checked_id(request.path_params["run_id"])
+
+
+def _checked_id(text: str) -> str:
+    """Return a run id as it is; what cannot be one is not asked for.
+
+    Raises:
+        Refusal: when it cannot be one.
+    """
+    if not _RUN_ID.fullmatch(text):
+        raise Refusal(404, "There is no such run: a run id has 32 hexadecimal digits.")
+    return text
+
+
+# How pages are answered
+
+
+async def in_thread(work: Callable[..., T], *values: object, pool: ThreadPoolExecutor = _READING) -> T:
+    """Let a thread of ours do what waits or computes."""
+    return await asyncio.get_running_loop().run_in_executor(pool, work, *values)
+
+
+def answering(answer: Answer) -> Answer:
+    """Answer what cannot be shown as a readable page."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except Refusal as refused:
+            return _problem(request, refused.status, str(refused))
+        except JrhError as error:
+            return _problem(request, 502 if isinstance(error, TrackingError) else 422, str(error))
+
+    return answered
+
+
+def _problem(request: Request, status: int, message: str) -> Response:
+    from jrh_mlflow.show.html import problem_page
+
+    # Whole, since the page may be in any folder.
+    to = Addresses(f"{request.scope.get('root_path', '')}/")
+    return html_response(problem_page(message, title="This page cannot be shown", addresses=to), status=status)
+
+
+def html_response(content: str | bytes, *, policy: str = FORM_POLICY, status: int = 200) -> Response:
+    """Answer a page under one of the guard's policies; files of runs need the sandbox."""
+    body = clean_text(content).encode() if isinstance(content, str) else content
+    return HTMLResponse(body, status_code=status, headers={"content-security-policy": policy})

@@ -7,6 +7,8 @@ JRH_REVIEW_HOSTS names further Host headers to answer for, exactly as a browser 
 
     GET /jrh/review/    the review, the one page with a script and a token
     GET /jrh/…          pages of runs (`runs.py`, `calls.py`), which only read
+
+Where our pages are is printed when the server starts, with the token that opens the review.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PREFIX = "/jrh"
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not listened on
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 # MLflow's server imports litellm, which asks the network for prices; without a network the two wait for each other and
 # nothing ever comes up. `mlflow server` imports this module before, in the process that starts all others; what the
@@ -33,8 +40,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 def create_app() -> ASGIApp:
     """Return MLflow's application with our pages beside it."""
-    from jrh_mlflow.pages.calls import prepare
-    from jrh_mlflow.pages.links import server_token
+    from jrh_mlflow.pages.runs import load_calls_page
     from jrh_mlflow.review.guard import Guard
     from jrh_mlflow.tracking.mlflow_internals import server_application, static_prefix
 
@@ -45,7 +51,7 @@ def create_app() -> ASGIApp:
     pages = Guard(_pages(token, hosts), token=None, hosts=hosts)
     application = Beside(server_application(), pages, prefix=static_prefix() + PREFIX)
     # Last: two threads that import the same modules would wait for each other.
-    prepare()
+    load_calls_page()
     return application
 
 
@@ -55,7 +61,6 @@ def _is_first_process() -> bool:
 
 def _say_links(prefix: str, token: str, hosts: list[str]) -> None:
     """Print where our pages are; `jrh ui` says it itself, once they answer."""
-    from jrh_mlflow.pages.links import host_note, listening_address, page_links
     from jrh_mlflow.tracking.mlflow_server import LINKS_ARE_SAID
 
     if LINKS_ARE_SAID in os.environ:
@@ -64,6 +69,75 @@ def _say_links(prefix: str, token: str, hosts: list[str]) -> None:
     # Another server than uvicorn, such as gunicorn, names its own address.
     lines = page_links((address or "http://HOST:PORT") + prefix, token)
     print("\n".join([*lines, *(host_note(address, hosts) if address else [])]), file=sys.stderr, flush=True)
+
+
+def page_links(address: str, token: str) -> list[str]:
+    """Return a line for the list of judges and one for the review, of a server at an address.
+
+    Example:
+        >>> page_links("http://127.0.0.1:5000", "secret")[0]
+        'judges     http://127.0.0.1:5000/jrh/'
+    """
+    from jrh_mlflow.show.addresses import FOLDER, Addresses
+
+    to = Addresses(f"{address}/{FOLDER}")
+    # The review alone needs the token: it writes decisions, the other pages only read.
+    return [f"judges     {to.index()}", f"review     {to.review(token)}"]
+
+
+def listening_address(arguments: Sequence[str]) -> str | None:
+    """Return the address that uvicorn was told to listen on, as a browser on this machine finds it; None if not told.
+
+    Example:
+        >>> listening_address(["uvicorn", "--host", "0.0.0.0", "--port", "5000", "--workers", "4"])
+        'http://127.0.0.1:5000'
+    """
+    given = dict(pairwise(arguments))
+    host, port = given.get("--host"), given.get("--port")
+    if host is None or port is None:
+        return None
+    name = "127.0.0.1" if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}"
+
+
+def host_note(address: str, hosts: Sequence[str]) -> list[str]:
+    """Say what opens the pages under a name that a browser on another machine uses, where nobody said it.
+
+    Example:
+        >>> host_note("http://10.0.0.5:5000", [])
+        ['Our pages answer for 127.0.0.1 and localhost only: set JRH_REVIEW_HOSTS=10.0.0.5:5000 for this address.']
+    """
+    host = address.removeprefix("http://")
+    name = host.rpartition(":")[0].strip("[]")
+    if name in _LOOPBACK or host in hosts:
+        return []
+    return [f"Our pages answer for 127.0.0.1 and localhost only: set JRH_REVIEW_HOSTS={host} for this address."]
+
+
+def server_token() -> str:
+    """Return the token that all processes of this server share."""
+    from jrh_mlflow.home import writable_home
+    from jrh_mlflow.review.guard import new_token
+
+    if given := os.environ.get("JRH_REVIEW_TOKEN"):
+        return given
+    file = writable_home() / "review-token"
+    _create_once(file, new_token())
+    return file.read_text(encoding="ascii").strip()
+
+
+def _create_once(file: Path, text: str) -> None:
+    """Make a file for this user's eyes, whole, unless it is there; of several processes one succeeds."""
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as sink:
+        sink.write(text)
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
 
 
 class Beside:
@@ -85,14 +159,12 @@ def _pages(token: str, hosts: list[str]) -> ASGIApp:
     from starlette.applications import Starlette
     from starlette.routing import Mount, Route
 
-    from jrh_mlflow.pages.calls import call_routes
     from jrh_mlflow.pages.runs import run_routes
     from jrh_mlflow.review.guard import Guard
 
     # The token is asked for where the review is mounted, so that no path leads around it.
     review = Guard(_MadeLate(_review), token=token, hosts=hosts)
-    runs = [*run_routes(_own_address), *call_routes(_own_address)]
-    return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *runs])
+    return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *run_routes(_own_address)])
 
 
 def _review() -> ASGIApp:

@@ -48,7 +48,7 @@ from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
-from jrh_mlflow.tracking.traces.assessments import PREFIX
+from jrh_mlflow.tracking.traces.traces_in import PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN, REGISTRY
 from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy, item_decisions, part_of, tally
-from jrh_mlflow.measuring.named import judge_from_text
+from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema import metric_keys

@@ -20,8 +20,7 @@ from jrh_mlflow.measuring.evaluation import evaluation_content, evaluation_point
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.models_page import JudgeEntry
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import JudgeEntry, RunContent, Store, open_run, publish
 from tests.readings import asked
 
 ROUNDS = 20

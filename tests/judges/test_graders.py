@@ -8,7 +8,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.judges.scripted import AlwaysFirst, AlwaysTie, Grader, LongerWins, Oracle
-from jrh_mlflow.measuring.named import judge_from_text
+from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Presentation
 from tests.measures.pointwise import number, reading

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.scripted import DIRECTIONS, SHORTCUTS, Shortcut, every_shortcut
-from jrh_mlflow.measuring.named import judge_from_text
+from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.schema.presentation import Presentation
 from tests.readings import PROPERTY, asked, value
 

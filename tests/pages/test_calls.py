@@ -23,8 +23,7 @@ from starlette.applications import Starlette
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.measuring.run_page import run_page
-from jrh_mlflow.pages.call_browser import PAGE_SIZE
-from jrh_mlflow.pages.calls import call_routes
+from jrh_mlflow.pages.calls import PAGE_SIZE
 from jrh_mlflow.pages.runs import run_routes
 from jrh_mlflow.pages.server import Beside
 from jrh_mlflow.review.guard import FORM_POLICY, Guard
@@ -52,7 +51,7 @@ def serving(store: str) -> Iterator[Client]:
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    routes = [*call_routes(lambda _: store), *run_routes(lambda _: store)]
+    routes = run_routes(lambda _: store)
     app = Beside(rest, Guard(Starlette(routes=routes), token=None), prefix="/jrh")
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listening:

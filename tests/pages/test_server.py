@@ -18,8 +18,7 @@ from playwright.sync_api import expect
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.pages.links import listening_address, server_token
-from jrh_mlflow.pages.server import Beside, create_app
+from jrh_mlflow.pages.server import Beside, create_app, listening_address, server_token
 from jrh_mlflow.review.guard import FORM_POLICY
 from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up

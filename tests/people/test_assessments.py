@@ -11,8 +11,7 @@ from mlflow.entities import AssessmentSource
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.labels import LabelTable
-from jrh_mlflow.tracking.traces.assessments import expectations_of, read_assessments
-from jrh_mlflow.tracking.traces.traces_in import transcripts_from_traces
+from jrh_mlflow.tracking.traces.traces_in import expectations_of, read_assessments, transcripts_from_traces
 from tests.tracking.traces.trace_tools import answered, expect, judged, logging_traces, rated_traces, say
 
 

@@ -17,7 +17,7 @@ from jrh_mlflow.tracking.judges.judge_registry import (
 from jrh_mlflow.tracking.judges.scorers import is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri
-from jrh_mlflow.tracking.traces.assessments import PREFIX, find_traces
+from jrh_mlflow.tracking.traces.traces_in import PREFIX, find_traces
 
 if TYPE_CHECKING:
     from jrh_mlflow.people.alignment.aligned import Alignment

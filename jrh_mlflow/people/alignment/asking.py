@@ -27,7 +27,7 @@ from jrh_mlflow.schema.label_words import label_key, label_number, label_text, n
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
 from jrh_mlflow.tracking.judges.scorer_facts import asked_values, possible_values
 from jrh_mlflow.tracking.judges.scorers import answer_for, ask_scorer
-from jrh_mlflow.tracking.traces.assessments import (
+from jrh_mlflow.tracking.traces.traces_in import (
     HUMAN,
     expectations_of,
     same_name,

@@ -46,7 +46,7 @@ from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.tracking.mlflow_internals import remembered_traces
 from jrh_mlflow.tracking.runs.store import Store, active_uri, keep_failed, open_run, publish
 from jrh_mlflow.tracking.runs.view import trace_link
-from jrh_mlflow.tracking.traces.assessments import shown_fields, with_outputs
+from jrh_mlflow.tracking.traces.traces_in import shown_fields, with_outputs
 
 SUITES = ("short",)
 _MOST_PROBES = 60

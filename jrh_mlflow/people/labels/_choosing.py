@@ -14,7 +14,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.people.labels._base import CODE, JUDGE, PERSON, LabelTable
-from jrh_mlflow.tracking.traces.assessments import HUMAN, LLM_JUDGE, UNNAMED, same_name
+from jrh_mlflow.tracking.traces.traces_in import HUMAN, LLM_JUDGE, UNNAMED, same_name
 
 Answer = SimpleNamespace
 """A row of the table by its columns, and `place`, its number."""

@@ -37,7 +37,7 @@ from jrh_mlflow.suites.people import people_of
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, find_run, load_runs, run_notes
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client
-from jrh_mlflow.tracking.traces.assessments import read_assessments, read_snapshot, traces_of_run
+from jrh_mlflow.tracking.traces.traces_in import read_assessments, read_snapshot, traces_of_run
 
 _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
 _GROUP = "group"

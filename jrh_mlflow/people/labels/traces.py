@@ -10,7 +10,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.people.labels._base import CODE, JUDGE, PERSON, LabelOptions, LabelSource, LabelTable, long_frame
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.tracking.runs.view import trace_link
-from jrh_mlflow.tracking.traces.assessments import (
+from jrh_mlflow.tracking.traces.traces_in import (
     LLM_JUDGE,
     PREFIX,
     SCORER_FACTS,

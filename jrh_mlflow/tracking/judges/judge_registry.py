@@ -11,7 +11,14 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, check_known, suggest
 from jrh_mlflow.tracking import mlflow_internals
-from jrh_mlflow.tracking.runs.store import DEFAULT_EXPERIMENT, active_uri, mlflow_errors, reading_client, reason
+from jrh_mlflow.tracking.runs.store import (
+    DEFAULT_EXPERIMENT,
+    active_uri,
+    if_there,
+    mlflow_errors,
+    reading_client,
+    reason,
+)
 from jrh_mlflow.tracking.runs.view import shown_uri
 
 SCORERS = "scorers:/"
@@ -53,12 +60,11 @@ def experiment_id_of(experiment: str, uri: str) -> str:
         RecipeError: when there is none.
     """
     with reading_client(uri) as client:
-        found = client.get_experiment_by_name(experiment)
-    if found is None:
-        with reading_client(uri) as client:
-            known = [one.name for one in client.search_experiments(max_results=_MOST_EXPERIMENTS)]
-        raise RecipeError(f"There is no experiment {experiment!r} at MLflow.{suggest(experiment, known)}")
-    return str(found.experiment_id)
+        place = client.get_experiment_by_name(experiment)
+        if place is None:
+            known = [other.name for other in client.search_experiments(max_results=_MOST_EXPERIMENTS)]
+            raise RecipeError(f"There is no experiment {experiment!r} at MLflow.{suggest(experiment, known)}")
+    return str(place.experiment_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +103,12 @@ def registered_judge(name: str, *, experiment: str, uri: str) -> Any:
     Raises:
         RecipeError: when none of this name is.
     """
+    from mlflow.genai.scorers import get_scorer
+
     experiment_id = experiment_id_of(experiment, uri)
     with _registry(uri):
-        if (found := _registered(name, experiment_id)) is not None:
-            return found
+        if (judge := if_there(lambda: get_scorer(name=name, experiment_id=experiment_id))) is not None:
+            return judge
         known = _names(experiment_id)
     raise RecipeError(
         f"There is no judge {name!r} in experiment {experiment!r}.{suggest(name, known)} {_listed(known)} Or give one "
@@ -137,17 +145,12 @@ def newest_version(
     name: str, *, experiment_id: str | None, uri: str, version: int | None = None
 ) -> RegisteredScorer | None:
     """Return the newest version of a registered scorer, or a version of it; None where there is none."""
-    from mlflow.exceptions import MlflowException
-
     with active_store(uri):
         place = mlflow_internals.active_experiment_id() if experiment_id is None else experiment_id
-    try:
-        kept, number = mlflow_internals.registered_record(name, experiment_id=place, version=version, uri=uri)
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return None
-        raise
-    return RegisteredScorer(name=name, version=number, experiment_id=place, kept=kept)
+    record = if_there(lambda: mlflow_internals.registered_record(name, experiment_id=place, version=version, uri=uri))
+    if record is None:
+        return None
+    return RegisteredScorer(name=name, version=record[1], experiment_id=place, kept=record[0])
 
 
 def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> RegisteredScorer:
@@ -170,21 +173,21 @@ def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str 
             newest = newest_version(wanted.name, experiment_id=place, uri=uri)
             if newest is None:
                 continue
-            found = newest_version(wanted.name, experiment_id=place, uri=uri, version=wanted.version)
-            if found is None:
+            scorer = newest_version(wanted.name, experiment_id=place, uri=uri, version=wanted.version)
+            if scorer is None:
                 raise RecipeError(_no_such_version(wanted, place, newest.version, uri))
-            return found
+            return scorer
         with active_store(uri):
             raise RecipeError(_no_such_judge(wanted, places, uri))
 
 
-def loaded_scorer(found: RegisteredScorer, *, tracking_uri: str | None = None) -> Any:
+def loaded_scorer(scorer: RegisteredScorer, *, tracking_uri: str | None = None) -> Any:
     """Return the scorer of this version itself; the code of one that is code is run."""
     from mlflow.genai.scorers import get_scorer
 
     uri = tracking_uri or active_uri()
     with active_store(uri), _registry(uri):
-        return get_scorer(name=found.name, experiment_id=found.experiment_id, version=found.version)
+        return get_scorer(name=scorer.name, experiment_id=scorer.experiment_id, version=scorer.version)
 
 
 def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str | None]:
@@ -196,29 +199,9 @@ def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str
     return [*([] if ours is None else [str(ours.experiment_id)]), None]
 
 
-def _registered(name: str, experiment_id: str) -> Any:
-    """Return a registered judge; None where there is none."""
-    from mlflow.exceptions import MlflowException
-    from mlflow.genai.scorers import get_scorer
-
-    try:
-        return get_scorer(name=name, experiment_id=experiment_id)
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return None
-        raise
-
-
 def _names(experiment_id: str | None) -> list[str]:
-    from mlflow.exceptions import MlflowException
-
     place = mlflow_internals.active_experiment_id() if experiment_id is None else experiment_id
-    try:
-        return mlflow_internals.registered_names(experiment_id=place, uri=active_uri())
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return []
-        raise
+    return if_there(lambda: mlflow_internals.registered_names(experiment_id=place, uri=active_uri())) or []
 
 
 @contextmanager
@@ -244,15 +227,16 @@ def _listed(names: list[str]) -> str:
 
 
 def _no_such_version(wanted: ScorerAddress, place: str | None, newest: int, uri: str) -> str:
-    found = [newest_version(wanted.name, experiment_id=place, uri=uri, version=one) for one in range(1, newest)]
-    versions = ", ".join(str(version) for version in (*(one.version for one in found if one is not None), newest))
+    numbers = range(1, newest + 1)
+    scorers = [newest_version(wanted.name, experiment_id=place, uri=uri, version=number) for number in numbers]
+    versions = ", ".join(str(scorer.version) for scorer in scorers if scorer is not None)
     return f"Judge {wanted.name!r} has no version {wanted.version}. There is {versions}; without @ it is the newest."
 
 
 def _no_such_judge(wanted: ScorerAddress, places: list[str | None], uri: str) -> str:
     with reading_client(uri) as client:
         experiments = {
-            str(one.experiment_id): one.name for one in client.search_experiments(max_results=_MOST_EXPERIMENTS)
+            str(place.experiment_id): place.name for place in client.search_experiments(max_results=_MOST_EXPERIMENTS)
         }
     elsewhere = [name for place, name in experiments.items() if wanted.name in _names(place)]
     if elsewhere:

@@ -1,4 +1,4 @@
-"""Logged runs read back from MLflow: whole evaluations, lists of them, their pages, and the suites that runs hold."""
+"""Logged runs read back from MLflow: evaluations, lists of them, runs of any kind for their pages, suites of runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import islice
@@ -19,10 +19,11 @@ from jrh_mlflow.judges import shown_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.html import EvaluationRow
+from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import Store, active_uri, paged, reading_client, run_link
+from jrh_mlflow.tracking.runs.store import Store, active_uri, if_there, own_text, paged, reading_client, run_link
 from jrh_mlflow.tracking.runs.view import shown_uri
 
 if TYPE_CHECKING:
@@ -294,20 +295,21 @@ def find_run(client: MlflowClient, text: str, uri: str) -> Run:
     Raises:
         RecipeError: when there is none, or more than one.
     """
-    from mlflow.exceptions import MlflowException
-
     run_id = text.removeprefix("runs:/").strip("/")
     if _PREFIX.fullmatch(run_id):
         run_id = _completed(client, run_id)
     if not _RUN_ID.fullmatch(run_id):
         raise RecipeError(f"{text!r} is no run: give a run id, runs:/<id>, or the first eight or more of its digits.")
-    try:
-        return client.get_run(run_id)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
+    run = run_if_there(client, run_id)
+    if run is None:
         where = f"There is no run {run_id} in the store at {shown_uri(uri)}"
-        raise RecipeError(f"{where}. Name the store with `tracking_uri` (--tracking-uri).") from error
+        raise RecipeError(f"{where}. Name the store with `tracking_uri` (--tracking-uri).")
+    return run
+
+
+def run_if_there(client: MlflowClient, run_id: str) -> Run | None:
+    """Return a run by its whole id, or None where the store has none."""
+    return if_there(lambda: client.get_run(run_id))
 
 
 def _completed(client: MlflowClient, prefix: str) -> str:
@@ -481,14 +483,7 @@ def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:
 
 def _size(client: MlflowClient, run_id: str, name: str) -> int | None:
     """Bytes of an artifact, or None when there is none."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        files = client.list_artifacts(run_id)
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return None
-        raise
+    files = if_there(lambda: client.list_artifacts(run_id)) or ()
     return next((int(file.file_size or 0) for file in files if file.path == name and not file.is_dir), None)
 
 
@@ -640,5 +635,73 @@ def _others(client: MlflowClient, run: Run) -> dict[str, str]:
         return {}
     chosen = f"params.`{keys.PARAM_SUITE_SHA256}` = '{sha256}'"
     found = finished_runs(client, "evaluate", list(experiment_names(client)), most=_MOST_OTHERS + 1, chosen=chosen)
-    others = [one for one in found if one.info.run_id != run.info.run_id][:_MOST_OTHERS]
-    return {str(one.info.run_id): str(one.info.run_name) for one in others}
+    others = [other for other in found if other.info.run_id != run.info.run_id][:_MOST_OTHERS]
+    return {str(other.info.run_id): str(other.info.run_name) for other in others}
+
+
+_MOST_NAMED = 24
+"""Runs that params name and that are looked up one by one."""
+_NAMED_ID = re.compile("(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+
+
+def run_summary(tracking_uri: str, run_id: str) -> RunSummary | None:
+    """Return a run, or None when there is none.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        run = run_if_there(client, run_id)
+    return None if run is None else _summary(run)
+
+
+def run_family(tracking_uri: str, run: RunSummary) -> RunFamily:
+    """Return what belongs to a run.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    nested = f"tags.`{keys.TAG_PARENT}` = '{run.run_id}'"
+    with reading_client(tracking_uri) as client:
+        named = (run_if_there(client, run_id) for run_id in run.named[:_MOST_NAMED])
+        sources = tuple(_summary(source) for source in named if source is not None)
+        found = paged(lambda token: client.search_runs([run.experiment_id], nested, page_token=token))
+        children = tuple(_summary(child) for child in islice(found, MOST_RELATED))
+        files = {file.path for file in client.list_artifacts(run.run_id)}
+        has_calls = run.kind == "evaluate" and is_artifact(client, run.run_id, keys.CALLS_FILE)
+    page = keys.LOGGED_PAGES.get(run.kind)
+    shown = page if page in files else None
+    return RunFamily(run=run, page=shown, has_calls=has_calls, sources=sources, children=children)
+
+
+def logged_page(tracking_uri: str, run: RunSummary) -> bytes | None:
+    """Return the page among a run's artifacts, or None where it has none; errors as of `run_file`."""
+    name = keys.LOGGED_PAGES.get(run.kind)
+    return None if name is None else run_file(tracking_uri, run.run_id, name)
+
+
+def _summary(run: Run) -> RunSummary:
+    tags, info = run.data.tags, run.info
+    started = datetime.fromtimestamp((info.start_time or 0) / 1000, timezone.utc)
+    return RunSummary(
+        run_id=str(info.run_id),
+        name=str(info.run_name or info.run_id[:8]),
+        kind=str(tags.get(keys.TAG_KIND, "")),
+        status=str(info.status),
+        started=f"{started:%Y-%m-%d %H:%M} UTC",
+        experiment_id=str(info.experiment_id),
+        description=own_text(str(tags.get(keys.TAG_NOTE, "")), str(info.run_id)),
+        simulated=tags.get(keys.TAG_SIMULATED) == "true",
+        recorded=tags.get(keys.TAG_RECORDED) == "true",
+        truncated=tags.get(keys.TAG_TRUNCATED),
+        named=_named(run),
+        state=hashlib.sha256(json.dumps([info.status, info.end_time, sorted(tags.items())]).encode()).hexdigest(),
+    )
+
+
+def _named(run: Run) -> tuple[str, ...]:
+    """Return the ids of other runs in params and in our own tags, in their order and each once."""
+    texts: Iterable[str] = [run.data.tags.get(keys.TAG_PARENT, ""), *run.data.params.values()]
+    ours = (value for key, value in run.data.tags.items() if key in keys.RUN_TAGS)
+    ids = [run_id for text in (*texts, *ours) for run_id in _NAMED_ID.findall(text)]
+    return tuple(dict.fromkeys(run_id for run_id in ids if run_id != run.info.run_id))

@@ -44,7 +44,7 @@ from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.stats import Codes, Mask
 from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, read_item
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import downloaded, is_artifact
+from jrh_mlflow.tracking.runs.read import downloaded, is_artifact, run_if_there
 from jrh_mlflow.tracking.runs.store import reading_client
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class RunCalls:
     def scores(self) -> dict[str, Reading]:
         """Test to the reading that stands for it in a reliability report; empty of any other run."""
         found: Mapping[str, Any] = self._sheet.get("scores") or {}
-        return {test: read_reading(one) for test, one in found.items()}
+        return {test: read_reading(score) for test, score in found.items()}
 
     def item(self, item_id: str) -> Item | None:
         """Return an item of the run's suite, or None where the run has no suite with it."""
@@ -345,8 +345,8 @@ def _arrow(client: MlflowClient, run: Run, folder: Path) -> Path:
             if sum(group.total_byte_size for group in groups) > MOST_BYTES:
                 raise RecipeError(f"{keys.CALLS_FILE} of this run is larger than {MOST_BYTES:,} bytes: not shown.")
             wanted = {*_KNOWN, *_CONFIDENCE, *TEXTS}
-            kept = [each for each in source.schema_arrow if each.name in wanted]
-            schema = pa.schema([(each.name, _plain_type(each.type)) for each in kept])
+            kept = [column for column in source.schema_arrow if column.name in wanted]
+            schema = pa.schema([(column.name, _plain_type(column.type)) for column in kept])
             with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
                 for batch in _evenly(source.iter_batches(batch_size=_BATCH, columns=schema.names), schema):
                     writer.write_batch(batch)
@@ -409,7 +409,8 @@ class CallStore:
             RecipeError: when it has no calls.
             TrackingError: when MLflow cannot be reached.
         """
-        run = _found(tracking_uri, run_id)
+        with reading_client(tracking_uri) as client:
+            run = run_if_there(client, run_id)
         if run is None:
             return None
         # What was published again, or went on, is another table.
@@ -441,18 +442,6 @@ class _Kept:
                 # With the last page that reads it, or with the process: what has to make way may still be read.
                 weakref.finalize(self._calls, shutil.rmtree, folder, ignore_errors=True)
             return self._calls
-
-
-def _found(tracking_uri: str, run_id: str) -> Run | None:
-    from mlflow.exceptions import MlflowException
-
-    with reading_client(tracking_uri) as client:
-        try:
-            return client.get_run(run_id)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            return None
 
 
 def _facts(run: Run) -> RunFacts:

@@ -34,7 +34,7 @@ from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store
-from jrh_mlflow.tracking.traces.assessments import search_traces
+from jrh_mlflow.tracking.traces.traces_in import search_traces
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Span, TraceInfo

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.schema.label_words import label_number, label_text
 from jrh_mlflow.tracking.judges.judge_registry import active_store
-from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors, paged, reading_client
+from jrh_mlflow.tracking.runs.store import active_uri, if_there, mlflow_errors, paged, reading_client
 from jrh_mlflow.tracking.runs.view import queue_link, shown_uri
+from jrh_mlflow.tracking.traces.traces_in import same_name
 
 if TYPE_CHECKING:
     from mlflow.genai.label_schemas import LabelSchema
@@ -24,7 +25,7 @@ _AT_ONCE = 200
 """Traces added, or listed, by one request."""
 _MOST_OPTIONS, _LONGEST_OPTION = 10, 64
 """What MLflow takes as options of a question."""
-_NOT_THERE = ("RESOURCE_DOES_NOT_EXIST",)
+
 _NO_QUEUES = ("ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED")
 
 
@@ -76,11 +77,11 @@ def queue_disagreements(
 
         for experiment in dict.fromkeys(experiments.values()):
             traces = [trace for trace, of in experiments.items() if of == experiment]
-            found = _queue(experiment, queue, _question(experiment, name, list(labels)))
-            before = _held(found.queue_id)
+            queue_id = _queue(experiment, queue, _question(experiment, name, list(labels))).queue_id
+            before = _held(queue_id)
             new = [trace for trace in traces if trace not in before]
             for start in range(0, len(new), _AT_ONCE):
-                add_items_to_review_queue(found.queue_id, item_ids=new[start : start + _AT_ONCE])
+                add_items_to_review_queue(queue_id, item_ids=new[start : start + _AT_ONCE])
             added, already = added + len(new), already + len(traces) - len(new)
             links.append(queue_link(uri, experiment))
     return QueuedTraces(queue=queue, added=added, already=already, links=tuple(links))
@@ -98,15 +99,11 @@ def queued_traces(experiment: str, queue: str, uri: str) -> list[str]:
     if place is None:
         raise RecipeError(f"There is no experiment {experiment!r} at MLflow.")
     with _queue_errors(uri, queue), active_store(uri):
-        from mlflow.exceptions import MlflowException
         from mlflow.genai.review_queues import get_review_queue
 
-        try:
-            known = get_review_queue(name=queue, experiment_id=place.experiment_id)
-        except MlflowException as error:
-            if error.error_code not in _NOT_THERE:
-                raise
-            raise RecipeError(f"The experiment {experiment!r} has no review queue {queue!r}.") from error
+        known = if_there(lambda: get_review_queue(name=queue, experiment_id=place.experiment_id))
+        if known is None:
+            raise RecipeError(f"The experiment {experiment!r} has no review queue {queue!r}.")
         return sorted(_held(known.queue_id))
 
 
@@ -136,13 +133,9 @@ def _question(experiment: str, name: str, labels: Sequence[object]) -> LabelSche
     """Return the question of a name, whatever its capitals; made where the experiment has none."""
     from mlflow.genai.label_schemas import create_label_schema, list_label_schemas
 
-    def page(token: str | None) -> Any:
-        return list_label_schemas(experiment, page_token=token)
-
-    found = [one for one in paged(page) if one.name.strip().casefold() == name.strip().casefold()]
-    if found:
-        return found[0]
-    return create_label_schema(
+    schemas = paged(lambda token: list_label_schemas(experiment, page_token=token))
+    same = next((schema for schema in schemas if same_name(schema.name, name)), None)
+    return same or create_label_schema(
         name, type="feedback", input=_input(labels), enable_comment=True, experiment_id=experiment
     )
 
@@ -164,26 +157,20 @@ def _input(labels: Sequence[object]) -> Any:
 
 def _queue(experiment: str, name: str, question: LabelSchema) -> ReviewQueue:
     """Return the queue of a name, which must ask the question; made where there is none."""
-    from mlflow.exceptions import MlflowException
     from mlflow.genai.review_queues import create_review_queue, get_review_queue
 
-    try:
-        found = get_review_queue(name=name, experiment_id=experiment)
-    except MlflowException as error:
-        if error.error_code not in _NOT_THERE:
-            raise
+    queue = if_there(lambda: get_review_queue(name=name, experiment_id=experiment))
+    if queue is None:
         questions = [question.schema_id]
         return create_review_queue(name, queue_type="custom", schema_ids=questions, experiment_id=experiment)
     # The queue of one user asks every question of the experiment.
-    if str(found.queue_type) == "custom" and question.schema_id not in found.schema_ids:
+    if str(queue.queue_type) == "custom" and question.schema_id not in queue.schema_ids:
         raise RecipeError(f"The review queue {name!r} does not ask {question.name!r}. Name another queue.")
-    return found
+    return queue
 
 
 def _held(queue_id: str) -> set[str]:
     from mlflow.genai.review_queues import list_review_queue_items
 
-    def page(token: str | None) -> Any:
-        return list_review_queue_items(queue_id, max_results=_AT_ONCE, page_token=token)
-
-    return {str(item.item_id) for item in paged(page)}
+    items = paged(lambda token: list_review_queue_items(queue_id, max_results=_AT_ONCE, page_token=token))
+    return {str(item.item_id) for item in items}

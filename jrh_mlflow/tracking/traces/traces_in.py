@@ -1,10 +1,21 @@
-"""MLflow traces in: a trace's conversation, or its question and answer, as a transcript with the labels of people."""
+"""MLflow traces in: the one search for them, the one reader of what was said about them, and traces as transcripts.
+
+A label is a person's: feedback of a HUMAN source, or an expectation that no model wrote. Feedback of LLM_JUDGE and CODE
+sources is a judge's verdict and never a label, whoever spoke last. Only a rater takes back what the same rater said: a
+person who overrides a judge's feedback gives a label, and the verdict stays the judge's.
+
+A transcript is a trace's conversation, or its question and answer, with the labels of people.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
@@ -20,17 +31,301 @@ from jrh_mlflow.suites.transcripts.transcript import (
     plain_messages,
 )
 from jrh_mlflow.text import clean_data
-from jrh_mlflow.tracking.runs.store import active_uri
-from jrh_mlflow.tracking.traces.assessments import (
-    EXPECTED_BY_MODEL,
-    TraceRatings,
-    expectations_of,
-    find_traces,
-    read_assessments,
-)
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors, paged, reading_client
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, Trace, TraceInfo
+    from mlflow import MlflowClient
+    from mlflow.entities import Assessment, Span, Trace, TraceInfo
+
+PREFIX = "traces:/"
+HUMAN, LLM_JUDGE, CODE = "HUMAN", "LLM_JUDGE", "CODE"
+EXPECTATION = "expectation"
+"""The rater of expectations that code wrote and signed with no name."""
+EXPECTED_BY_MODEL = "expectation_of_a_model"
+"""Why an expectation is no label."""
+UNNAMED = (None, "", "default")
+"""Source ids that MLflow fills in: they name nobody."""
+SCORER_FACTS = {
+    "scorer": "mlflow.assessment.scorerName",
+    "scorer_version": "mlflow.assessment.scorerVersion",
+    "scorer_digest": "mlflow.assessment.scorerDigest",
+    "run_id": "mlflow.assessment.sourceRunId",
+}
+"""What MLflow's metadata of a feedback say about the judge that gave it."""
+_WITH_SPANS, _WITHOUT_SPANS = 100, 500
+"""Traces asked for at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rating:
+    """The newest word of one rater on one trace, under one name."""
+
+    trace_id: str
+    name: str
+    rater: str
+    label: Any
+    """Text, a number or a boolean, as MLflow keeps it."""
+    is_judge: bool
+    source_type: str
+    source_id: str | None
+    is_expectation: bool
+    time_ms: int
+    """When it was said, or last changed."""
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceRatings:
+    """All that was said about one trace."""
+
+    people: tuple[Rating, ...]
+    judges: tuple[Rating, ...]
+    left_out: Mapping[tuple[str, str], int]
+    """Name and reason to how many assessments are no label."""
+
+
+def search_traces(
+    client: MlflowClient,
+    experiments: Sequence[str],
+    *,
+    run_id: str | None = None,
+    chosen: str | None = None,
+    most: int | None = None,
+    spans: bool = False,
+) -> Iterator[Trace]:
+    """Yield the traces of experiments by pages, the newest first.
+
+    Args:
+        client: Of the store.
+        experiments: Their ids.
+        run_id: Only those of this run.
+        chosen: MLflow's filter.
+        most: The newest so many; None takes all.
+        spans: Whether they come with their spans.
+    """
+    at_once = _WITH_SPANS if spans else _WITHOUT_SPANS
+
+    def page(token: str | None) -> Any:
+        return client.search_traces(
+            locations=list(experiments),
+            run_id=run_id,
+            filter_string=chosen,
+            max_results=at_once if most is None else min(most, at_once),
+            page_token=token,
+            order_by=["timestamp_ms DESC"],
+            include_spans=spans,
+        )
+
+    return islice(paged(page), most)
+
+
+def find_traces(
+    source: str | Sequence[str] | Sequence[Trace], uri: str, most: int | None = None, *, spans: bool = False
+) -> Iterator[Trace]:
+    """Yield traces: of an experiment by its name or as `traces:/<name>`, by their ids, or those in hand.
+
+    Raises:
+        RecipeError: when there is no such experiment.
+    """
+    if not isinstance(source, str):
+        for trace in source:
+            yield _trace(trace, uri) if isinstance(trace, str) else trace
+        return
+    name = source.removeprefix(PREFIX)
+    with reading_client(uri) as client:
+        experiment = client.get_experiment_by_name(name)
+        if experiment is None:
+            raise RecipeError(f"There is no experiment {name!r} at MLflow. Give its name, or a list of trace ids.")
+        found = search_traces(client, [experiment.experiment_id], most=most, spans=spans)
+    yield from _read_one_by_one(found, uri)
+
+
+def traces_of_run(experiment_id: str, run_id: str, uri: str) -> Iterator[Trace]:
+    """Yield the traces of a run, without spans."""
+    with reading_client(uri) as client:
+        found = search_traces(client, [experiment_id], run_id=run_id)
+    yield from _read_one_by_one(found, uri)
+
+
+def _read_one_by_one(traces: Iterator[Trace], uri: str) -> Iterator[Trace]:
+    # MLflow's settings and errors are ours only while a page is asked for, never while the caller works on a trace.
+    while True:
+        with reading_client(uri):
+            trace = next(traces, None)
+        if trace is None:
+            return
+        yield trace
+
+
+def _trace(name: str, uri: str) -> Trace:
+    from mlflow import MlflowClient
+
+    with mlflow_errors(uri, problem=f"has no trace {name!r} that can be read", what_now="Nothing was changed."):
+        return MlflowClient(tracking_uri=uri).get_trace(name)
+
+
+def read_assessments(
+    info: TraceInfo, *, only_expectations: bool = False, verdicts_of_run: str | None = None
+) -> TraceRatings:
+    """Separate who said what about a trace; of one rater under one name the newest value counts.
+
+    Args:
+        info: Of the trace.
+        only_expectations: Leave out feedback.
+        verdicts_of_run: Leave out what judges said in other runs than this: a trace may be evaluated many times. What
+            people said counts wherever they said it.
+    """
+    newest: dict[tuple[str, bool, str], Rating] = {}
+    left_out: Counter[tuple[str, str]] = Counter()
+    overriding = _overriding(info)
+    for assessment in _in_time(info):
+        if assessment.expectation is None and (only_expectations or assessment.feedback is None):
+            continue
+        if verdicts_of_run is not None and _is_verdict(assessment):
+            run_id = (assessment.metadata or {}).get(SCORER_FACTS["run_id"])
+            if run_id not in (None, verdicts_of_run):
+                continue
+        if reason := _why_no_label(assessment, overriding):
+            left_out[assessment.name, reason] += 1
+            continue
+        rating = _rating(info.trace_id, assessment)
+        newest[rating.name, rating.is_judge, rating.rater] = rating
+    people, judges = (
+        tuple(rating for rating in newest.values() if rating.is_judge is wanted) for wanted in (False, True)
+    )
+    return TraceRatings(people=people, judges=judges, left_out=dict(left_out))
+
+
+def read_snapshot(trace_id: str, cells: object, *, run_id: str) -> TraceRatings:
+    """Read the assessments that one row of a result of `mlflow.genai.evaluate` holds."""
+    from mlflow.entities import Assessment, TraceInfo, TraceLocation, TraceState
+
+    listed = list(cells) if isinstance(cells, Iterable) else []
+    assessments = [Assessment.from_dictionary(cell) if isinstance(cell, dict) else cell for cell in listed]
+    place = TraceLocation.from_experiment_id("0")
+    info = TraceInfo(
+        trace_id=trace_id, trace_location=place, request_time=0, state=TraceState.OK, assessments=assessments
+    )
+    return read_assessments(info, verdicts_of_run=run_id)
+
+
+def expectations_of(info: TraceInfo, *, sources: Sequence[str] = (HUMAN, CODE)) -> dict[str, Any]:
+    """Return the newest expectations of a trace by name, of whatever shape, that nobody took back."""
+    overriding = _overriding(info)
+    own = [given for given in _in_time(info) if given.expectation is not None and given.source.source_type in sources]
+    return {given.name: given.value for given in own if not _is_taken_back(given, overriding)}
+
+
+def _time(given: Assessment) -> int:
+    """Return when it was said, or last changed."""
+    return int(given.last_update_time_ms or given.create_time_ms or 0)
+
+
+def _in_time(info: TraceInfo) -> list[Assessment]:
+    """Return assessments, the newest last; those of the trace after those of its spans, which they go before."""
+    return sorted(info.assessments or (), key=lambda given: (given.span_id is None, _time(given)))
+
+
+def _overriding(info: TraceInfo) -> Mapping[str, Sequence[Assessment]]:
+    """Return what overrides each assessment, by its id."""
+    later: dict[str, list[Assessment]] = defaultdict(list)
+    for given in info.assessments or ():
+        if given.overrides:
+            later[given.overrides].append(given)
+    return later
+
+
+def _is_taken_back(given: Assessment, overriding: Mapping[str, Sequence[Assessment]]) -> bool:
+    """Whether its own rater overrode it, maybe after others had; what is invalid for no known reason is taken back."""
+    later = {other.assessment_id: other for other in overriding.get(given.assessment_id, ())}
+    if not later:
+        return given.valid is False
+    unread = list(later)
+    while unread:
+        more = {other.assessment_id: other for other in overriding.get(unread.pop(), ())}
+        unread += [name for name in more if name not in later]
+        later = {**more, **later}
+    own = (given.source.source_type, given.source.source_id)
+    return any((other.source.source_type, other.source.source_id) == own for other in later.values())
+
+
+def _is_verdict(given: Assessment) -> bool:
+    return given.feedback is not None and given.source.source_type != HUMAN
+
+
+def _why_no_label(given: Assessment, overriding: Mapping[str, Sequence[Assessment]]) -> str | None:
+    kind = given.source.source_type
+    if _is_taken_back(given, overriding):
+        return "overridden"
+    if given.feedback is not None and given.feedback.error is not None:
+        return "failed"
+    if given.expectation is not None and kind not in (HUMAN, CODE):
+        return EXPECTED_BY_MODEL
+    if kind not in (HUMAN, LLM_JUDGE, CODE):
+        return "unknown_source"
+    value: Any = given.value
+    whole = isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+    return None if whole and value != "" else "no_label"
+
+
+def _rating(trace_id: str, given: Assessment) -> Rating:
+    kind, source = given.source.source_type, given.source.source_id
+    is_judge = _is_verdict(given)
+    if kind == HUMAN:
+        rater = source or "default"
+    else:
+        rater = (given.name if is_judge else EXPECTATION) if source in UNNAMED else str(source)
+    return Rating(
+        trace_id=trace_id,
+        name=given.name,
+        rater=rater,
+        label=given.value,
+        is_judge=is_judge,
+        source_type=kind,
+        source_id=source,
+        is_expectation=given.expectation is not None,
+        time_ms=_time(given),
+        metadata=given.metadata or {},
+    )
+
+
+def same_name(name: str, other: str) -> bool:
+    """Compare names of assessments as MLflow's `align` does: whatever their capitals."""
+    return name.strip().casefold() == other.strip().casefold()
+
+
+def shown_fields(trace: Trace) -> tuple[Any, Any]:
+    """Return inputs and outputs of a trace, as MLflow's judges are given them."""
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    return (None, None) if root is None else (root.inputs, root.outputs)
+
+
+def without_assessments(trace: Trace) -> Trace:
+    """Return a trace about which nothing was said."""
+    from mlflow.entities import Trace as NewTrace
+
+    return NewTrace(info=replace(trace.info, assessments=[]), data=trace.data)
+
+
+def with_outputs(trace: Trace, outputs: object) -> Trace:
+    """Return a trace whose root span has other outputs."""
+    from mlflow.entities import Span, TraceData
+    from mlflow.entities import Trace as NewTrace
+
+    def changed(span: Span) -> Span:
+        if span.parent_id is not None:
+            return span
+        whole = span.to_dict()
+        said = {keys.SPAN_OUTPUTS: json.dumps(outputs, ensure_ascii=False, default=str)}
+        return Span.from_dict({**whole, "attributes": {**whole["attributes"], **said}})
+
+    spans = [changed(span) for span in trace.data.spans]
+    # The preview is the beginning of the old outputs.
+    return NewTrace(info=replace(trace.info, response_preview=None), data=TraceData(spans=spans))
+
+
+# Traces as transcripts
 
 _QUESTIONS = (
     "question",

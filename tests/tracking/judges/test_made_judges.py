@@ -11,7 +11,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.exporting.instructions import instructions_judge, mlflow_model
+from jrh_mlflow.exporting.to_mlflow import instructions_judge, mlflow_model
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.runs import keys

@@ -18,8 +18,7 @@ from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs import store as store_module
-from jrh_mlflow.tracking.runs.models_page import JudgeEntry
-from jrh_mlflow.tracking.runs.store import ModelEntry, RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import JudgeEntry, ModelEntry, RunContent, Store, open_run, publish
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 RATE = "dark_current/rate"
