@@ -137,27 +137,18 @@ SAME_THING = {
 """File names that two floors share because both are about that one thing."""
 
 DOUBLE_FUNCTIONS = (
-    "asking",
     "candidates",
-    "context_tags",
     "decide",
     "finished",
     "halves",
     "headline",
     "inside",
     "label_rows",
-    "message_texts",
     "number_text",
     "plain",
-    "prepare",
-    "price_points",
     "render",
-    "run_page",
-    "sample",
     "sentences",
-    "serve",
     "shortened",
-    "status",
     "wrapped",
 )
 """Public names of functions that two modules still define; each goes when one of the two is renamed."""

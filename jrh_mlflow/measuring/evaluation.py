@@ -18,9 +18,9 @@ from jrh_mlflow.measuring.run_page import (
     NOT_ASKED,
     ShownRun,
     SuiteFacts,
+    accuracy_price,
     evaluation_notes,
     judge_answerers,
-    price_points,
     sheet_figures,
 )
 from jrh_mlflow.measuring.until import UntilReport
@@ -246,7 +246,7 @@ def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
 def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """Return every number of an evaluation."""
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
-    return [*keys.sheet_points(sheet), *spent, *price_points(measured.calls, sheet)]
+    return [*keys.sheet_points(sheet), *spent, *accuracy_price(measured.calls, sheet)]
 
 
 def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.Point]) -> RunContent:

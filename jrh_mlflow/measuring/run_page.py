@@ -194,7 +194,7 @@ def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
     return answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
 
 
-def price_points(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
+def accuracy_price(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
     """What a point of accuracy costs, where both are known."""
     if isinstance(sheet, Datasheet):
         return []
@@ -206,7 +206,7 @@ def price_points(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
 
 def _facts(run: ShownRun) -> Mapping[str, str]:
     """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
-    suite, calls, prices = run.suite, run.calls, price_points(run.calls, run.sheet)
+    suite, calls, prices = run.suite, run.calls, accuracy_price(run.calls, run.sheet)
     cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     facts = {
         "suite": f"{suite.name} ({suite.n_items:,} items)",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jrh_mlflow.judges import shown_name
 from jrh_mlflow.measures.axes import no_order, one_order, same_content, same_slot
 from jrh_mlflow.measures.behind import Behind
 from jrh_mlflow.measures.records import choice
@@ -27,9 +28,10 @@ from jrh_mlflow.show.html import render
 from jrh_mlflow.show.names import axis_meaning, axis_name, condition_name
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.readings import PageRow, across_row, page_row
+from jrh_mlflow.show.run_overview import RunSummary
 from jrh_mlflow.stats import Codes, Mask
 from jrh_mlflow.text import visible
-from jrh_mlflow.tracking.runs.run_calls import FILTERS, CallStore, RunCalls, RunFacts
+from jrh_mlflow.tracking.runs.run_calls import FILTERS, CallStore, RunCalls
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams
@@ -71,7 +73,8 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
     opened_run = _CALLS.open(store, run_id)
     if opened_run is None:
         raise Refusal(404, "There is no such run.")
-    (facts, calls), filters = opened_run, _filters(query)
+    (run, calls), filters = opened_run, _filters(query)
+    judge = shown_name(run.judge, simulated=run.simulated, recorded=run.recorded)
     axis, behind = filters.axis, calls.behind(filters.axis) if filters.axis else None
     masks = _masks(calls, filters, behind)
     found = _all_of(masks.values(), len(calls)).nonzero()[0]
@@ -83,12 +86,12 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
     return render(
         TEMPLATE,
         addresses=_ADDRESSES,
-        run_id=facts.run_id,
-        experiment_id=facts.experiment_id,
-        title=f"Calls: {visible(facts.judge)}",
-        marks=_marks(facts),
-        facts={"run": facts.name, "suite": facts.suite, "calls": f"{len(calls):,}"},
-        notes=_notes(facts, calls),
+        run_id=run.run_id,
+        experiment_id=run.experiment_id,
+        title=f"Calls: {visible(judge)}",
+        marks=_marks(run),
+        facts={"run": run.name, "suite": run.suite, "calls": f"{len(calls):,}"},
+        notes=_notes(run, calls),
         filters=filters,
         choices=[] if opened else _choices(calls, filters, masks, behind),
         n_calls=len(calls),
@@ -108,7 +111,7 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
         condition_name=condition_name,
         keeps_raw=calls.keeps_raw,
         # A run that failed, or goes on, has no datasheet to lead to.
-        finished=facts.status == "FINISHED",
+        finished=run.status == "FINISHED",
         shown_text=shown_text,
         to_page=lambda number: filters.address(run_id, page=number),
         to_item=lambda item: filters.address(run_id, open=item),
@@ -236,17 +239,17 @@ def option_texts(name: str, values: Iterable[str]) -> dict[str, str]:
 # What is said of the run and its number
 
 
-def _marks(facts: RunFacts) -> list[str]:
-    told = {"simulated": facts.simulated, "recorded": facts.recorded, f"truncated: {facts.truncated}": facts.truncated}
+def _marks(run: RunSummary) -> list[str]:
+    told = {"simulated": run.simulated, "recorded": run.recorded, f"truncated: {run.truncated}": run.truncated}
     return [mark for mark, holds in told.items() if holds]
 
 
-def _notes(facts: RunFacts, calls: RunCalls) -> list[str]:
-    notes = ["A simulated judge, not a model."] if facts.simulated else []
-    notes += ["Answers that were recorded earlier; nobody was asked in this run."] if facts.recorded else []
-    notes += [f"Truncated: {facts.truncated}."] if facts.truncated else []
-    if facts.status != "FINISHED":
-        notes.append(f"The run is {facts.status}: these are the calls that it kept.")
+def _notes(run: RunSummary, calls: RunCalls) -> list[str]:
+    notes = ["A simulated judge, not a model."] if run.simulated else []
+    notes += ["Answers that were recorded earlier; nobody was asked in this run."] if run.recorded else []
+    notes += [f"Truncated: {run.truncated}."] if run.truncated else []
+    if run.status != "FINISHED":
+        notes.append(f"The run is {run.status}: these are the calls that it kept.")
     if calls.without_texts:
         notes.append("Logged without texts (--no-texts): hashes stand in the place of what was shown and answered.")
     return notes

@@ -106,7 +106,7 @@ def _calls(store: str, run_id: str, query: QueryParams) -> str:
 
 
 def _index(store: str, review: str) -> str:
-    from jrh_mlflow.show.html import evaluations_page
+    from jrh_mlflow.show.run_overview import evaluations_page
     from jrh_mlflow.tracking.runs.read import evaluations_in_runs
 
     return evaluations_page(evaluations_in_runs(store, most=MOST_ROWS), review=review, most=MOST_ROWS)

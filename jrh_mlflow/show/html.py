@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -90,54 +88,6 @@ def kept(name: str) -> Markup:
     parts = re.split(r"(\([^()]{1,12}\))", name)
     return Markup("").join(
         Markup('<span class="kept">{}</span>').format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluationRow:
-    """One evaluation as its run's name, params and tags tell of it; every text may come from anybody."""
-
-    run_id: str
-    """32 hexadecimal digits: it becomes part of addresses."""
-    name: str
-    """Of the run."""
-    judge: str
-    model: str
-    """Of the judge; an empty text where the run does not say."""
-    suite: str
-    sha256: str
-    """Of the suite: runs with the same one can be compared."""
-    profile: str
-    """The datasheet in one line, or an empty text."""
-    simulated: bool
-    recorded: bool
-    truncated: str | None
-    """Why calls are missing, or None."""
-    gate: str
-    """What its newest gate came to, or an empty text."""
-    experiment: str
-    experiment_id: str
-    started: str
-
-
-def evaluations_page(rows: Sequence[EvaluationRow], *, review: str, most: int) -> str:
-    """Render the list of evaluations, by experiment, with a form that asks for a comparison without any script.
-
-    Args:
-        rows: Newest first.
-        review: Address of the review page.
-        most: How many rows are looked for; the page says so when that many were found.
-    """
-    experiments: dict[str, list[EvaluationRow]] = {}
-    for row in rows:
-        experiments.setdefault(row.experiment_id, []).append(row)
-    return render(
-        "evaluations.html",
-        experiments=experiments,
-        review=review,
-        more=len(rows) >= most,
-        most=most,
-        addresses=Addresses(""),
     )
 
 

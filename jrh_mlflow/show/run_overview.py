@@ -1,7 +1,8 @@
-"""Page of a run that has no page of its own: what it is, its description, and links to the runs that belong to it."""
+"""The list of evaluations, and the page of a run that has none of its own: what it is and what belongs to it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.show.addresses import Addresses
@@ -26,7 +27,7 @@ KINDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSummary:
-    """One run as its name, tags and params tell of it; every text may come from anybody."""
+    """One run as its name, tags and params tell of it; every text may come from anybody, and may be empty."""
 
     run_id: str
     """32 hexadecimal digits: it becomes part of addresses."""
@@ -35,16 +36,49 @@ class RunSummary:
     """As `jrh.kind` says it; an empty text of a run that we did not log."""
     status: str
     started: str
+    experiment: str = ""
+    """Its name, where runs of several experiments are listed."""
     experiment_id: str
     description: str
     simulated: bool
     recorded: bool
     truncated: str | None
     """Why calls are missing, or None."""
+    judge: str
+    model: str
+    """Of the judge."""
+    suite: str
+    sha256: str
+    """Of the suite: runs with the same one can be compared."""
+    profile: str
+    """The datasheet in one line."""
+    gate: str
+    """What its newest gate came to."""
     named: tuple[str, ...]
     """Ids of runs that its params and tags name: what it was made of."""
     state: str
     """Digest of all that changes when something is added to a finished run: what is made from it holds as long."""
+
+
+def evaluations_page(rows: Sequence[RunSummary], *, review: str, most: int) -> str:
+    """Render the list of evaluations, by experiment, with a form that asks for a comparison without any script.
+
+    Args:
+        rows: Newest first.
+        review: Address of the review page.
+        most: How many rows are looked for; the page says so when that many were found.
+    """
+    experiments: dict[str, list[RunSummary]] = {}
+    for row in rows:
+        experiments.setdefault(row.experiment_id, []).append(row)
+    return render(
+        "evaluations.html",
+        experiments=experiments,
+        review=review,
+        more=len(rows) >= most,
+        most=most,
+        addresses=Addresses(""),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

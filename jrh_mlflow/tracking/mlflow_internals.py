@@ -118,7 +118,7 @@ def log_spans(spans: Sequence[Span], *, experiment_id: str, uri: str) -> None:
     TracingClient(uri).log_spans(experiment_id, list(spans))
 
 
-def context_tags() -> dict[str, str]:
+def start_run_tags() -> dict[str, str]:
     """Return what `mlflow.start_run` writes of user, source and commit; a run made by the client has none of it."""
     from mlflow.tracking.context.registry import resolve_tags
 

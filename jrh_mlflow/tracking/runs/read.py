@@ -18,7 +18,6 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.judges import shown_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.show.cards import brief_run
-from jrh_mlflow.show.html import EvaluationRow
 from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
 from jrh_mlflow.text import brief_name
@@ -220,7 +219,7 @@ def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
     return notes + [f"{run.judge} is truncated ({run.truncated})." for run in runs if run.truncated]
 
 
-def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
+def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[RunSummary]:
     """Return the newest finished evaluations of all experiments, at most `most`.
 
     Raises:
@@ -229,7 +228,8 @@ def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
     with reading_client(tracking_uri) as client:
         experiments = experiment_names(client)
         found = finished_runs(client, "evaluate", list(experiments), most=most)
-    return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
+    shown = [run for run in found if _RUN_ID.fullmatch(run.info.run_id)]
+    return [replace(summary_of(run), experiment=experiments[run.info.experiment_id]) for run in shown]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -487,28 +487,6 @@ def _size(client: MlflowClient, run_id: str, name: str) -> int | None:
     return next((int(file.file_size or 0) for file in files if file.path == name and not file.is_dir), None)
 
 
-def _row(run: Run, experiment: str) -> EvaluationRow:
-    params, tags = run.data.params, run.data.tags
-    started = datetime.fromtimestamp((run.info.start_time or 0) / 1000, timezone.utc)
-    name = str(run.info.run_name or run.info.run_id[:8])
-    return EvaluationRow(
-        run_id=str(run.info.run_id),
-        name=name,
-        judge=str(tags.get(keys.TAG_JUDGE) or params.get(keys.PARAM_MODEL, name)),
-        model=str(params.get(keys.PARAM_MODEL, "")),
-        suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
-        sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
-        profile=str(tags.get(keys.TAG_PROFILE, "")),
-        simulated=tags.get(keys.TAG_SIMULATED) == "true",
-        recorded=tags.get(keys.TAG_RECORDED) == "true",
-        truncated=tags.get(keys.TAG_TRUNCATED),
-        gate=str(tags.get(keys.TAG_GATE, "")).partition(":")[0],
-        experiment=experiment,
-        experiment_id=str(run.info.experiment_id),
-        started=f"{started:%Y-%m-%d %H:%M} UTC",
-    )
-
-
 def _run_suite(run: Run) -> RunSuite | None:
     """Read a run's params; None where they are not what our own runs write, since anybody may log a run."""
     params, run_id = run.data.params, str(run.info.run_id)
@@ -652,7 +630,7 @@ def run_summary(tracking_uri: str, run_id: str) -> RunSummary | None:
     """
     with reading_client(tracking_uri) as client:
         run = run_if_there(client, run_id)
-    return None if run is None else _summary(run)
+    return None if run is None else summary_of(run)
 
 
 def run_family(tracking_uri: str, run: RunSummary) -> RunFamily:
@@ -664,9 +642,9 @@ def run_family(tracking_uri: str, run: RunSummary) -> RunFamily:
     nested = f"tags.`{keys.TAG_PARENT}` = '{run.run_id}'"
     with reading_client(tracking_uri) as client:
         named = (run_if_there(client, run_id) for run_id in run.named[:_MOST_NAMED])
-        sources = tuple(_summary(source) for source in named if source is not None)
+        sources = tuple(summary_of(source) for source in named if source is not None)
         found = paged(lambda token: client.search_runs([run.experiment_id], nested, page_token=token))
-        children = tuple(_summary(child) for child in islice(found, MOST_RELATED))
+        children = tuple(summary_of(child) for child in islice(found, MOST_RELATED))
         files = {file.path for file in client.list_artifacts(run.run_id)}
         has_calls = run.kind == "evaluate" and is_artifact(client, run.run_id, keys.CALLS_FILE)
     page = keys.LOGGED_PAGES.get(run.kind)
@@ -680,12 +658,14 @@ def logged_page(tracking_uri: str, run: RunSummary) -> bytes | None:
     return None if name is None else run_file(tracking_uri, run.run_id, name)
 
 
-def _summary(run: Run) -> RunSummary:
-    tags, info = run.data.tags, run.info
+def summary_of(run: Run) -> RunSummary:
+    """Return what a run tells of itself."""
+    tags, params, info = run.data.tags, run.data.params, run.info
+    name = str(info.run_name or info.run_id[:8])
     started = datetime.fromtimestamp((info.start_time or 0) / 1000, timezone.utc)
     return RunSummary(
         run_id=str(info.run_id),
-        name=str(info.run_name or info.run_id[:8]),
+        name=name,
         kind=str(tags.get(keys.TAG_KIND, "")),
         status=str(info.status),
         started=f"{started:%Y-%m-%d %H:%M} UTC",
@@ -694,6 +674,12 @@ def _summary(run: Run) -> RunSummary:
         simulated=tags.get(keys.TAG_SIMULATED) == "true",
         recorded=tags.get(keys.TAG_RECORDED) == "true",
         truncated=tags.get(keys.TAG_TRUNCATED),
+        judge=str(tags.get(keys.TAG_JUDGE) or params.get(keys.PARAM_MODEL, name)),
+        model=str(params.get(keys.PARAM_MODEL, "")),
+        suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
+        sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
+        profile=str(tags.get(keys.TAG_PROFILE, "")),
+        gate=str(tags.get(keys.TAG_GATE, "")).partition(":")[0],
         named=_named(run),
         state=hashlib.sha256(json.dumps([info.status, info.end_time, sorted(tags.items())]).encode()).hexdigest(),
     )

@@ -17,7 +17,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,6 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import shown_name
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
@@ -41,10 +39,11 @@ from jrh_mlflow.schema.items import (
     Item,
 )
 from jrh_mlflow.scoring.metric import DEFAULT
+from jrh_mlflow.show.run_overview import RunSummary
 from jrh_mlflow.stats import Codes, Mask
 from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, read_item
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import downloaded, is_artifact, run_if_there
+from jrh_mlflow.tracking.runs.read import downloaded, is_artifact, run_if_there, summary_of
 from jrh_mlflow.tracking.runs.store import reading_client
 
 if TYPE_CHECKING:
@@ -66,22 +65,6 @@ FILTERS = ("condition", "test", "outcome", "order", "delta", "task")
 _KNOWN = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS, *_NUMBERS)
 """Columns that are read whole."""
 _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFacts:
-    """What a page says of a run; every text may come from anybody."""
-
-    run_id: str
-    experiment_id: str
-    name: str
-    judge: str
-    """Its label, with what it is where it is no model that is asked now."""
-    suite: str
-    status: str
-    simulated: bool
-    recorded: bool
-    truncated: str | None
 
 
 class CallColumn:
@@ -402,7 +385,7 @@ class CallStore:
         self._lock = threading.Lock()
         self._kept: OrderedDict[object, _Kept] = OrderedDict()
 
-    def open(self, tracking_uri: str, run_id: str) -> tuple[RunFacts, RunCalls] | None:
+    def open(self, tracking_uri: str, run_id: str) -> tuple[RunSummary, RunCalls] | None:
         """Return what a run tells of itself now, and its calls; None when there is no such run.
 
         Raises:
@@ -420,7 +403,7 @@ class CallStore:
             self._kept[key] = kept
             gone = [self._kept.pop(next(iter(self._kept))) for _ in range(len(self._kept) - self._most)]
         del gone
-        return _facts(run), kept.calls(tracking_uri, run)
+        return summary_of(run), kept.calls(tracking_uri, run)
 
 
 class _Kept:
@@ -442,21 +425,3 @@ class _Kept:
                 # With the last page that reads it, or with the process: what has to make way may still be read.
                 weakref.finalize(self._calls, shutil.rmtree, folder, ignore_errors=True)
             return self._calls
-
-
-def _facts(run: Run) -> RunFacts:
-    params, tags = run.data.params, run.data.tags
-    simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
-    name = str(run.info.run_name or run.info.run_id[:8])
-    judge = str(tags.get(keys.TAG_JUDGE) or params.get(keys.PARAM_MODEL, name))
-    return RunFacts(
-        run_id=str(run.info.run_id),
-        experiment_id=str(run.info.experiment_id),
-        name=name,
-        judge=shown_name(judge, simulated=simulated, recorded=recorded),
-        suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
-        status=str(run.info.status),
-        simulated=simulated,
-        recorded=recorded,
-        truncated=tags.get(keys.TAG_TRUNCATED),
-    )

@@ -289,7 +289,7 @@ def context_tags() -> dict[str, str]:
 
     Of a command line only the command is told, never its arguments.
     """
-    tags = mlflow_internals.context_tags()
+    tags = mlflow_internals.start_run_tags()
     if (command := _command()) is None:
         return tags
     ours = {key: value for key, value in tags.items() if not key.startswith(keys.TAG_SOURCE_GIT)}

@@ -382,7 +382,7 @@ def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> d
     shown = presentation_of(item, cast(Order, call.order), criterion)
     parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
     parts["context"] = list(shown.context or ()) or None
-    parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
+    parts["transcript"] = [message_parts(message) for message in shown.transcript or ()] or None
     parts["answers"] = list(shown.answers)
     return {name: value for name, value in parts.items() if value is not None}
 
@@ -431,7 +431,7 @@ def _review_draft(reviewed: ReviewedItem, *, offset_ms: int) -> TraceDraft:
 def _part(item: Item, part: str) -> Any:
     """Return the part of an item that is rewritten."""
     if part == "transcript":
-        return [message_texts(message) for message in item.transcript or ()]
+        return [message_parts(message) for message in item.transcript or ()]
     return item.rubric if part == "rubric" else item.response
 
 
@@ -599,7 +599,7 @@ def _output_parts(draft: TraceDraft) -> list[Any]:
     return list(draft.outputs.values()) if isinstance(draft.outputs, Mapping) else [draft.outputs]
 
 
-def message_texts(message: Message) -> dict[str, str]:
+def message_parts(message: Message) -> dict[str, str]:
     """Return a message as texts, without what is empty."""
     parts = {"role": message.role, "content": message.content, "tool_call_id": message.tool_call_id}
     if message.tool_calls:
