@@ -20,9 +20,10 @@ from jrh_mlflow.comparing.jury.jury import Jury, jury
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.errors import BudgetError, JudgeError, ReviewError
-from jrh_mlflow.generation.generate import generate_into
-from jrh_mlflow.generation.plan import AgentPlan, finished_items
-from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
+from jrh_mlflow.generation.generate import GenerationQuote, generate_into, quoted
+from jrh_mlflow.generation.pipeline import finished_items
+from jrh_mlflow.generation.plan import AgentPlan
+from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
 from jrh_mlflow.generation.report import check_folder
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate, price_evaluation
@@ -33,8 +34,8 @@ from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
 from jrh_mlflow.recipe import GENERATION_KEYS, generation_from, recipe_judge, run_options
-from jrh_mlflow.review import serve
-from jrh_mlflow.review.finish import ReviewLogger, decide_from
+from jrh_mlflow.review.contents import open_catalog
+from jrh_mlflow.review.finish import ReviewLogger, decide_from, finish_now
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
 from jrh_mlflow.tracking.runs import keys
@@ -403,17 +404,19 @@ def _reviewed(workflow: Workflow, folder: str, suite: Suite, *, say: Say) -> tup
     assert stage is not None
     if (reviewed := _after_review(workflow, suite)) is not None:
         return reviewed, {"path": _result_of(folder), "sha256": reviewed.sha256, "finished": "before"}
-    catalog = serve.open_catalog((folder,), tracking_uri=workflow.options.get("tracking_uri"))
+    catalog = open_catalog((folder,), tracking_uri=workflow.options.get("tracking_uri"))
     log = ReviewLogger(**workflow.place, tags={keys.TAG_PIPELINE: workflow.tag})
     (review,) = catalog.reviews()
     if stage.decisions is not None:
         say(f"reviewing by {stage.decisions}")
         decide_from(review, stage.decisions, who=stage.reviewer)
         who = stage.reviewer or stage.decisions.name
-        facts = serve.finish_now(catalog, reviewer=who, allow_undecided=stage.allow_undecided, log=log)
+        facts = finish_now(catalog, reviewer=who, allow_undecided=stage.allow_undecided, log=log)
         return read_suite(facts["path"]), facts
     say(f"waiting for the review of {folder}")
-    serve.serve_review(
+    from jrh_mlflow.review.app import serve_review
+
+    serve_review(
         catalog,
         port=stage.port,
         reviewer=stage.reviewer,

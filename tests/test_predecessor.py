@@ -26,8 +26,8 @@ from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
+from jrh_mlflow.review.contents import folder_review
 from jrh_mlflow.review.finish import finish
-from jrh_mlflow.review.sources import folder_review
 from tests.comparing.jury.jury_tools import family, said
 from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.models.transports.dialect import encode
-from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.text import clean_data, clean_json, clean_text
 
 HOSTILE = st.text(st.characters(codec=None) | st.sampled_from("\x00\ud800\udfff\\u"))

@@ -25,7 +25,7 @@ from jrh_mlflow.cli.options import (
     table_option,
     together,
 )
-from jrh_mlflow.cli.printing import print_table, save_table
+from jrh_mlflow.cli.printing import save_table
 from jrh_mlflow.errors import BudgetError, suggest
 from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.show.numbers import quote_text, spent_text
@@ -153,7 +153,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     sampling = {name: options.pop(name) for name in _SAMPLING}
     prices, pairs, model = options.pop("price"), options.pop("pairs"), options.pop("generator")
     cells, stages = options.pop("cells"), _stage_fields(options)
-    asked = stages.pop("validator", {})
+    verifier = stages.pop("validator", {})
     checks, check_base = options.pop("validator"), options.pop("validator_api_base")
     labels, label_base = options.pop("labeller"), options.pop("labeller_api_base")
     given = {name: value for name, value in options.items() if value is not None}
@@ -161,7 +161,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         from jrh_mlflow.recipe import load_generation
 
         # A model that is named here takes the place of the recipe's validator, with all that belongs to it.
-        written = load_generation(source, validator=None if checks else asked)
+        written = load_generation(source, validator=None if checks else verifier)
         if model in BY_RULES:
             # Whoever asks for rules has no key: what else the recipe has models for goes with its generator.
             written = {name: value for name, value in written.items() if name not in _BESIDE_GENERATOR}
@@ -181,9 +181,9 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
     given |= {stage: _joined(given.get(stage), fields) for stage, fields in stages.items()}
     if checks is not None:
-        given["validator"] = _validator(checks, check_base, asked)
-    elif asked and "validator" not in given:
-        raise click.UsageError(f"--stage verifier.{next(iter(asked))} needs the verifier's model: give --verifier.")
+        given["validator"] = _validator(checks, check_base, verifier)
+    elif verifier and "validator" not in given:
+        raise click.UsageError(f"--stage verifier.{next(iter(verifier))} needs the verifier's model: give --verifier.")
     elif model in BY_RULES:
         given["validator"] = NO_VALIDATOR
     if labels is not None:
@@ -236,7 +236,7 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
 
 def _stage_fields(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Read `planner.prompt=plan.txt`, and `--planner MODEL`, as the fields of each stage."""
-    found: dict[str, dict[str, Any]] = {}
+    stages: dict[str, dict[str, Any]] = {}
     for pair in options.pop("stages"):
         place, sign, value = pair.partition("=")
         stage, dot, field = place.partition(".")
@@ -246,13 +246,13 @@ def _stage_fields(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
             raise click.UsageError(f"--stage names a stage, {known}, but got {stage!r}.{suggest(stage, _STAGES)}")
         if not (sign and dot and field and value):
             raise click.UsageError("--stage takes STAGE.FIELD=VALUE, as in --stage planner.prompt=plan.txt.")
-        found.setdefault(stage, {})[field] = value if field in _TEXTS else _json_or_text(value)
+        stages.setdefault(stage, {})[field] = value if field in _TEXTS else _json_or_text(value)
     for stage in _STAGES[:-1]:
         if (model := options.pop(stage)) is not None:
-            found.setdefault(stage, {})["model"] = model
-    if (model := found.get("validator", {}).pop("model", None)) is not None:
+            stages.setdefault(stage, {})["model"] = model
+    if (model := stages.get("validator", {}).pop("model", None)) is not None:
         options["validator"] = options["validator"] or model
-    return {stage: fields for stage, fields in found.items() if fields}
+    return {stage: fields for stage, fields in stages.items() if fields}
 
 
 def _joined(written: object, fields: dict[str, Any]) -> dict[str, Any]:
@@ -290,17 +290,19 @@ def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> objec
 
 
 def _prices(given: tuple[str, ...], model: str | None) -> dict[str, tuple[float, float]]:
-    found: dict[str, tuple[float, float]] = {}
+    prices: dict[str, tuple[float, float]] = {}
     for text in given:
         name, sign, price = text.rpartition("=")
         named = name if sign else model
         if named is None:
             raise click.UsageError(f"--price {text}: name the model, as in --price my/model=0.15,0.6.")
-        found |= price_from_option(named, price) or {}
-    return found
+        prices |= price_from_option(named, price) or {}
+    return prices
 
 
 def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
+    from jrh_mlflow.generation.report import counts_table
+
     made = done.made
     if as_json:
         facts = {
@@ -317,13 +319,9 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
         }
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
-    titles = ["items", "set_aside", "attempts"]
-    titles += ["verified", "unverified"] if not done.suite.origin.get("pass_required", True) else []
-    counts = {name: one.to_dict() for name, one in made.tests.items()}
-    rows = [[name, *(str(one.get(title, "–")) for title in titles)] for name, one in counts.items()]
-    print_table(["test", "made", "set aside", *titles[2:]], rows)
-    for one in made.set_aside[:5]:
-        click.echo(f"set aside: {one.id}: {one.reason}")
+    click.echo(counts_table(done.suite, made).to_text())
+    for aside in made.set_aside[:5]:
+        click.echo(f"set aside: {aside.id}: {aside.reason}")
     if len(made.set_aside) > 5:
         click.echo(f"… and {len(made.set_aside) - 5} more, in the run's set_aside.jsonl")
     if not made.total("items"):

@@ -35,32 +35,36 @@ def review(
 
     Example: jrh review suite --reviewer Ada
     """
-    from jrh_mlflow.review import serve
-    from jrh_mlflow.review.finish import ReviewLogger
+    from jrh_mlflow.review.assignment import assign_now, review_status
+    from jrh_mlflow.review.contents import open_catalog
+    from jrh_mlflow.review.finish import ReviewLogger, finish_now, withdraw
 
-    catalog = serve.open_catalog(suites, tracking_uri=options["tracking_uri"])
+    catalog = open_catalog(suites, tracking_uri=options["tracking_uri"])
     if withdrawing:
-        click.echo("\n".join(serve.withdraw(catalog)))
+        click.echo("\n".join(withdraw(catalog)))
         return
     who, reviewers = options["reviewer"], options["reviewers"]
     if reviewers is None and (options["overlap"] is not None or options["seed"] is not None):
         raise click.UsageError("--overlap and --seed go with --reviewers NAMES.")
     if reviewers is not None:
         overlap, seed = options["overlap"] or 0.0, options["seed"] or 0
-        serve.assign_now(catalog, reviewers=reviewers, overlap=overlap, seed=seed, who=who)
+        assign_now(catalog, reviewers=reviewers, overlap=overlap, seed=seed, who=who)
     if telling:
-        rows = serve.review_status(catalog)
+        rows = review_status(catalog)
         click.echo(json.dumps(rows, indent=1) if as_json else "\n".join(map(_status_text, rows)))
         return
     log = ReviewLogger(
         tracking_uri=options["tracking_uri"], experiment=options["experiment"], enabled=not options["no_log"]
     )
     if not finishing:
-        serve.serve_review(catalog, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
+        # The server's libraries take a while to load, and only this way needs them.
+        from jrh_mlflow.review.app import serve_review
+
+        serve_review(catalog, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
         return
     if len(suites) != 1 or not who:
         raise click.UsageError("--finish takes one suite, and --reviewer NAME.")
-    result = serve.finish_now(catalog, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
+    result = finish_now(catalog, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
     click.echo(json.dumps(result, indent=1) if as_json else _result_text(result))
 
 
@@ -80,7 +84,8 @@ def _status_text(row: dict[str, Any]) -> str:
         parts.append(f"{by_code['total']} by code ({by_code['decided']} of them decided)")
     parts.append(f"disagreements: {disputes['unsettled']} unsettled, {disputes['settled']} settled")
     lines = [f"{row['name']}: {'; '.join(parts)}"]
-    for one in row["assignment"]["reviewers"] if row["assignment"] else ():
-        others = f", {one['by_others']} by others" if one["by_others"] else ""
-        lines.append(f"  {one['name']}: {one['decided']} of {one['assigned']} decided{others}, {one['open']} open")
+    for reviewer in row["assignment"]["reviewers"] if row["assignment"] else ():
+        others = f", {reviewer['by_others']} by others" if reviewer["by_others"] else ""
+        decided = f"{reviewer['decided']} of {reviewer['assigned']} decided"
+        lines.append(f"  {reviewer['name']}: {decided}{others}, {reviewer['open']} open")
     return "\n".join(lines)

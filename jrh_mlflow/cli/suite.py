@@ -117,9 +117,9 @@ def show(path_or_uri: str, table: str | None, force: bool, as_json: bool) -> Non
     from jrh_mlflow.measuring.resolve import load_suite
     from jrh_mlflow.suites.spreadsheets import items_frame
 
-    found = load_suite(path_or_uri)
-    save_table(items_frame(found.items), table, force=force)
-    manifest = found.manifest
+    shown = load_suite(path_or_uri)
+    save_table(items_frame(shown.items), table, force=force)
+    manifest = shown.manifest
     if as_json:
         click.echo(json.dumps(manifest, indent=1, ensure_ascii=False))
         return

@@ -64,7 +64,7 @@ def _row(test: ReliabilityTest) -> tuple[str, ...]:
 
 
 def _facts(test: ReliabilityTest) -> dict[str, object]:
-    parameters = {one.name: one.value for one in test.parameters}
+    parameters = {setting.name: setting.value for setting in test.parameters}
     return {**dict(zip(_HEADER, _row(test), strict=True)), **({"parameters": parameters} if parameters else {})}
 
 

@@ -134,7 +134,7 @@ def _writes(
     name: str, given: Mapping[str, Any], base: Generator | WriterFunction | None
 ) -> Generator | WriterFunction | None:
     """Join what was given with what it falls back to."""
-    known = ("callable", *(each.name for each in fields(Generator)))
+    known = ("callable", *(setting.name for setting in fields(Generator)))
     for key in given:
         if key not in known:
             listed = ", ".join(("prompt", *known))
@@ -235,7 +235,7 @@ class StagedWriter(BriefedWriter):
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for writer in {id(each): each for each in (self._main, *self.by_stage.values())}.values():
+            for writer in {id(used): used for used in (self._main, *self.by_stage.values())}.values():
                 await stack.enter_async_context(writer.opened())
             yield
 
@@ -405,15 +405,15 @@ def one_object(text: str) -> dict[str, Any]:
         >>> one_object('Here: {"steps": []}')
         {'steps': []}
     """
-    found = list(spans(text))
-    if not found:
+    objects = list(spans(text))
+    if not objects:
         raise Rejected("the answer holds no JSON object")
-    if len(found) > 1:
-        raise Rejected(f"the answer holds {len(found)} JSON objects instead of one")
-    if found[0].problem is not None:
-        raise Rejected(PROBLEMS[found[0].problem])
+    if len(objects) > 1:
+        raise Rejected(f"the answer holds {len(objects)} JSON objects instead of one")
+    if objects[0].problem is not None:
+        raise Rejected(PROBLEMS[objects[0].problem])
     try:
-        fields: dict[str, Any] = clean_data(object_fields(text[found[0].start : found[0].end]))[0]
+        fields: dict[str, Any] = clean_data(object_fields(text[objects[0].start : objects[0].end]))[0]
     except UnreadableError as error:
         raise Rejected(PROBLEMS[error.code]) from error
     return fields
@@ -547,7 +547,7 @@ def _check(before: Message, after: Message, *, may_stay: bool) -> None:
     old, new = ("\n".join(message_texts(message)) for message in (before, after))
     if "rubric" in new.lower() and "rubric" not in old.lower():
         raise Rejected("the edited message speaks of the rubric")
-    elided = next((found[0] for found in _ELIDED.finditer(new) if found[0] not in old), None)
+    elided = next((match[0] for match in _ELIDED.finditer(new) if match[0] not in old), None)
     if elided is not None:
         raise Rejected(f"part of the message was left out: {elided[:60]}")
 

@@ -1,4 +1,4 @@
-"""`jrh.generate`: labelled responses become a reliability suite, as an MLflow run of its own."""
+"""`jrh.generate`: labelled responses become a reliability suite, as an MLflow run; and what that would cost."""
 
 from __future__ import annotations
 
@@ -7,33 +7,48 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jrh_mlflow.engine.budget import judge_price
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.generation.labelling import ask_for_labels, graded
-from jrh_mlflow.generation.outcomes import Made, Usage
-from jrh_mlflow.generation.pipeline import OnDone, Pipeline
-from jrh_mlflow.generation.plan import AgentPlan
-from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
+from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
+from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, finished_items
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job
+from jrh_mlflow.generation.prepared import (
+    PreparedGeneration,
+    ask_for_labels,
+    graded,
+    prepare_generation,
+)
 from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
-from jrh_mlflow.generation.writers import Writer
+from jrh_mlflow.generation.writers import Generator, Usage, Writer, call_about
+from jrh_mlflow.judges import ModelJudge
+from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.resolve import journal_at, may_exist
 from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    TYPICAL_OUTPUT_TOKENS,
+    Price,
+    cost_micro,
+    price_of,
+    prompt_size,
+    worst_case_micro,
+)
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import Similarity
-from jrh_mlflow.perturb.similarity import as_similarity
+from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite, Similarity
+from jrh_mlflow.perturb.checks import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.suites.labels import GivenLabels
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.suites.labels import GivenLabels, about_labels
 from jrh_mlflow.suites.suite import OnItems, Suite, partial_file, save_suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger("jrh_mlflow")
 NOTHING_MADE = "Nothing could be made beyond the baselines: the suite holds no perturbed item."
@@ -154,10 +169,10 @@ def generate(
         TrackingError: when MLflow cannot be reached; what was paid is in the journal, and the same call again asks
             nothing twice.
     """
-    asked = {"rubric": rubric, "tests": tests, "generator": generator, "validator": validator, "seed": seed}
+    question = {"rubric": rubric, "tests": tests, "generator": generator, "validator": validator, "seed": seed}
     answers = {"labels": labels, "scale": scale, "max_usd": max_usd}
     GenerationSettings.check_names(options, of="generate")
-    settings = GenerationSettings.checked({"dataset": dataset, **asked, **answers, **options})
+    settings = GenerationSettings.checked({"dataset": dataset, **question, **answers, **options})
     return run_generation(settings).suite
 
 
@@ -191,7 +206,7 @@ def run_generation(
 ) -> GenerationRun:
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
     prepared = prepared or prepare_generation(settings)
-    told = prepared.notes
+    shown = prepared.notes
     _check_ready(prepared)
     local = local_models(*prepared.writers.values(), prepared.validator, prepared.labeller)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
@@ -210,7 +225,7 @@ def run_generation(
             made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
             made = replace(made, cpu_seconds=clock.seconds())
         for note in made.notes:
-            if note not in (*told, NOTHING_MADE):
+            if note not in (*shown, NOTHING_MADE):
                 logger.warning("%s", note)
         suite = made_suite(prepared, made, writer, run_id=run_id, similarity=similarity.name)
         content = generation_content(prepared, made, writer, suite)
@@ -301,19 +316,14 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
 
 def _proposed(prepared: PreparedGeneration) -> PreparedGeneration:
     """Ask the validator which tests the rubric makes invalid, where that is wanted, and leave them out."""
-    asked = prepared.proposals()
-    if not asked or prepared.proposing is not None:
+    questions = prepared.proposals()
+    if not questions or prepared.proposing is not None:
         return prepared
     with _journal(prepared) as (journal, client):
         validator = prepared.asking(prepared.validator, journal, client)
-        answers = run_coroutine(ask_for_labels(asked, validator, asks=1, concurrency=prepared.settings.concurrency))
+        answers = run_coroutine(ask_for_labels(questions, validator, asks=1, concurrency=prepared.settings.concurrency))
     plan = prepared.plan.without(graded(answers, prepared.plan.tests))
     return replace(prepared, plan=plan, as_read=prepared.data, proposing=answers)
-
-
-def price_generation(settings: GenerationSettings) -> GenerationQuote:
-    """Say what a generation would send and cost, without sending anything; a cap is not looked at."""
-    return quoted(prepare_generation(settings.model_copy(update={"max_usd": None})))
 
 
 @contextmanager
@@ -330,3 +340,176 @@ def _bar(name: str, *, total: int, show: bool) -> Iterator[OnDone | None]:
             bar.update(n_items)
 
         yield tick
+
+
+_LONGER = 1.5
+"""A rewrite is taken to have this many times the tokens of its original."""
+_USUAL_STEPS = 2
+"""Steps a plan of edits is taken to have."""
+
+
+def price_generation(settings: GenerationSettings) -> GenerationQuote:
+    """Say what a generation would send and cost, without sending anything; a cap is not looked at."""
+    return quoted(prepare_generation(settings.model_copy(update={"max_usd": None})))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationQuote:
+    """What a generation would send and cost. What the journal holds already is not taken off."""
+
+    labels: str
+    """What labels, order and meanings were understood."""
+    seeds: int
+    items: int
+    """Baselines included, if everything can be made."""
+    generator_calls: int
+    """If every first attempt passes."""
+    max_generator_calls: int
+    """If every attempt is needed."""
+    validator_calls: int
+    max_validator_calls: int
+    usd: float | None
+    """If every first attempt passes; None when a price is unknown, 0 when nothing is sent."""
+    worst_usd: float | None
+    """If every attempt is needed and every text is as long as `max_tokens` allows."""
+    labeller_calls: int = 0
+
+
+@dataclass(slots=True)
+class _Bill:
+    """Calls to one model and what they cost in micro-dollars, or None once a price is missing."""
+
+    price: Price | None
+    calls: int = 0
+    """If every first attempt passes."""
+    most: int = 0
+    """If every attempt is needed."""
+    likely: int | None = 0
+    worst: int | None = 0
+
+    def count(self, calls: int, most: int) -> None:
+        self.calls, self.most = self.calls + calls, self.most + most
+
+    def pay(self, *, size: int, out: int, max_out: int, calls: int = 1, most: int, grown: int = 0) -> None:
+        """Add calls with a prompt of `size` bytes, which earlier answers may have made longer by `grown`."""
+        if self.price is None or self.likely is None or self.worst is None:
+            self.likely = self.worst = None
+            return
+        self.likely += calls * cost_micro(self.price, size // BYTES_PER_TOKEN, out)
+        self.worst += most * worst_case_micro(self.price, size + grown, max_out)
+
+
+def quoted(prepared: PreparedGeneration) -> GenerationQuote:
+    """Add up what every rewrite would send, rendering all of them; of edits, as if each call were the longest."""
+    plan, model, judge, prices = prepared.plan, prepared.model, prepared.validator, prepared.settings.prices
+    models = {name: stage.writes for name, stage in prepared.stages.items() if isinstance(stage.writes, Generator)}
+    models |= {} if model is None or prepared.stages else {"generator": model}
+    bills = {name: _Bill(price_of(named.model, prices)) for name, named in models.items()}
+    checking, labelling = (_Bill(judge_price(asks, prices) if asks else None) for asks in (judge, prepared.labeller))
+    editor, asks = models.get("editor", model), prepared.settings.labeller_asks
+    for item in plan.questions() if prepared.labeller is not None else ():
+        labelling.count(asks, asks)
+        if isinstance(prepared.labeller, ModelJudge):
+            _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
+    for item in prepared.proposals():
+        checking.count(1, 1)
+        if isinstance(judge, ModelJudge):
+            _add_asked(checking, item, judge, calls=1, most=1)
+    for job in plan.rewrites:
+        if isinstance(plan, AgentPlan):
+            _add_edits(bills, plan, job, prepared.stages)
+        elif model is not None:
+            _add_text(bills["generator"], job, model)
+        if judge is not None and job.confirm:
+            checking.count(1, _rounds(plan, editor) if editor else 1)
+            if isinstance(judge, ModelJudge):
+                _add_question(checking, plan, job, judge, editor)
+    return GenerationQuote(
+        labels=about_labels(plan.labels),
+        seeds=len(plan.seeds),
+        items=len(plan.seeds) + plan.n_items,
+        generator_calls=sum(bill.calls for bill in bills.values()),
+        max_generator_calls=sum(bill.most for bill in bills.values()),
+        validator_calls=checking.calls,
+        max_validator_calls=checking.most,
+        usd=_dollars(*(bill.likely for bill in (*bills.values(), checking, labelling))),
+        worst_usd=_dollars(*(bill.worst for bill in (*bills.values(), checking, labelling))),
+        labeller_calls=labelling.calls,
+    )
+
+
+def _rounds(plan: GenerationPlan, model: Generator | None) -> int:
+    """Return how often an item is put to the validator at most: once for each plan of edits, or for each text."""
+    if isinstance(plan, AgentPlan):
+        return plan.plans
+    return model.attempts if model else 1
+
+
+def _dollars(*parts: int | None) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) / 1_000_000 if len(known) == len(parts) else None
+
+
+def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
+    """Add one rewrite, on each of its attempts."""
+    assert isinstance(job.test, Rewrite)
+    try:
+        request = model.request(job.test.brief(job.target), temperature=model.temperature)
+    except NotApplicable:
+        return
+    longer = int(_LONGER * len(job.target.original.encode("utf-8", "replace")))
+    out = min(model.max_tokens, longer // BYTES_PER_TOKEN + 1)
+    bill.count(1, model.attempts)
+    bill.pay(size=prompt_size(request), out=out, max_out=model.max_tokens, most=model.attempts)
+
+
+def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Mapping[str, Stage]) -> None:
+    """Add the calls on one transcript, each as long as the longest."""
+    assert isinstance(job.test, AgentTest)
+    messages = plan.start(job).transcript or ()
+    scene = Scene.of(job.test, job.target, {name: stage.prompt.text for name, stage in stages.items()})
+    briefs, follow_ups = _briefs(scene, messages, plan.max_steps), sum(len(message.tool_calls) for message in messages)
+    n_most = {"planner": 1, "editor": plan.max_steps + follow_ups, "summary": plan.max_steps}
+    models = {name: stage.writes for name, stage in stages.items() if isinstance(stage.writes, Generator)}
+    longest = max((model.max_tokens for model in models.values()), default=0)
+    for name, model in models.items():
+        calls, most = 1 if name == "planner" else _USUAL_STEPS, plan.plans * model.attempts * n_most[name]
+        bills[name].count(calls, most)
+        bills[name].pay(
+            size=max(
+                prompt_size(model.request(brief, temperature=model.temperature, own_form=True)) for brief in briefs
+            ),
+            out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
+            max_out=model.max_tokens,
+            calls=calls,
+            most=most,
+            # Every answer may make the next prompt longer by as much as it holds.
+            grown=BYTES_PER_TOKEN * longest,
+        )
+
+
+def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> list[str]:
+    """List the longest briefs there can be at first: the planner sees all, the others one message twice."""
+    briefs = [scene.planner(messages, max_steps=max_steps, told="", rejected="")]
+    if places := editable(messages):
+        longest = max(places, key=lambda place: sum(map(len, message_texts(messages[place]))))
+        step = Step(message=longest, change="", why="")
+        briefs.append(scene.editor(messages, step, summary="", rejected=""))
+        briefs.append(scene.summariser(messages[longest], messages[longest], step, summary="", rejected=""))
+    return briefs
+
+
+def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge, model: Generator | None) -> None:
+    """Add the judge's question about one finished item, which may be longer than its source."""
+    if isinstance(plan, AgentPlan):
+        item, texts = plan.start(job), plan.max_steps
+    else:
+        item, texts = finished_items(job, job.target.original, generator="")[0], 1
+    grown = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
+    _add_asked(bill, item, judge, most=_rounds(plan, model), grown=grown)
+
+
+def _add_asked(bill: _Bill, item: Item, judge: ModelJudge, **calls: int) -> None:
+    limit = judge.max_tokens or TYPICAL_OUTPUT_TOKENS
+    size = prompt_size(judge.request(call_about(item, judge)))
+    bill.pay(size=size, out=min(TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, **calls)

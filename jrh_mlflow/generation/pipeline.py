@@ -1,24 +1,25 @@
-"""All targets through one pool of workers: write, check, confirm, try again, or set aside."""
+"""All targets through one pool of workers: write, check, confirm, try again, or set aside; and what came of each."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Reply, SetAside, Usage
-from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished_items, items_serving
+from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, about_item
 from jrh_mlflow.generation.writers import (
     ATTEMPTS,
     CODE_NAME,
     BriefedWriter,
     Rehearsal,
+    Reply,
     Session,
     Stopped,
+    Usage,
     Validator,
     Writer,
     by_rule,
@@ -28,7 +29,7 @@ from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
-from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.items import Item, Seed
 from jrh_mlflow.suites.suite import OnItems
 
 _FEW_WORDS = 8
@@ -37,6 +38,91 @@ _STRIDE = 1000
 
 OnDone = Callable[[int, Usage], None]
 """Told how many items a job has settled, and what was used so far."""
+
+
+NOT_ASKED = "not asked"
+"""The verdict of an item that no validator has seen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One try at one text."""
+
+    number: int
+    """From 1."""
+    temperature: float | None
+    problems: tuple[str, ...]
+    """Why the text was not taken; empty when it was."""
+    verdict: str | None
+    """The validator's answer, `not asked`, or None when it gave none."""
+    rejected: bool = False
+    """True when the validator's answer was not the expected one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetAside:
+    """An item that was not made."""
+
+    id: str
+    test: str
+    condition: str
+    source: str
+    reason: str
+    attempts: tuple[Attempt, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line of `set_aside.jsonl`."""
+        row = asdict(self)
+        for attempt in row["attempts"]:
+            del attempt["rejected"]
+        return row
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """What came of one test."""
+
+    items: int = 0
+    set_aside: int = 0
+    attempts: int = 0
+    """Of its texts, whether they were taken or not."""
+    validator_rejected: int = 0
+    verified: int | None = None
+    """Of the items, those that the validator confirmed; None where it must, or where nobody has to."""
+    unverified: int | None = None
+    """Of the items, those that nobody confirmed."""
+    unwrapped: int | None = None
+    """Of the items, those whose text the writer had wrapped in something, which was taken off; None for none."""
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts that there are."""
+        counts = {count.name: getattr(self, count.name) for count in fields(self)}
+        return {name: count for name, count in counts.items() if count is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What generation made of all its targets."""
+
+    items: tuple[Item, ...]
+    """Baselines and perturbed items: by seed, then by test, then by number."""
+    set_aside: tuple[SetAside, ...]
+    tests: dict[str, Counts]
+    """By test, in the order they were asked for."""
+    usage: Usage
+    stopped: str | None = None
+    """Why targets are missing (`budget`), or None."""
+    unfinished: int = 0
+    """Items that were neither made nor set aside because generation was stopped."""
+    seconds: float = 0.0
+    cpu_seconds: float | None = None
+    """Of models on this machine; None when there is none."""
+    notes: Sequence[str] = ()
+    """What a reader of the suite should know first."""
+
+    def total(self, name: str) -> int:
+        """Sum one count over all tests."""
+        return sum(getattr(counts, name) or 0 for counts in self.tests.values())
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,8 +223,8 @@ class Pipeline:
             KeyboardInterrupt: after the first Ctrl-C, once the calls in flight are settled.
         """
         started = time.perf_counter()
-        writer, validator = (each.opened() if each else nullcontext() for each in (self._briefed, self._validator))
-        async with writer, validator:
+        writer = self._briefed.opened() if self._briefed else nullcontext()
+        async with writer, self._validator.opened() if self._validator else nullcontext():
             await self._pool.run(self._make_all)
         notes = self._share_out()
         return replace(self._made(time.perf_counter() - started), notes=notes)
@@ -270,10 +356,10 @@ class Pipeline:
     def _problems(self, result: JobResult, bare: Unwrapped) -> tuple[str, ...]:
         test, target, text = result.job.test, result.job.target, bare.text
         context = CheckContext(similarity=self._similarity, earlier=result.earlier)
-        found = [check(target, text, context) for check in test.checks]
+        problems = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
         one_word = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
-        return tuple(filter(None, (bare.problem, *found, "a single word" if one_word else None)))
+        return tuple(filter(None, (bare.problem, *problems, "a single word" if one_word else None)))
 
     async def _confirm(self, result: JobResult, session: Session, temperature: float | None, item: Item) -> bool:
         """Have the validator answer the judge's own question about a finished item; its answer decides the attempt."""
@@ -350,4 +436,71 @@ def _counts(test: str, results: Sequence[JobResult]) -> Counts:
         attempts=sum(len(result.attempts) for result in own),
         validator_rejected=sum(attempt.rejected for result in own for attempt in result.attempts),
         unwrapped=sum("unwrapped" in item.meta for result in own for item in result.items) or None,
+    )
+
+
+def finished_items(
+    job: Job,
+    text: str,
+    *,
+    generator: str,
+    attempts: Sequence[Attempt] = (),
+    prompt_sha256: str | None = None,
+    similarity: float | None = None,
+    label_source: str | None = None,
+    unwrapped: Sequence[str] = (),
+) -> list[Item]:
+    """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label."""
+    facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity, label_source=label_source)
+    facts |= {"unwrapped": list(unwrapped)} if unwrapped else {}
+    return [_item(job, seed, text, facts) for seed in job.seeds]
+
+
+def items_serving(job: Job, text: str, written: Item) -> list[Item]:
+    """Return the items of a job with a text that was written for another one, of which `written` is an item."""
+    known = (*how_made("", (), prompt_sha256=None, similarity=None), "unwrapped")
+    facts = {name: written.meta[name] for name in known if name in written.meta}
+    return [_item(job, seed, text, {**facts, "written_for": written.task}) for seed in job.seeds]
+
+
+def how_made(
+    generator: str,
+    attempts: Sequence[Attempt],
+    *,
+    prompt_sha256: str | None,
+    similarity: float | None,
+    label_source: str | None = None,
+) -> dict[str, Any]:
+    """Return what an item's meta says about how it was made; the last attempt is the one that was taken."""
+    last = attempts[-1] if attempts else None
+    return {
+        **({} if label_source is None else {"label_source": label_source}),
+        "generator": generator,
+        "prompt_sha256": prompt_sha256,
+        "attempts": len(attempts),
+        "temperature": last.temperature if last else None,
+        "validator": last.verdict if last else NOT_ASKED,
+        "similarity": None if similarity is None else round(similarity, 4),
+        "review": {"state": "unreviewed"},
+    }
+
+
+def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
+    target = job.target
+    in_response = target.part == "response"
+    return Item(
+        id=item_id(seed, target.condition, target.number),
+        task=seed.task,
+        condition=target.condition,
+        kind="response",
+        instruction=seed.instruction,
+        rubric=target.labels.question(target.rubric if in_response else text),
+        response=text if in_response else seed.response,
+        context=seed.context,
+        answers=target.labels.answers,
+        ordinal=target.labels.stated_order,
+        # The label comes from the test's meaning and the seed's own label, never from a model.
+        expected=target.expected if seed.id == target.seed.id else seed.label,
+        replicates=target.replicates,
+        meta={**about_item(seed, job.test.name, target), **facts},
     )

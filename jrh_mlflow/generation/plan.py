@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
 from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings, TranscriptEdits
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
@@ -40,8 +39,15 @@ from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.show.sheets import invalid_note
 from jrh_mlflow.suites.dataset import ROLES, DatasetTable
-from jrh_mlflow.suites.labels import Rubric, checked_text, inferred_scale, read_labels, read_rubrics, wrong_way_round
-from jrh_mlflow.suites.people import PEOPLE
+from jrh_mlflow.suites.labels import (
+    PEOPLE,
+    Rubric,
+    checked_text,
+    inferred_scale,
+    read_labels,
+    read_rubrics,
+    wrong_way_round,
+)
 from jrh_mlflow.suites.responses import dataset_sha256, drawn_rows, read_seeds
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
@@ -116,11 +122,11 @@ class GenerationPlan:
         if not seeds:
             raise RecipeError("There is no row to make a suite from.")
         rubric = checked_text(rubric, "a response")
-        found = find_tests(tests, labels)
-        jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
+        chosen = find_tests(tests, labels)
+        jobs = _jobs((test, target) for test in chosen for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
         remarks = (*wrong_way_round(labels), *left_out(listed_tests(tests), labels))
-        return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs, remarks=remarks)
+        return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(chosen), jobs=jobs, remarks=remarks)
 
     def without(self: Plan, invalid: Mapping[str, str]) -> Plan:
         """Return the plan without tests that the rubric makes invalid."""
@@ -238,7 +244,7 @@ class GenerationPlan:
                 answers=self.labels.answers,
                 ordinal=self.labels.stated_order,
                 expected=seed.label,
-                meta=_about(seed, BASELINE),
+                meta=about_item(seed, BASELINE),
             )
             for seed in self.seeds
         ]
@@ -322,9 +328,9 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         settings = _as_responses(settings, traces, [rubric.id for rubric in rubrics])
     dataset = settings.dataset if len(rubrics) == 1 else DatasetTable(settings.dataset)
     read = {rubric.id: _read(settings, dataset, rubric) for rubric in rubrics}
-    labels = {name: found for name, (_, found) in read.items()}
+    labels = {name: own for name, (_, own) in read.items()}
     _check_same(labels)
-    inferred = [inferred_scale(one) for one in labels.values() if one.ordinal and settings.scale is None]
+    inferred = [inferred_scale(own) for own in labels.values() if own.ordinal and settings.scale is None]
 
     def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
         parts = [
@@ -337,7 +343,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         return replace(plan, remarks=(*stated, *plan.remarks))
 
     # The rubrics of a row stand together.
-    seeds = [seed for of_row in zip(*(found for found, _ in read.values()), strict=True) for seed in of_row]
+    seeds = [seed for of_row in zip(*(own for own, _ in read.values()), strict=True) for seed in of_row]
     if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
         return laid_out(seeds)
     last = next(iter(labels.values())).answers[-1]
@@ -382,34 +388,34 @@ def _columns(columns: Mapping[str, Any] | None, rubric: str) -> dict[str, str]:
     Raises:
         RecipeError: when the rubric has none there.
     """
-    found: dict[str, Any] = {}
+    own_columns: dict[str, Any] = {}
     for role, column in (columns or {}).items():
         name, dot, own = role.partition(".")
         if not dot:
-            found[role] = column
-        elif not isinstance(found.setdefault(name, {}), dict):
+            own_columns[role] = column
+        elif not isinstance(own_columns.setdefault(name, {}), dict):
             raise RecipeError(f"The {name} has one column for all rubrics and others for some: name one for each.")
         else:
-            found[name][own] = column
-    for role, column in found.items():
+            own_columns[name][own] = column
+    for role, column in own_columns.items():
         if not isinstance(column, Mapping):
             continue
         if rubric not in column:
             known = ", ".join(map(str, column)) or "none"
             named = repr(rubric) if rubric else "given as one text"
             raise RecipeError(f"The rubric {named} has no column for the {role}. Rubrics with one: {known}.")
-        found[role] = column[rubric]
-    return found
+        own_columns[role] = column[rubric]
+    return own_columns
 
 
 def _check_same(labels: Mapping[str, Labels]) -> None:
     """Refuse rubrics with different labels: their numbers could not stand in one table."""
     (first, of_first), *others = labels.items()
-    for name, found in others:
-        if (found.answers, found.ordinal) != (of_first.answers, of_first.ordinal):
-            one, other = (", ".join(each.answers) for each in (of_first, found))
+    for name, of_other in others:
+        if (of_other.answers, of_other.ordinal) != (of_first.answers, of_first.ordinal):
+            both = "; ".join(", ".join(own.answers) for own in (of_first, of_other))
             raise RecipeError(
-                f"The rubrics {first!r} and {name!r} have different labels ({one}; {other}). Give `labels` or `scale` "
+                f"The rubrics {first!r} and {name!r} have different labels ({both}). Give `labels` or `scale` "
                 "where they are the same, or make one suite per scale."
             )
 
@@ -433,8 +439,8 @@ def _valid(plan: Plan, invalid: object) -> Plan:
     named = read_invalid(invalid, plan.tests)[0]
     valid = plan.without({name: why for name, why in named.items() if name in chosen})
     if not valid.tests:
-        told = f"All tests that were chosen are invalid under this rubric: {', '.join(valid.invalid)}."
-        raise RecipeError(f"{told} {_UNDO}")
+        problem = f"All tests that were chosen are invalid under this rubric: {', '.join(valid.invalid)}."
+        raise RecipeError(f"{problem} {_UNDO}")
     return valid
 
 
@@ -450,7 +456,7 @@ def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:
     others = [name for name in rest if name not in GROUPS]
     if not agents and isinstance(dataset, Traces):
         # One question and its answer is a response; a group means the tests of what the traces hold.
-        return not others and not all(one.source.get("single_turn") for one in dataset)
+        return not others and not all(trace.source.get("single_turn") for trace in dataset)
     if others and transcripts:
         raise RecipeError(
             f"Test {others[0]!r} rewrites single responses, but the source holds transcripts. "
@@ -506,18 +512,18 @@ def _traces(settings: GenerationSettings) -> Traces | None:
 def _as_responses(settings: GenerationSettings, traces: Traces, rubrics: Sequence[str]) -> GenerationSettings:
     """Let traces of one question be the rows of a table, with what people said about them."""
     rows = response_rows(traces)
-    kept = [one for one in traces if one.id in rows]
+    kept = [trace for trace in traces if trace.id in rows]
     roles = {rubric: _transcript_roles(_columns(settings.columns, rubric)) for rubric in rubrics}
     fields = [own["label"] for own in roles.values() if "label" in own]
     for label in fields:
         kept = labelled_traces(kept, label=label, unlabelled=settings.has_labeller)
     columns = {role: _full_names(column, kept) for role, column in (settings.columns or {}).items()}
-    table: list[dict[str, Any]] = [rows[one.id] for one in kept]
+    table: list[dict[str, Any]] = [rows[trace.id] for trace in kept]
     people = None
-    if len(rubrics) == 1 and any(people_in(one, label) for one in kept for label in fields):
+    if len(rubrics) == 1 and any(people_in(trace, label) for trace in kept for label in fields):
         # What stands for several people depends on the labels, which the table tells.
         people, _ = PEOPLE, columns.pop("label")
-        table = [{**row, PEOPLE: dict(people_in(one, fields[0]))} for row, one in zip(table, kept, strict=True)]
+        table = [{**row, PEOPLE: dict(people_in(trace, fields[0]))} for row, trace in zip(table, kept, strict=True)]
     if settings.instruction is not None:
         table = [{name: cell for name, cell in row.items() if name != "instruction"} for row in table]
     chosen = {name: value for name in ("group", "stratify") if (value := getattr(settings, name)) not in (None, *ROLES)}
@@ -597,7 +603,7 @@ def _agent_part(
         labels=labels,
         rubric=rubric.text,
         tests=tuple(tests),
-        jobs=_jobs((test, one) for test, aimed in targets for one in aimed),
+        jobs=_jobs((test, target) for test, aimed in targets for target in aimed),
         starts=tuple(starts),
         violation=violation,
         max_steps=settings.max_steps or MAX_STEPS,
@@ -620,11 +626,11 @@ def _agent_tests(tests: Sequence[object]) -> list[AgentTest]:
         own = {test.name: test for test in tests if isinstance(test, AgentTest)}
         return [own.get(name, test) for name, test in AGENT_TESTS.items()]
     named = [test if isinstance(test, AgentTest) else find_agent_test(test) for test in tests]
-    found = [test for test in named if test is not None]
-    for test in found:
-        if sum(test.name == other.name for other in found) > 1:
+    known = [test for test in named if test is not None]
+    for test in known:
+        if sum(test.name == other.name for other in known) > 1:
             raise RecipeError(f"Test {test.name!r} is named twice. Name each test once.")
-    return found
+    return known
 
 
 def _epochs(given: object) -> list[int] | None:
@@ -668,7 +674,7 @@ def _drawn(read: Sequence[Transcript], settings: GenerationSettings, *, stratify
         if stratify is not None:
             raise RecipeError("`stratify` shares a draw: give `n`, how many transcripts to draw.")
         return read
-    strata = ["" if stratify is None else label_text(transcript_field(one, stratify)) or "" for one in read]
+    strata = [(stratify and label_text(transcript_field(transcript, stratify))) or "" for transcript in read]
     drawn = drawn_rows([transcript.id for transcript in read], strata, settings.n, seed=settings.seed)
     return [read[place] for place in drawn]
 
@@ -684,74 +690,8 @@ def _transcript_seed(item: Item) -> Seed:
     )
 
 
-def finished_items(
-    job: Job,
-    text: str,
-    *,
-    generator: str,
-    attempts: Sequence[Attempt] = (),
-    prompt_sha256: str | None = None,
-    similarity: float | None = None,
-    label_source: str | None = None,
-    unwrapped: Sequence[str] = (),
-) -> list[Item]:
-    """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label."""
-    facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity, label_source=label_source)
-    facts |= {"unwrapped": list(unwrapped)} if unwrapped else {}
-    return [_item(job, seed, text, facts) for seed in job.seeds]
-
-
-def items_serving(job: Job, text: str, written: Item) -> list[Item]:
-    """Return the items of a job with a text that was written for another one, of which `written` is an item."""
-    known = (*how_made("", (), prompt_sha256=None, similarity=None), "unwrapped")
-    facts = {name: written.meta[name] for name in known if name in written.meta}
-    return [_item(job, seed, text, {**facts, "written_for": written.task}) for seed in job.seeds]
-
-
-def how_made(
-    generator: str,
-    attempts: Sequence[Attempt],
-    *,
-    prompt_sha256: str | None,
-    similarity: float | None,
-    label_source: str | None = None,
-) -> dict[str, Any]:
-    """Return what an item's meta says about how it was made; the last attempt is the one that was taken."""
-    last = attempts[-1] if attempts else None
-    return {
-        **({} if label_source is None else {"label_source": label_source}),
-        "generator": generator,
-        "prompt_sha256": prompt_sha256,
-        "attempts": len(attempts),
-        "temperature": last.temperature if last else None,
-        "validator": last.verdict if last else NOT_ASKED,
-        "similarity": None if similarity is None else round(similarity, 4),
-        "review": {"state": "unreviewed"},
-    }
-
-
-def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
-    target = job.target
-    in_response = target.part == "response"
-    return Item(
-        id=item_id(seed, target.condition, target.number),
-        task=seed.task,
-        condition=target.condition,
-        kind="response",
-        instruction=seed.instruction,
-        rubric=target.labels.question(target.rubric if in_response else text),
-        response=text if in_response else seed.response,
-        context=seed.context,
-        answers=target.labels.answers,
-        ordinal=target.labels.stated_order,
-        # The label comes from the test's meaning and the seed's own label, never from a model.
-        expected=target.expected if seed.id == target.seed.id else seed.label,
-        replicates=target.replicates,
-        meta={**_about(seed, job.test.name, target), **facts},
-    )
-
-
-def _about(seed: Seed, test: str, target: Target | None = None) -> dict[str, Any]:
+def about_item(seed: Seed, test: str, target: Target | None = None) -> dict[str, Any]:
+    """Return what an item says of its source: task, test, group, and where its label comes from."""
     group = {} if seed.group is None else {"group": seed.group}
     source = target.label_source if target and seed.id == target.seed.id else seed.label_source
     known = {"label_source": source} if source else {}

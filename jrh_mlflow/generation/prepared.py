@@ -1,20 +1,29 @@
-"""A generation resolved and checked before anything is sent: what is made, by whom, and what it would cost."""
+"""A generation resolved and checked before anything is sent: what is made, and by whom.
+
+A grader may be asked first: for labels of rows without one, and which tests the rubric makes invalid because it grades
+what they change. Labels of a model are never a ground truth.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
-from jrh_mlflow.engine.budget import Budget, checked_cap, judge_price
+import pandas as pd
+
+from jrh_mlflow.engine.budget import Budget, checked_cap
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.generation.editor import STAGES, Scene, Stage, StagedWriter, Step, editable, own_stages, read_stages
-from jrh_mlflow.generation.labelling import Labelling, proposal_items, proposal_note
-from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished_items, lay_out
+from jrh_mlflow.engine.runner import WorkerPool
+from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
+from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError
+from jrh_mlflow.generation.editor import STAGES, Stage, StagedWriter, own_stages, read_stages
+from jrh_mlflow.generation.pipeline import Made, SetAside
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, lay_out, seed_id
 from jrh_mlflow.generation.writers import (
     BriefedWriter,
     CallableWriter,
@@ -23,31 +32,25 @@ from jrh_mlflow.generation.writers import (
     ModelValidator,
     ModelWriter,
     OfflineWriter,
+    Session,
+    Stopped,
+    Usage,
     Validator,
     Writer,
     WriterFunction,
     as_generator,
-    call_about,
 )
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
-from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.prices import (
-    BYTES_PER_TOKEN,
-    TYPICAL_OUTPUT_TOKENS,
-    Price,
-    cost_micro,
     price_of,
-    prompt_size,
     refuse_surcharges,
-    worst_case_micro,
 )
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
-from jrh_mlflow.perturb import PROPOSE, AgentTest, NotApplicable, Rewrite, read_invalid
-from jrh_mlflow.schema.items import Item
-from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.labels import about_labels
+from jrh_mlflow.perturb import PROPOSE, ReliabilityTest, Rewrite, read_invalid
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.suites.spreadsheets import guarded_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 
@@ -63,10 +66,6 @@ BY_RULE = (
     "Written by rules, without a model: good for trying everything out, no measure of a judge's weakness. "
     "A model writes when it is named: generator=, --generator."
 )
-_LONGER = 1.5
-"""A rewrite is taken to have this many times the tokens of its original."""
-_USUAL_STEPS = 2
-"""Steps a plan of edits is taken to have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +122,7 @@ class PreparedGeneration:
     @property
     def needs_journal(self) -> bool:
         """Whether any model is asked."""
-        judges = [one for one in (self.validator, self.labeller) if isinstance(one, ModelJudge)]
+        judges = [judge for judge in (self.validator, self.labeller) if isinstance(judge, ModelJudge)]
         return bool(judges) or any(isinstance(writes, Generator) for writes in self.writers.values())
 
     @property
@@ -151,15 +150,15 @@ class PreparedGeneration:
     @cached_property
     def lacking(self) -> Mapping[str, str]:
         """Models that cannot be asked, each with one message on what all of them lack: a key, an address."""
-        writers = [(role, one.as_judge()) for role, one in self.writers.items() if isinstance(one, Generator)]
-        asked = [*writers, ("validator", self.validator), ("labeller", self.labeller)]
-        found = [(role, judge.model, judge.lacks()) for role, judge in asked if isinstance(judge, ModelJudge)]
-        told: dict[str, str] = {}
-        for role, model, lacks in found:
+        writers = [(role, writes.as_judge()) for role, writes in self.writers.items() if isinstance(writes, Generator)]
+        models = [*writers, ("validator", self.validator), ("labeller", self.labeller)]
+        lacks_of = [(role, judge.model, judge.lacks()) for role, judge in models if isinstance(judge, ModelJudge)]
+        problems: dict[str, str] = {}
+        for role, model, lacks in lacks_of:
             if lacks:
                 # The generator comes first, and so is named where one model does both.
-                told.setdefault(model, f"The {role} {lacks}")
-        return dict.fromkeys(told, " ".join(told.values()))
+                problems.setdefault(model, f"The {role} {lacks}")
+        return dict.fromkeys(problems, " ".join(problems.values()))
 
     def budget(self) -> str | None:
         """Name the budget by what is made: running again with a higher cap continues it."""
@@ -247,8 +246,8 @@ class PreparedGeneration:
         def briefed(writes: Generator | WriterFunction) -> BriefedWriter:
             if not isinstance(writes, Generator):
                 return CallableWriter(writes, concurrency=settings.concurrency)
-            found, shared = client(writes)
-            return ModelWriter(writes, found, shared=shared)
+            way, shared = client(writes)
+            return ModelWriter(writes, way, shared=shared)
 
         judge, generator = self.validator, self.generator
         writer: Writer = OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
@@ -261,8 +260,8 @@ class PreparedGeneration:
         if not isinstance(judge, ModelJudge):
             assert judge is None or isinstance(judge, AnsweringJudge)
             return writer, JudgeValidator(judge, concurrency=settings.concurrency) if judge else None
-        found, shared = client(judge)
-        return writer, ModelValidator(judge, found, shared=shared)
+        way, shared = client(judge)
+        return writer, ModelValidator(judge, way, shared=shared)
 
 
 class KeptAnswers(ModelClient):
@@ -354,174 +353,190 @@ def _cap(prepared: PreparedGeneration) -> int | None:
     max_usd, prices = prepared.settings.max_usd, prepared.settings.prices
     if max_usd is None:
         return None
-    asked: list[Judge] = []
+    judges: list[Judge] = []
     for role, writes in prepared.writers.items():
         if not isinstance(writes, Generator):
             raise RecipeError(f"A cap needs calls that are priced beforehand, and the {role} is a function.")
         refuse_surcharges(writes.extra or {})
-        asked.append(writes.as_judge())
-    asked += [judge for judge in (prepared.validator, prepared.labeller) if judge]
-    caps = [checked_cap(max_usd, judge, prices) for judge in asked]
+        judges.append(writes.as_judge())
+    judges += [judge for judge in (prepared.validator, prepared.labeller) if judge]
+    caps = [checked_cap(max_usd, judge, prices) for judge in judges]
     return caps[0] if caps else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GenerationQuote:
-    """What a generation would send and cost. What the journal holds already is not taken off."""
+class GivenLabel:
+    """What a grader said about one row."""
 
-    labels: str
-    """What labels, order and meanings were understood."""
-    seeds: int
-    items: int
-    """Baselines included, if everything can be made."""
-    generator_calls: int
-    """If every first attempt passes."""
-    max_generator_calls: int
-    """If every attempt is needed."""
-    validator_calls: int
-    max_validator_calls: int
-    usd: float | None
-    """If every first attempt passes; None when a price is unknown, 0 when nothing is sent."""
-    worst_usd: float | None
-    """If every attempt is needed and every text is as long as `max_tokens` allows."""
-    labeller_calls: int = 0
+    source: str
+    label: str | None
+    """None where it gave none."""
+    reason: str | None = None
+    """Why there is none."""
 
 
-@dataclass(slots=True)
-class _Bill:
-    """Calls to one model and what they cost in micro-dollars, or None once a price is missing."""
+@dataclass(frozen=True, kw_only=True)
+class Labelling:
+    """What became of the rows without a label."""
 
-    price: Price | None
-    calls: int = 0
-    """If every first attempt passes."""
-    most: int = 0
-    """If every attempt is needed."""
-    likely: int | None = 0
-    worst: int | None = 0
+    given: tuple[GivenLabel, ...] = ()
+    """In the order of the rows; without those that were not asked about."""
+    usage: Usage = field(default_factory=Usage)
+    unasked: int = 0
+    """Rows that were not asked about because the cap was reached."""
+    stopped: str | None = None
 
-    def count(self, calls: int, most: int) -> None:
-        self.calls, self.most = self.calls + calls, self.most + most
+    @property
+    def labels(self) -> dict[str, str]:
+        """Row to label, of the rows that were labelled."""
+        return {row.source: row.label for row in self.given if row.label is not None}
 
-    def pay(self, *, size: int, out: int, max_out: int, calls: int = 1, most: int, grown: int = 0) -> None:
-        """Add calls with a prompt of `size` bytes, which earlier answers may have made longer by `grown`."""
-        if self.price is None or self.likely is None or self.worst is None:
-            self.likely = self.worst = None
-            return
-        self.likely += calls * cost_micro(self.price, size // BYTES_PER_TOKEN, out)
-        self.worst += most * worst_case_micro(self.price, size + grown, max_out)
+    @property
+    def without(self) -> list[GivenLabel]:
+        """Rows that the grader gave no label."""
+        return [row for row in self.given if row.label is None]
 
-
-def quoted(prepared: PreparedGeneration) -> GenerationQuote:
-    """Add up what every rewrite would send, rendering all of them; of edits, as if each call were the longest."""
-    plan, model, judge, prices = prepared.plan, prepared.model, prepared.validator, prepared.settings.prices
-    models = {name: stage.writes for name, stage in prepared.stages.items() if isinstance(stage.writes, Generator)}
-    models |= {} if model is None or prepared.stages else {"generator": model}
-    bills = {name: _Bill(price_of(one.model, prices)) for name, one in models.items()}
-    checking, labelling = (_Bill(judge_price(one, prices) if one else None) for one in (judge, prepared.labeller))
-    editor, asks = models.get("editor", model), prepared.settings.labeller_asks
-    for item in plan.questions() if prepared.labeller is not None else ():
-        labelling.count(asks, asks)
-        if isinstance(prepared.labeller, ModelJudge):
-            _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
-    for item in prepared.proposals():
-        checking.count(1, 1)
-        if isinstance(judge, ModelJudge):
-            _add_asked(checking, item, judge, calls=1, most=1)
-    for job in plan.rewrites:
-        if isinstance(plan, AgentPlan):
-            _add_edits(bills, plan, job, prepared.stages)
-        elif model is not None:
-            _add_text(bills["generator"], job, model)
-        if judge is not None and job.confirm:
-            checking.count(1, _rounds(plan, editor) if editor else 1)
-            if isinstance(judge, ModelJudge):
-                _add_question(checking, plan, job, judge, editor)
-    return GenerationQuote(
-        labels=about_labels(plan.labels),
-        seeds=len(plan.seeds),
-        items=len(plan.seeds) + plan.n_items,
-        generator_calls=sum(bill.calls for bill in bills.values()),
-        max_generator_calls=sum(bill.most for bill in bills.values()),
-        validator_calls=checking.calls,
-        max_validator_calls=checking.most,
-        usd=_dollars(*(bill.likely for bill in (*bills.values(), checking, labelling))),
-        worst_usd=_dollars(*(bill.worst for bill in (*bills.values(), checking, labelling))),
-        labeller_calls=labelling.calls,
-    )
-
-
-def _rounds(plan: GenerationPlan, model: Generator | None) -> int:
-    """Return how often an item is put to the validator at most: once for each plan of edits, or for each text."""
-    if isinstance(plan, AgentPlan):
-        return plan.plans
-    return model.attempts if model else 1
-
-
-def _dollars(*parts: int | None) -> float | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) / 1_000_000 if len(known) == len(parts) else None
-
-
-def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
-    """Add one rewrite, on each of its attempts."""
-    assert isinstance(job.test, Rewrite)
-    try:
-        request = model.request(job.test.brief(job.target), temperature=model.temperature)
-    except NotApplicable:
-        return
-    longer = int(_LONGER * len(job.target.original.encode("utf-8", "replace")))
-    out = min(model.max_tokens, longer // BYTES_PER_TOKEN + 1)
-    bill.count(1, model.attempts)
-    bill.pay(size=prompt_size(request), out=out, max_out=model.max_tokens, most=model.attempts)
-
-
-def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Mapping[str, Stage]) -> None:
-    """Add the calls on one transcript, each as long as the longest."""
-    assert isinstance(job.test, AgentTest)
-    messages = plan.start(job).transcript or ()
-    scene = Scene.of(job.test, job.target, {name: stage.prompt.text for name, stage in stages.items()})
-    briefs, follow_ups = _briefs(scene, messages, plan.max_steps), sum(len(one.tool_calls) for one in messages)
-    n_most = {"planner": 1, "editor": plan.max_steps + follow_ups, "summary": plan.max_steps}
-    models = {name: stage.writes for name, stage in stages.items() if isinstance(stage.writes, Generator)}
-    longest = max((model.max_tokens for model in models.values()), default=0)
-    for name, model in models.items():
-        calls, most = 1 if name == "planner" else _USUAL_STEPS, plan.plans * model.attempts * n_most[name]
-        bills[name].count(calls, most)
-        bills[name].pay(
-            size=max(
-                prompt_size(model.request(brief, temperature=model.temperature, own_form=True)) for brief in briefs
-            ),
-            out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
-            max_out=model.max_tokens,
-            calls=calls,
-            most=most,
-            # Every answer may make the next prompt longer by as much as it holds.
-            grown=BYTES_PER_TOKEN * longest,
+    @property
+    def note(self) -> str | None:
+        """What a reader of the suite should know first."""
+        if not self.given and not self.unasked:
+            return None
+        counts = ", ".join(f"{label}: {count}" for label, count in sorted(Counter(self.labels.values()).items()))
+        more = f" ({counts})" if counts else ""
+        more += f", {len(self.without)} could not be labelled" if self.without else ""
+        more += f", {self.unasked} were not asked about" if self.unasked else ""
+        return (
+            f"A model wrote the labels of {len(self.labels)} rows{more}. Agreement with them is reported apart and is "
+            "no accuracy."
         )
 
+    def failure(self) -> JrhError:
+        """Return what is raised where no row has a label."""
+        if self.stopped is not None:
+            return BudgetError(f"{self.stopped}: no row was labelled. Raise the cap and run it again.")
+        return JudgeError(f"None of {len(self.given)} rows could be labelled: {self.without[0].reason}.")
 
-def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> list[str]:
-    """List the longest briefs there can be at first: the planner sees all, the others one message twice."""
-    briefs = [scene.planner(messages, max_steps=max_steps, told="", rejected="")]
-    if places := editable(messages):
-        longest = max(places, key=lambda place: sum(map(len, message_texts(messages[place]))))
-        step = Step(message=longest, change="", why="")
-        briefs.append(scene.editor(messages, step, summary="", rejected=""))
-        briefs.append(scene.summariser(messages[longest], messages[longest], step, summary="", rejected=""))
-    return briefs
+    def added_to(self, made: Made, plan: GenerationPlan) -> Made:
+        """Return what was made together with what labelling used and set aside; transcripts stay without a label."""
+        aside = () if isinstance(plan, AgentPlan) else tuple(self.set_aside())
+        return replace(
+            made,
+            usage=self.usage.plus(made.usage),
+            set_aside=(*aside, *made.set_aside),
+            stopped=self.stopped or made.stopped,
+        )
+
+    def set_aside(self) -> list[SetAside]:
+        """Return the rows that are not in the suite."""
+        return [
+            SetAside(
+                id=f"{row.source}/{BASELINE}",
+                test=BASELINE,
+                condition=BASELINE,
+                source=row.source,
+                reason=row.reason or "",
+            )
+            for row in self.without
+        ]
 
 
-def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge, model: Generator | None) -> None:
-    """Add the judge's question about one finished item, which may be longer than its source."""
-    if isinstance(plan, AgentPlan):
-        item, texts = plan.start(job), plan.max_steps
-    else:
-        item, texts = finished_items(job, job.target.original, generator="")[0], 1
-    grown = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
-    _add_asked(bill, item, judge, most=_rounds(plan, model), grown=grown)
+async def ask_for_labels(items: Sequence[Item], labeller: Validator, *, asks: int, concurrency: int) -> Labelling:
+    """Ask about every row; stop where the cap does not cover the next call.
+
+    Raises:
+        JudgeError: when the service fails for good; what was paid is in the journal.
+        KeyboardInterrupt: after the first Ctrl-C, once the calls in flight are settled.
+    """
+    usage = Usage()
+    pool = WorkerPool[Item, "GivenLabel | None"](items, workers=WORKERS_PER_SLOT * concurrency)
+
+    async def ask(item: Item) -> GivenLabel | None:
+        session = Session(usage, stopped=lambda: pool.stopped is not None, rehearse=None)
+        try:
+            replies = [await session.ask(labeller.question(item, replicate=number)) for number in range(asks)]
+        except Stopped:
+            return None  # the same call again continues
+        answers = [reply.text for reply in replies if reply.problem is None and reply.text in (item.answers or ())]
+        problems = [reply.problem or f"it answered {reply.text!r}" for reply in replies if reply.text not in answers]
+        return _decided(seed_id(item), [answer for answer in answers if answer], problems)
+
+    async with labeller.opened():
+        answered = await pool.run(ask)
+    given = tuple(label for label in answered if label is not None)
+    return Labelling(given=given, usage=usage, unasked=len(items) - len(given), stopped=pool.stopped)
 
 
-def _add_asked(bill: _Bill, item: Item, judge: ModelJudge, **calls: int) -> None:
-    limit = judge.max_tokens or TYPICAL_OUTPUT_TOKENS
-    size = prompt_size(judge.request(call_about(item, judge)))
-    bill.pay(size=size, out=min(TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, **calls)
+def _decided(source: str, answers: Sequence[str], problems: Sequence[str]) -> GivenLabel:
+    """Take the answer of more than half of those that answered; an error is never a label."""
+    if not answers:
+        return GivenLabel(source=source, label=None, reason=f"the labeller gave no label: {problems[0]}")
+    counts = Counter(answers)
+    (first, most), *_ = counts.most_common()
+    if 2 * most <= len(answers):
+        listed = ", ".join(f"{answer} {count}" for answer, count in sorted(counts.items()))
+        return GivenLabel(source=source, label=None, reason=f"the labeller's answers have no majority: {listed}")
+    return GivenLabel(source=source, label=first)
+
+
+def label_table(plan: GenerationPlan) -> pd.DataFrame:
+    """Return the rows with their labels as a dataset: `generate` reads it again, the source of each label included.
+
+    Of several rubrics each has columns of its own: `label_helpful`, `label_source_helpful`. Transcripts are named, and
+    their texts left to their logs.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for seed in plan.seeds:
+        texts = {} if isinstance(plan, AgentPlan) else {"instruction": seed.instruction, "response": seed.response}
+        group = {} if seed.group is None else {"group": seed.group}
+        row = rows.setdefault(seed.task, {"id": seed.task, **texts, **group})
+        of = f"_{seed.rubric_id}" if seed.rubric_id else ""
+        row |= {f"label{of}": seed.label, f"label_source{of}": seed.label_source}
+    return guarded_frame(pd.DataFrame(list(rows.values())).fillna(""))
+
+
+_TASK = "A grader answers a question about responses to a task. Say what the question grades."
+_QUESTION = (
+    "The text is the question that the grader answers. Does it grade this property of a response: {changes}? "
+    "Answer yes if a response may deserve another answer because of that property alone: the question names it, or "
+    "something that it is a part of. Answer no if the question does not speak of it, or says that it does not count."
+)
+_NO, _YES = "no", "yes"
+
+
+def proposal_items(plan: GenerationPlan) -> list[Item]:
+    """Return what a validator is asked: one question for each test that expects an unchanged answer.
+
+    Of several rubrics all are shown: a test is made of every one of them, or of none.
+    """
+    return [
+        Item(
+            id=f"{test.name}/invalid",
+            task=test.name,
+            condition="invalid",
+            kind="response",
+            instruction=_TASK,
+            rubric=_QUESTION.format(changes=test.changes),
+            response="\n\n".join(part.labels.question(part.rubric) for part in plan.parts or (plan,)),
+            answers=(_NO, _YES),
+        )
+        for test in plan.tests
+        if test.changes
+    ]
+
+
+def graded(answers: Labelling, tests: Sequence[ReliabilityTest]) -> dict[str, str]:
+    """Return the tests that are invalid by the validator's answers, each with the reason."""
+    labels = answers.labels
+    return {
+        test.name: f"the validator says that the rubric grades {test.changes}"
+        for test in tests
+        if labels.get(test.name) == _YES
+    }
+
+
+def proposal_note(answers: Labelling, n_asked: int) -> str | None:
+    """Say about which tests the validator gave no answer that can be read; they are made."""
+    unread = [answer.source for answer in answers.without]
+    silent = f"Whether the rubric grades what these tests change, the validator did not say: {', '.join(unread)}."
+    unasked = f"The cap was reached before {answers.unasked} of {n_asked} tests were asked about."
+    return " ".join([*([silent] if unread else []), *([unasked] if answers.unasked else [])]) or None

@@ -14,9 +14,8 @@ import pandas as pd
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.editor import own_stages
-from jrh_mlflow.generation.labelling import label_table
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
-from jrh_mlflow.generation.prepared import PreparedGeneration
+from jrh_mlflow.generation.pipeline import NOT_ASKED, Counts, Made, SetAside
+from jrh_mlflow.generation.prepared import PreparedGeneration, label_table
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.measuring.resolve import journal_place
 from jrh_mlflow.options import OFFLINE
@@ -26,7 +25,8 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.show.numbers import spent_text
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain, table
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain
+from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_manifest
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent
@@ -95,35 +95,35 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
         manifest = read_manifest(folder / MANIFEST_FILE)
     except (OSError, SuiteError):
         manifest = {}
-    found = {**(manifest.get("origin") or {}), "name": manifest.get("name")}
+    origin = {**(manifest.get("origin") or {}), "name": manifest.get("name")}
     wanted = {**_made_from(prepared, prepared.writer_settings()), "name": prepared.settings.suite_name}
-    if found.get("builder") != wanted["builder"]:
+    if origin.get("builder") != wanted["builder"]:
         check_free(items, force=False, holds="is another suite")
-    differing = _told_apart(found, _as_saved(wanted))
-    proposed = (found.get("invalid") or {}) if prepared.proposals() else {}
-    if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
+    differing = _told_apart(origin, _as_saved(wanted))
+    proposed = (origin.get("invalid") or {}) if prepared.proposals() else {}
+    if list(origin.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
         differing.append("tests")
-    before = found.get("parameters") or {}
+    before = origin.get("parameters") or {}
     if any(_told_otherwise(test, before.get(test.name) or {}) for test in prepared.plan.tests):
         differing.append("parameters of tests")
     if differing:
         check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")
 
 
-def _told_apart(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _told_apart(origin: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Name what differs from a manifest by what a user sets."""
     # Rules are drawn by the suite's seed: another one is no other generator.
     seed = {} if wanted["generator"].get("kind") != OFFLINE else {"seed": wanted["seed"]}
-    before = {**found, "generator": {**(found.get("generator") or {}), **seed}}
+    before = {**origin, "generator": {**(origin.get("generator") or {}), **seed}}
     names = [name for name, value in wanted.items() if before.get(name) != value]
     rows = "rows drawn" if {"seed", "n_seeds"} & set(names) else "rows or labels"
-    said = {"dataset_sha256": rows, "n_seeds": rows, "rubric_sha256": "rubric"}
-    return list(dict.fromkeys(said.get(name, name) for name in names))
+    names_of = {"dataset_sha256": rows, "n_seeds": rows, "rubric_sha256": "rubric"}
+    return list(dict.fromkeys(names_of.get(name, name) for name in names))
 
 
 def _told_otherwise(test: ReliabilityTest, before: Mapping[str, object]) -> bool:
     """Whether a parameter is not what it was; one that an earlier version did not state was what it is by default."""
-    now = {one.name: (_as_saved(_stated(one.value)), one.changed) for one in test.parameters}
+    now = {setting.name: (_as_saved(_stated(setting.value)), setting.changed) for setting in test.parameters}
     return any(before[name] != value if name in before else changed for name, (value, changed) in now.items())
 
 
@@ -133,7 +133,11 @@ def _as_saved(value: Any) -> Any:
 
 def _parameters(tests: Sequence[ReliabilityTest]) -> dict[str, object]:
     """State every parameter of the tests that have any, as it was."""
-    stated = {test.name: {one.name: _stated(one.value) for one in test.parameters} for test in tests if test.parameters}
+    stated = {
+        test.name: {setting.name: _stated(setting.value) for setting in test.parameters}
+        for test in tests
+        if test.parameters
+    }
     return {"parameters": stated} if stated else {}
 
 
@@ -152,8 +156,8 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     points = keys.generation_points(
         totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected", *apart)},
         tests={
-            name: {count: n for count, n in one.to_dict().items() if count in ("items", "set_aside", *APART)}
-            for name, one in made.tests.items()
+            name: {count: n for count, n in counts.to_dict().items() if count in ("items", "set_aside", *APART)}
+            for name, counts in made.tests.items()
         },
         usage={
             metric_keys.CALLS_TOTAL: made.usage.calls,
@@ -234,10 +238,6 @@ def _logged(test: ReliabilityTest) -> dict[str, object]:
 def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
     """Render what was made, what was set aside and why, with examples."""
     n_baseline = sum(item.condition == BASELINE for item in made.items)
-    titles = ["items", "set_aside", "attempts", "validator_rejected"]
-    titles += [] if suite.origin.get("pass_required", True) else APART
-    titles += ["unwrapped"] if made.total("unwrapped") else []
-    rows = [[_plain(test), *(_count(counts, title) for title in titles)] for test, counts in made.tests.items()]
     lines = [f"# Reliability suite: {_plain(suite.name)}", ""]
     lines += [f"> {_plain(note, cut=False)}" for note in made.notes] + [""] * bool(made.notes)
     lines += [
@@ -245,7 +245,7 @@ def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool
         f"{_plain(writer)}; {made.total('set_aside')} set aside.",
         "",
         *([f"Labels: {_plain(', '.join(suite.labels.named), cut=False)}.", ""] if suite.labels else []),
-        *table(["test", *(_TITLES.get(title, title) for title in titles)], rows),
+        counts_table(suite, made).to_markdown(),
         "",
         *_reasons(made.set_aside),
         *(_examples(made.items) if examples else [f"Examples are in the artifact `{keys.GENERATION_MARKDOWN}`.", ""]),
@@ -255,9 +255,23 @@ def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool
     return "\n".join(lines)
 
 
-def _count(counts: Counts, title: str) -> str:
-    number = getattr(counts, title)
-    return "–" if number is None else str(number)
+def counts_table(suite: Suite, made: Made) -> FilledTable[tuple[str, Counts]]:
+    """Return what came of each test; a terminal has no room for what was rejected or unwrapped on the way."""
+    apart = () if suite.origin.get("pass_required", True) else APART
+    names = ["items", "set_aside", "attempts", "validator_rejected", *apart]
+    names += ["unwrapped"] if made.total("unwrapped") else []
+    test: Column[tuple[str, Counts]] = Column(
+        "test", lambda row: row[0], exact=lambda row: _plain(row[0]), brief=True, marked=True
+    )
+    return Table((test, *map(_counted, names)))(made.tests.items())
+
+
+def _counted(name: str) -> Column[tuple[str, Counts]]:
+    def text(row: tuple[str, Counts]) -> str:
+        number = getattr(row[1], name)
+        return "–" if number is None else str(number)
+
+    return Column(_TITLES.get(name, name), text, brief=name not in ("validator_rejected", "unwrapped"))
 
 
 def problem_kind(problem: str) -> str:
@@ -270,14 +284,29 @@ def problem_kind(problem: str) -> str:
     return re.split(r"[:'\"\d]", problem, maxsplit=1)[0].strip() or problem
 
 
+_REASONS = Table[tuple[str, int]].of(
+    Column("reason", lambda row: _plain(row[0]), marked=True),
+    Column("items", lambda row: str(row[1])),
+)
+
+
 def _reasons(aside: Sequence[SetAside]) -> list[str]:
     """Count why items were set aside: the problems of their last attempt, or why none could be made."""
-    found = [one.attempts[-1].problems if one.attempts else (one.reason,) for one in aside]
-    counts = Counter(problem_kind(problem) for problems in found for problem in problems)
+    problems = [item.attempts[-1].problems if item.attempts else (item.reason,) for item in aside]
+    counts = Counter(problem_kind(problem) for listed in problems for problem in listed)
     if not counts:
         return []
-    rows = [[_plain(kind), str(count)] for kind, count in counts.most_common(_MAX_REASONS)]
-    return ["### Why items were set aside (last attempt)", "", *table(["reason", "items"], rows), ""]
+    rows = _REASONS(counts.most_common(_MAX_REASONS)).to_markdown()
+    return ["### Why items were set aside (last attempt)", "", rows, ""]
+
+
+_EXAMPLES = Table[tuple[Item, Item]].of(
+    Column("condition", lambda pair: _plain(pair[1].condition), marked=True),
+    Column("original", lambda pair: _plain(_from_the_change(*_before_and_after(*pair))[0]), marked=True),
+    Column("perturbed", lambda pair: _plain(_from_the_change(*_before_and_after(*pair))[1]), marked=True),
+    Column("expected", lambda pair: _plain(pair[1].expected or "–"), marked=True),
+)
+"""A source, and what was made of it."""
 
 
 def _examples(items: Sequence[Item]) -> list[str]:
@@ -287,14 +316,8 @@ def _examples(items: Sequence[Item]) -> list[str]:
     for item in items:
         if item.condition != BASELINE:
             first.setdefault(item.condition, item)
-    if not first:
-        return []
-    rows = []
-    for condition, item in first.items():
-        source = sources[item.original]
-        shown = _from_the_change(*_before_and_after(source, item))
-        rows.append([_plain(condition), *map(_plain, shown), _plain(item.expected or "–")])
-    return ["### Examples", "", *table(["condition", "original", "perturbed", "expected"], rows), ""]
+    pairs = [(sources[item.original], item) for item in first.values()]
+    return ["### Examples", "", _EXAMPLES(pairs).to_markdown(), ""] if pairs else []
 
 
 def _before_and_after(source: Item, item: Item) -> tuple[str, str]:
@@ -304,14 +327,17 @@ def _before_and_after(source: Item, item: Item) -> tuple[str, str]:
     if item.kind != "transcript":
         return source.response or "", item.response or ""
     place = next(iter(item.meta.get("edited") or [0]))
-    shown = [[message_text(message) for message in (one.transcript or ())[place : place + 1]] for one in (source, item)]
+    shown = [
+        [message_text(message) for message in (shown_item.transcript or ())[place : place + 1]]
+        for shown_item in (source, item)
+    ]
     return " ".join(shown[0]), " ".join(shown[1])
 
 
 def _from_the_change(before: str, after: str) -> tuple[str, str]:
     """Leave out what both texts begin with, but for a few words."""
     pairs = zip(before, after, strict=False)
-    start = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(before), len(after)))
+    start = next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(before), len(after)))
     if start <= _MAX_SHOWN // 2 or before == after:
         return before, after
     start -= _MAX_SHOWN // 4
@@ -332,4 +358,4 @@ def _plain(text: str, *, cut: bool = True) -> str:
     if cut and len(flat) > _MAX_SHOWN:
         flat = flat[: _MAX_SHOWN - 1] + "…"
     # `table` escapes the bar itself.
-    return _MARKDOWN.sub(lambda found: found[0] if found[0] == "|" else f"\\{found[0]}", html.escape(flat, quote=False))
+    return _MARKDOWN.sub(lambda mark: mark[0] if mark[0] == "|" else f"\\{mark[0]}", html.escape(flat, quote=False))

@@ -17,8 +17,8 @@ from jrh_mlflow.generation.editor import (
     read_plan,
     results_of,
 )
-from jrh_mlflow.generation.pipeline import JobResult, Pipeline
-from jrh_mlflow.generation.plan import AgentPlan, Job, how_made
+from jrh_mlflow.generation.pipeline import JobResult, Pipeline, how_made
+from jrh_mlflow.generation.plan import AgentPlan, Job
 from jrh_mlflow.generation.writers import BriefedWriter, Session, rule_rng
 from jrh_mlflow.perturb import AgentTest
 from jrh_mlflow.perturb.agents import Edited, assistant_places, messages_text, read_messages

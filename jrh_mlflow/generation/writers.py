@@ -24,7 +24,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -33,7 +33,6 @@ from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.outcomes import Reply, Usage
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, spoken_text, text_problem
@@ -47,6 +46,68 @@ from jrh_mlflow.plugins import function_name
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """What a writer or a validator said to one question: a text, or the problem."""
+
+    text: str | None = None
+    """What was written, or the validator's answer."""
+    problem: str | None = None
+    """Why there is no text."""
+    input_tokens: int | None = 0
+    """None is unknown."""
+    output_tokens: int | None = 0
+    cost_usd: float | None = 0.0
+    """None is unknown, never free."""
+    cached: bool = False
+    key: str | None = None
+    """Of the answer in the journal."""
+    called: bool = True
+    """False where nothing was asked: by code, or because an earlier run knows that there is no text."""
+    prompt_sha256: str | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class Usage:
+    """Calls, tokens and dollars of all models together; sums are of what is known."""
+
+    calls: int = 0
+    cached: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micro: int = 0
+    unknown_costs: int = 0
+    """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
+    paid: set[str] = field(default_factory=set, repr=False)
+    """Keys of the answers that are counted."""
+
+    def add(self, call: Reply) -> None:
+        """Count a call; one that was asked before in the same run has been paid and counted."""
+        if not call.called:
+            return
+        self.calls += 1
+        self.cached += call.cached
+        if call.key is not None:
+            if call.key in self.paid:
+                return
+            self.paid.add(call.key)
+        self.input_tokens += call.input_tokens or 0
+        self.output_tokens += call.output_tokens or 0
+        self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
+        self.unknown_costs += call.cost_usd is None
+
+    def plus(self, other: Usage) -> Usage:
+        """Return what both used."""
+        counts = [count.name for count in fields(self) if count.name != "paid"]
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counts})
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars of the calls whose cost is known, or None when none is that was not free."""
+        return None if self.unknown_costs and not self.cost_micro else self.cost_micro / 1_000_000
+
 
 PASSED_OVER = Reply(problem="no usable answer in an earlier run", called=False)
 """Instead of a call that an earlier run made, that gave nothing, and after which it went on."""
@@ -127,11 +188,11 @@ class ModelQuestion(Question):
             return self.kept() or await self._send()
 
     async def _send(self) -> Reply:
-        found: list[ReadResponse] = []
+        readings: list[ReadResponse] = []
 
         def unusable(response: Response) -> str | None:
-            found.append(self.read(response))
-            return found[-1].unusable
+            readings.append(self.read(response))
+            return readings[-1].unusable
 
         try:
             response = await self.client.send(self.request, self.key, unusable=unusable)
@@ -141,13 +202,13 @@ class ModelQuestion(Question):
             micro = error.cost_micro
             billed: Mapping[str, Any] = UNKNOWN_COST if micro is None else {"cost_usd": micro / 1_000_000}
             return Reply(problem=f"call failed: {error}", prompt_sha256=self.prompt_sha256, **billed)
-        return self._reply(response, found[-1], cached=False)
+        return self._reply(response, readings[-1], cached=False)
 
-    def _reply(self, response: Response, found: ReadResponse, *, cached: bool) -> Reply:
+    def _reply(self, response: Response, reading: ReadResponse, *, cached: bool) -> Reply:
         cost = self.client.cost_micro(response)
         return Reply(
-            text=found.text,
-            problem=found.problem,
+            text=reading.text,
+            problem=reading.problem,
             input_tokens=response.input_tokens,
             output_tokens=response.output_tokens,
             cost_usd=None if cost is None else cost / 1_000_000,
@@ -309,7 +370,7 @@ class Generator:
 
     def settings(self) -> dict[str, object]:
         """Everything that can change a text, and no key; logged as params `generator.*`."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "extra"}
+        own = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "extra"}
         highest = None if self.temperature is None else self.max_temperature
         extra = {f"extra.{key}": json.dumps(value, ensure_ascii=False) for key, value in (self.extra or {}).items()}
         address = self.api_base or self.endpoint

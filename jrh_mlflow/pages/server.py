@@ -171,8 +171,8 @@ def _review() -> ASGIApp:
     from functools import cache
 
     from jrh_mlflow.review.app import bare_app
+    from jrh_mlflow.review.contents import RunCatalog
     from jrh_mlflow.review.finish import ReviewLogger
-    from jrh_mlflow.review.sources import RunCatalog
 
     catalog, log = cache(RunCatalog), ReviewLogger(beside_run=True)
     return bare_app(lambda request: catalog(_own_address(request)), on_finish=log, has_index=True)

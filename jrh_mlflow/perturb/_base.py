@@ -141,7 +141,7 @@ class ReliabilityTest(ABC):
         """The settings, each with what it does."""
         if not is_dataclass(self):
             return []
-        found = [(setting, getattr(self, setting.name)) for setting in fields(self)]
+        values = [(setting, getattr(self, setting.name)) for setting in fields(self)]
         return [
             Parameter(
                 name=setting.name,
@@ -149,7 +149,7 @@ class ReliabilityTest(ABC):
                 help=setting.metadata.get("help", ""),
                 changed=setting.default is MISSING or value != setting.default,
             )
-            for setting, value in found
+            for setting, value in values
         ]
 
     @property
@@ -256,7 +256,7 @@ def fill_prompt(template: str, fields: dict[str, str]) -> str:
         >>> fill_prompt("{a} and {{a}}", {"a": "{b}", "b": "no"})
         '{b} and {a}'
     """
-    return _FIELD.sub(lambda found: f"{{{found[1]}}}" if found[1] else fields.get(found[2], found[0]), template)
+    return _FIELD.sub(lambda match: f"{{{match[1]}}}" if match[1] else fields.get(match[2], match[0]), template)
 
 
 @cache

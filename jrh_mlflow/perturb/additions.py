@@ -125,11 +125,11 @@ def asked_for(label: str, labels: Labels) -> str | None:
 
 def asks(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that does not ask for the undeserved answer, or loses the response."""
-    asked = asked_for(target.seed.label, target.labels)
-    if asked is None or asked == target.expected:
+    wanted = asked_for(target.seed.label, target.labels)
+    if wanted is None or wanted == target.expected:
         return "nothing undeserved is asked for"
-    before, found, after = text.partition(target.original)
-    return None if found and asked in before + after else f"does not ask for {asked}"
+    before, kept, after = text.partition(target.original)
+    return None if kept and wanted in before + after else f"does not ask for {wanted}"
 
 
 class PromptInjection(Addition):
@@ -147,11 +147,11 @@ class PromptInjection(Addition):
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Return the response with a seeded instruction before or after it."""
-        seed, asked = target.seed, asked_for(target.seed.label, target.labels)
-        if asked is None:
+        seed, wanted = target.seed, asked_for(target.seed.label, target.labels)
+        if wanted is None:
             raise ValueError(f"Seed {seed.id!r} carries the best answer {seed.label!r}: nothing to ask for.")
         before, after = (
-            [wording.replace("{label}", asked) for wording in wordings]
+            [wording.replace("{label}", wanted) for wording in wordings]
             for wordings in (_REQUESTS_BEFORE, _REQUESTS_AFTER)
         )
         return _beside(target.original, before, after, rng)

@@ -258,8 +258,8 @@ def mend(messages: Sequence[Message]) -> Edited | None:
     if not changed:
         return None
     steps = tuple({"message": place, "change": "take the breach out", "why": "stated by rule"} for place in changed)
-    said = tuple(f"Message {place}: the breach is taken out." for place in changed)
-    return Edited(messages=tuple(kept), places=tuple(changed), steps=steps, summaries=said)
+    summaries = tuple(f"Message {place}: the breach is taken out." for place in changed)
+    return Edited(messages=tuple(kept), places=tuple(changed), steps=steps, summaries=summaries)
 
 
 def checked(messages: Sequence[Message], rubric: str) -> Edited:

@@ -102,8 +102,8 @@ def firm_numbers(text: str) -> frozenset[str]:
     return numbers(text) | (number_words(text) - _VAGUE)
 
 
-def _value(found: str) -> str:
-    whole, _, fraction = found.replace(",", "").partition(".")
+def _value(digits: str) -> str:
+    whole, _, fraction = digits.replace(",", "").partition(".")
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
 
@@ -117,8 +117,8 @@ def names(text: str) -> list[str]:
     """
     body = "\n".join("" if _HEADING.match(line) or _titled(line) else line for line in text.split("\n"))
     shouting = sum(map(str.isupper, body)) > sum(map(str.islower, body))
-    found = () if shouting else _CAPITAL.finditer(body)
-    return list(dict.fromkeys(match.group().rstrip(".") for match in found if _is_name(body, match)))
+    capitals = () if shouting else _CAPITAL.finditer(body)
+    return list(dict.fromkeys(match.group().rstrip(".") for match in capitals if _is_name(body, match)))
 
 
 def _titled(line: str) -> bool:
@@ -169,7 +169,7 @@ def missing_names(text: str, wanted: Iterable[str]) -> Iterator[str]:
         if size <= _MOST_TOKENS and size not in seen:
             seen[size] = set(zip(*(tokens[place:] for place in range(size)), strict=False))
         spelled = [(*parts[:-1], parts[-1] + ending) for ending in ("", "s", "es") if not name.endswith("&")]
-        if not any(one in seen.get(size, ()) for one in spelled) and not has_name(text, name):
+        if not any(spelling in seen.get(size, ()) for spelling in spelled) and not has_name(text, name):
             yield name
 
 
@@ -219,7 +219,7 @@ def fences(text: str) -> list[Span]:
     """
     if "```" not in text and "~~~" not in text:
         return []
-    found: list[Span] = []
+    blocks: list[Span] = []
     opened: tuple[int, str] | None = None
     for start, end in lines(text):
         mark = _FENCE.match(text, start, end)
@@ -228,28 +228,28 @@ def fences(text: str) -> list[Span]:
         if opened is None:
             opened = (start, mark[1])
         elif mark[1].startswith(opened[1]) and not mark[2].strip():
-            found.append((opened[0], end))
+            blocks.append((opened[0], end))
             opened = None
-    return found if opened is None else [*found, (opened[0], len(text))]
+    return blocks if opened is None else [*blocks, (opened[0], len(text))]
 
 
 def unlike_fences(text: str, places: Iterable[int]) -> list[int]:
     """Return those of the places, which are in order, at which a new line would not open a code block."""
-    found: list[int] = []
+    kept: list[int] = []
     end, opens = -1, False
     for place in places:
         # Places in one margin share its end, and are all told by one look at it.
         if place > end:
             end = match_end(_MARGIN, text, place)
             opens = text.startswith(("```", "~~~"), end)
-        found += [] if opens else [place]
-    return found
+        kept += [] if opens else [place]
+    return kept
 
 
 def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
     """Return where what a pattern matches at a place ends: the place itself when it matches nothing."""
-    found = pattern.match(text, place)
-    return found.end() if found else place
+    match = pattern.match(text, place)
+    return match.end() if match else place
 
 
 def inside(spans: Sequence[Span], place: int) -> bool:
@@ -269,8 +269,8 @@ def untouchable(text: str) -> bytearray:
     mask = bytearray(len(text))
     # Most texts hold none of it, and a look for a character is cheaper than a pattern's search.
     patterns = [_INLINE] * ("`" in text) + [_LINK] * any(mark in text for mark in ("@", "://", "www."))
-    found = [match.span() for pattern in patterns for match in pattern.finditer(text)]
-    for start, end in [*fences(text), *found]:
+    spans = [match.span() for pattern in patterns for match in pattern.finditer(text)]
+    for start, end in [*fences(text), *spans]:
         mask[start:end] = b"\x01" * (end - start)
     return mask
 
@@ -294,15 +294,15 @@ def sentences(text: str) -> list[Span]:
         ['Dr. Lee came.', 'He left!']
     """
     mask = untouchable(text)
-    found = []
+    spans = []
     for start, end in prose_lines(text):
         begin = start
         for match in _END.finditer(text, start, end):
             if match.end() < end and not mask[match.start()] and _ends(text, match.end()):
-                found.append((begin, match.end()))
+                spans.append((begin, match.end()))
                 begin = match.end()
-        found.append((begin, end))
-    return [trimmed for span in found if (trimmed := _trim(text, span))[0] < trimmed[1]]
+        spans.append((begin, end))
+    return [trimmed for span in spans if (trimmed := _trim(text, span))[0] < trimmed[1]]
 
 
 def sentence_ends(text: str) -> list[int]:

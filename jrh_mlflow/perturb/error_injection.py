@@ -191,14 +191,14 @@ def _antonyms(passage: _Passage, rng: random.Random) -> list[InjectedError]:
 def _negations(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     """Drop a sentence's only negation, or put one in where there is none; questions are left alone."""
     counts = [len(_ANY_NEGATION.findall(passage.text, *span)) for span in passage.sentences]
-    found = []
+    errors = []
     for pattern, wanted in ((_AFFIRMED, 0), (_NEGATED, 1), (_CANNOT, 1)):
         for number, match in passage.matches(pattern):
             if counts[number] != wanted or passage.text[passage.sentences[number][1] - 1] in "?？":
                 continue
             edit = (*match.span("no"), "") if wanted else (match.end(), match.end(), " not")
-            found.append(InjectedError(kind="negation", edits=(edit,), sentences=frozenset({number})))
-    return found
+            errors.append(InjectedError(kind="negation", edits=(edit,), sentences=frozenset({number})))
+    return errors
 
 
 def _swaps(passage: _Passage, rng: random.Random) -> list[InjectedError]:
@@ -206,13 +206,15 @@ def _swaps(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     first: dict[str, dict[int, Edit]] = {}
     for number, kind, fact in _facts(passage):
         first.setdefault(kind, {}).setdefault(number, fact)
-    found = []
+    errors = []
     for facts in first.values():
-        for (one, here), (other, there) in pairwise(sorted(facts.items())):
-            if _can_swap(passage, (one, here[2]), (other, there[2])):
+        for (first_sentence, here), (second_sentence, there) in pairwise(sorted(facts.items())):
+            if _can_swap(passage, (first_sentence, here[2]), (second_sentence, there[2])):
                 edits = ((*here[:2], there[2]), (*there[:2], here[2]))
-                found.append(InjectedError(kind="swap", edits=edits, sentences=frozenset({one, other})))
-    return found
+                errors.append(
+                    InjectedError(kind="swap", edits=edits, sentences=frozenset({first_sentence, second_sentence}))
+                )
+    return errors
 
 
 def _facts(passage: _Passage) -> Iterator[tuple[int, str, Edit]]:
@@ -240,9 +242,9 @@ def _name_kind(match: re.Match[str]) -> str:
     return f"{before}{size} {'people' if _PEOPLE.search(match['name']) else 'name'}"
 
 
-def _can_swap(passage: _Passage, one: tuple[int, str], other: tuple[int, str]) -> bool:
+def _can_swap(passage: _Passage, first: tuple[int, str], second: tuple[int, str]) -> bool:
     """Whether each is new to the sentence that it comes to, and neither is a part of the other."""
-    (here, mine), (there, yours) = one, other
+    (here, mine), (there, yours) = first, second
     sentences = [passage.text[slice(*passage.sentences[number])] for number in (here, there)]
     return mine not in yours and yours not in mine and yours not in sentences[0] and mine not in sentences[1]
 

@@ -70,7 +70,7 @@ def _contradicted(sentence: str, rng: random.Random) -> str:
     bare = bare if len(words(bare)) > 3 else sentence
     plain_not = _SHORT.sub(r"\1 not", bare)
     if _NEGATED.search(plain_not):
-        return _NEGATED.sub(lambda found: found[2] or found[3] or "", plain_not)
+        return _NEGATED.sub(lambda match: match[2] or match[3] or "", plain_not)
     if _OPPOSITE.search(bare) and rng.random() < 0.8:
         return _OPPOSITE.sub(lambda word: cased(OPPOSITES[word[0].lower()][0], like=word[0]), bare, count=1)
     return _VERB.sub(lambda verb: f"{verb[0]} not", bare, count=1)

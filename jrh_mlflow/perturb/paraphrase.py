@@ -36,7 +36,11 @@ _TASK_LEADS = ("Your task is as follows. {}", "This is what is asked of you. {}"
 def another_wording(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that is one made before it, case and whitespace aside."""
     same = text.casefold().split()
-    return "same wording as one made before" if any(same == one.casefold().split() for one in context.earlier) else None
+    return (
+        "same wording as one made before"
+        if any(same == earlier.casefold().split() for earlier in context.earlier)
+        else None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,11 +166,11 @@ def checked_value(name: str, value: object, kind: Any, *, of: str) -> object:
 def _fits(value: object, kind: Any) -> bool:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, option) for option in inner)
     if origin is Literal:
         return value in inner
     if origin in (tuple, Sequence):
-        return isinstance(value, tuple) and all(_fits(one, inner[0]) for one in value)
+        return isinstance(value, tuple) and all(_fits(entry, inner[0]) for entry in value)
     if isinstance(value, bool):
         return kind is bool
     # What another package declares in its own words is left to the test itself.
@@ -227,20 +227,20 @@ class PromptTest(BandedRewrite):
         object.__setattr__(self, "rules", (*REWRITTEN, *(_KEEPS[kept] for kept in self.keeps)))
         super().__post_init__()
         same = self.answer == SAME
-        told = "the flipped label" if self.answer == FLIPPED else f"the answer {self.answer}"
-        object.__setattr__(self, "expects", UNCHANGED if same else ExpectedLabel(told))
-        asked = not same if self.confirmed is None else self.confirmed
-        object.__setattr__(self, "needs", frozenset({"generator", *(["validator"] if asked else [])}))
+        answer = "the flipped label" if self.answer == FLIPPED else f"the answer {self.answer}"
+        object.__setattr__(self, "expects", UNCHANGED if same else ExpectedLabel(answer))
+        is_confirmed = not same if self.confirmed is None else self.confirmed
+        object.__setattr__(self, "needs", frozenset({"generator", *(["validator"] if is_confirmed else [])}))
 
     @property
     def parameters(self) -> list[Parameter]:
         """All that the file says, by the names it uses; a later reader has nothing else to go by."""
-        found = [
-            replace(one, name=_SPELLED.get(one.name, one.name), changed=True)
-            for one in super().parameters
-            if one.name != "name"
+        stated = [
+            replace(setting, name=_SPELLED.get(setting.name, setting.name), changed=True)
+            for setting in super().parameters
+            if setting.name != "name"
         ]
-        return [*found, Parameter(name="prompt_sha256", value=self.prompt_sha256, help="Of the prompt.", changed=True)]
+        return [*stated, Parameter(name="prompt_sha256", value=self.prompt_sha256, help="Of the prompt.", changed=True)]
 
     @property
     def prompt_sha256(self) -> str:
@@ -269,8 +269,8 @@ class PromptTest(BandedRewrite):
             (word for word in (self.answer, *_TRUTHS.get(self.answer, ())) if word in known), None
         )
         if spelled is None:
-            told = f"Test {self.name!r} expects {self.answer!r}, which is none of {', '.join(known)}."
-            raise RecipeError(told + suggest(self.answer, known))
+            problem = f"Test {self.name!r} expects {self.answer!r}, which is none of {', '.join(known)}."
+            raise RecipeError(problem + suggest(self.answer, known))
         return spelled
 
     def template(self) -> str:
@@ -309,11 +309,11 @@ def prompt_test(path: Path, given: Mapping[str, Any], *, name: str | None = None
 def _front_matter(text: str, path: Path) -> tuple[dict[str, Any], str]:
     import yaml
 
-    found = _FRONT.match(text)
-    if found is None:
+    front_lines = _FRONT.match(text)
+    if front_lines is None:
         return {}, text.strip()
     try:
-        front = yaml.safe_load(found[1]) or {}
+        front = yaml.safe_load(front_lines[1]) or {}
     except yaml.YAMLError as error:
         raise RecipeError(
             f"{path}: what stands between the lines --- is no YAML: {' '.join(str(error).split())}."
@@ -323,12 +323,12 @@ def _front_matter(text: str, path: Path) -> tuple[dict[str, Any], str]:
     checks = front.pop("checks", None) or {}
     if not isinstance(checks, dict):
         raise RecipeError(f"{path}: `checks` must be a mapping, as in {{max_length: 2, keeps: [numbers]}}.")
-    return {**front, **checks}, text[found.end() :].strip()
+    return {**front, **checks}, text[front_lines.end() :].strip()
 
 
 def _known(given: Mapping[str, Any], path: Path) -> dict[str, Any]:
     hints = get_type_hints(PromptTest)
-    own = [one.name for one in fields(PromptTest) if one.name not in ("name", "prompt")]
+    own = [setting.name for setting in fields(PromptTest) if setting.name not in ("name", "prompt")]
     spelled = {_SPELLED.get(name, name): name for name in own}
     settings = {}
     for key, value in given.items():

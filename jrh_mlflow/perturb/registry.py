@@ -16,13 +16,12 @@ from jrh_mlflow.perturb._base import ReliabilityTest
 from jrh_mlflow.perturb.additions import Authority, Padding, PromptInjection
 from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.error_injection import ErrorInjection
-from jrh_mlflow.perturb.format_invariance import Indentation, Markdown, SpaceClusters, VerticalSpacing
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.prompt_file import PromptTest, WrittenTest, prompt_test, split_entries, with_parameters
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
+from jrh_mlflow.perturb.surface import Indentation, Markdown, SpaceClusters, Typos, VerticalSpacing
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.perturb.typos import Typos
 from jrh_mlflow.plugins import TESTS as ENTRY_POINTS
 from jrh_mlflow.plugins import Plugin, plugins
 from jrh_mlflow.schema.items import BASELINE, FORMER_NAMES, PAIR_CONDITIONS, Labels
@@ -77,8 +76,8 @@ def find_agent_test(name: object) -> AgentTest | None:
     """Return the test of transcripts of this name, ours or another package's; None where there is none."""
     if not isinstance(name, str) or name in (*TESTS, *GROUPS, *FORMER_NAMES):
         return None
-    found = AGENT_TESTS.get(name) or installed_tests().tests.get(name)
-    return found if isinstance(found, AgentTest) else None
+    test = AGENT_TESTS.get(name) or installed_tests().tests.get(name)
+    return test if isinstance(test, AgentTest) else None
 
 
 def find_test(name: str) -> ReliabilityTest:
@@ -119,15 +118,15 @@ def listed_tests(given: object, *, folder: Path | None = None, where: str = "") 
     if isinstance(given, str):
         entries: list[object] = list(split_entries(given))
     else:
-        one = isinstance(given, ReliabilityTest | Mapping)
-        entries = list(given) if isinstance(given, Iterable) and not one else [given]
-    found: list[str | ReliabilityTest] = []
+        is_single = isinstance(given, ReliabilityTest | Mapping)
+        entries = list(given) if isinstance(given, Iterable) and not is_single else [given]
+    tests: list[str | ReliabilityTest] = []
     for number, entry in enumerate(entries, start=1):
         try:
-            found += _written(entry, folder or Path())
+            tests += _written(entry, folder or Path())
         except RecipeError as error:
             raise RecipeError(f"{where}, entry {number} of `tests`: {error}" if where else str(error)) from error
-    return found
+    return tests
 
 
 def _written(entry: object, folder: Path) -> list[str | ReliabilityTest]:
@@ -230,14 +229,14 @@ def read_invalid(given: object, tests: Sequence[ReliabilityTest]) -> tuple[dict[
             f"`invalid` must be names of tests, a mapping from test to reason, or propose, not {given!r}."
         )
     chosen = {test.name: test for test in tests}
-    found = {}
+    reasons = {}
     for name, reason in entries.items():
         if name == PROPOSE:
             continue
         for known in PREDECESSOR_NAMES.get(str(name), (str(name),)):
             test = chosen.get(known) or find_agent_test(known) or find_test(known)
-            found[test.name] = " ".join(str(reason or "").strip(' "').split()) or _why_invalid(test)
-    return found, PROPOSE in entries
+            reasons[test.name] = " ".join(str(reason or "").strip(' "').split()) or _why_invalid(test)
+    return reasons, PROPOSE in entries
 
 
 def _why_invalid(test: ReliabilityTest) -> str:
@@ -263,18 +262,18 @@ class InstalledTests:
 @cache
 def installed_tests() -> InstalledTests:
     """Load the tests of other packages; a broken one is told, and stops no other."""
-    found = InstalledTests()
+    installed = InstalledTests()
     for plugin in plugins(ENTRY_POINTS):
         try:
             test = _test_in(plugin)
-            if test.name in (*_RESERVED, *TESTS, *found.tests):
+            if test.name in (*_RESERVED, *TESTS, *installed.tests):
                 raise RecipeError(f"the test {test.name!r} of {plugin.distribution} has a name that is taken")
         except RecipeError as problem:
-            found.problems[plugin.name] = str(problem)
+            installed.problems[plugin.name] = str(problem)
         else:
-            found.tests[test.name] = test
-            found.packages[test.name] = plugin.distribution
-    return found
+            installed.tests[test.name] = test
+            installed.packages[test.name] = plugin.distribution
+    return installed
 
 
 def _test_in(plugin: Plugin) -> ReliabilityTest:

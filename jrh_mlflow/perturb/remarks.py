@@ -220,12 +220,12 @@ def preface(text: str, original: str) -> str | None:
 
 def _is_the_texts_own(text: str, head: _Remark, original: str) -> bool:
     """Tell whether what looks like a remark says what the original begins with: `Answer: B` for `The answer is B`."""
-    said = text[: head.place]
+    remark = text[: head.place]
     if head.kind == "announcement":
-        return not phrase("made", said) and opens_alike(text, original)
-    mine, own = words(said.casefold()), words(original[:LONGEST_REMARK].casefold())
+        return not phrase("made", remark) and opens_alike(text, original)
+    mine, own = words(remark.casefold()), words(original[:LONGEST_REMARK].casefold())
     predicated = [word for word, verb in pairwise(own) if verb in ("is", "are", "was", "were")]
-    return head.kind == "label" and "\n" not in said and [*mine[-1:]] == predicated[:1] and {*mine} <= {*own}
+    return head.kind == "label" and "\n" not in remark and [*mine[-1:]] == predicated[:1] and {*mine} <= {*own}
 
 
 @lru_cache(16)

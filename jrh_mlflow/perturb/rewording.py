@@ -126,8 +126,8 @@ def _turned(sentence: str) -> str:
 
 def first_word(sentence: str) -> str:
     """Return the word a sentence opens with, in small letters; empty when it opens with anything else."""
-    found = _TOKEN.match(sentence)
-    return found.group().lower() if found else ""
+    match = _TOKEN.match(sentence)
+    return match.group().lower() if match else ""
 
 
 def _contracted(sentence: str, keep: Set[str]) -> str:
@@ -140,27 +140,27 @@ def _contracted(sentence: str, keep: Set[str]) -> str:
 
 
 def _swapped(sentence: str, rng: random.Random, keep: Set[str]) -> str:
-    def phrase(found: re.Match[str]) -> str:
-        if keep & {word.lower() for word in words(found.group())} or rng.random() > _SWAP_SHARE:
-            return found.group()
-        return cased(rng.choice(PHRASES[found.group().lower()]), like=found.group())
+    def phrase(match: re.Match[str]) -> str:
+        if keep & {word.lower() for word in words(match.group())} or rng.random() > _SWAP_SHARE:
+            return match.group()
+        return cased(rng.choice(PHRASES[match.group().lower()]), like=match.group())
 
-    def word(found: re.Match[str]) -> str:
-        options = _options(sentence_now, found) if found.group().lower() not in keep else ()
+    def word(match: re.Match[str]) -> str:
+        options = _options(sentence_now, match) if match.group().lower() not in keep else ()
         swap = options and rng.random() < _SWAP_SHARE
-        return cased(rng.choice(options), like=found.group()) if swap else found.group()
+        return cased(rng.choice(options), like=match.group()) if swap else match.group()
 
     sentence_now = _PHRASE.sub(phrase, sentence)
     return _TOKEN.sub(word, sentence_now)
 
 
-def _options(sentence: str, found: re.Match[str]) -> tuple[str, ...]:
+def _options(sentence: str, match: re.Match[str]) -> tuple[str, ...]:
     """Synonyms that fit the place: no verb after an article, `a` and `an` as they stand, no names."""
-    token, lower = found.group(), found.group().lower()
+    token, lower = match.group(), match.group().lower()
     # Most words have none: only for the others the word before is worth a look.
-    if (found.start() and token != lower) or (lower not in SYNONYMS and lower not in VERB_SYNONYMS):
+    if (match.start() and token != lower) or (lower not in SYNONYMS and lower not in VERB_SYNONYMS):
         return ()
-    before = words(sentence[max(0, found.start() - 20) : found.start()])
+    before = words(sentence[max(0, match.start() - 20) : match.start()])
     previous = before[-1].lower() if before else ""
     verbs = VERB_SYNONYMS.get(lower, ()) if previous not in _DETERMINERS else ()
     options = SYNONYMS.get(lower) or verbs
@@ -229,7 +229,7 @@ def _dispensable(part: str) -> bool:
 
 def _without_fillers(text: str, rng: random.Random, share: float) -> str:
     def cut(sentence: str) -> str:
-        bare = _FILLER.sub(lambda found: "" if rng.random() < share else found.group(), sentence).lstrip(" ,")
+        bare = _FILLER.sub(lambda match: "" if rng.random() < share else match.group(), sentence).lstrip(" ,")
         bare = _BEFORE_MARK.sub("", bare)
         return sentence if len(words(bare)) < 3 else cased(bare, like=sentence)
 
@@ -237,15 +237,15 @@ def _without_fillers(text: str, rng: random.Random, share: float) -> str:
 
 
 def _without_asides(text: str, rng: random.Random, enough: float) -> str:
-    return _ASIDE.sub(lambda found: "" if _dispensable(found.group()) else found.group(), text)
+    return _ASIDE.sub(lambda match: "" if _dispensable(match.group()) else match.group(), text)
 
 
 def _without_clauses(text: str, rng: random.Random, enough: float) -> str:
     """Drop side clauses in a chosen order until the text is short enough."""
-    found = [match for match in _CLAUSE.finditer(text) if match["ended"] is not None and _dispensable(match.group())]
+    clauses = [match for match in _CLAUSE.finditer(text) if match["ended"] is not None and _dispensable(match.group())]
     left = len(words(text))
     gone: list[Edit] = []
-    for match in rng.sample(found, len(found)):
+    for match in rng.sample(clauses, len(clauses)):
         if left > enough:
             gone.append((match.start(), match.end(), ""))
             left -= len(words(match.group()))
@@ -269,16 +269,16 @@ def _without_sentences(text: str, rng: random.Random, enough: float) -> str:
 
 def _first_of_lines(text: str, spans: Sequence[Span]) -> set[int]:
     """Return the starts of sentences with nothing before them in their line but the mark of a list."""
-    found: set[int] = set()
+    starts: set[int] = set()
     done, line, margin = 0, 0, match_end(_LINE_START, text, 0)
     for start, _ in spans:
         broken = text.rfind("\n", done, start)
         if broken >= 0:
             line, margin = broken + 1, match_end(_LINE_START, text, broken + 1)
         if start <= margin and _LINE_START.fullmatch(text, line, start):
-            found.add(start)
+            starts.add(start)
         done = start
-    return found
+    return starts
 
 
 def _weight(sentence: str, counts: Mapping[str, int]) -> float:
@@ -297,5 +297,5 @@ def _telegram(text: str, rng: random.Random, share: float, *, enough: float) -> 
 
 
 def _thinned(pattern: re.Pattern[str], rng: random.Random, share: float, sentence: str) -> str:
-    thin = pattern.sub(lambda found: "" if rng.random() < share else found.group(), sentence)
+    thin = pattern.sub(lambda match: "" if rng.random() < share else match.group(), sentence)
     return cased(thin, like=sentence) if thin.strip() else sentence

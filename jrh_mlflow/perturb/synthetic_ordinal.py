@@ -56,17 +56,17 @@ class FewShot:
         all_of = self._places.get(label, [])
         start = bisect_right(all_of, place)
         taken = min(most + 1, len(all_of))
-        found = [all_of[(start + step) % len(all_of)] for step in range(taken)]
-        return [other for other in found if other != place][:most]
+        following = [all_of[(start + step) % len(all_of)] for step in range(taken)]
+        return [other for other in following if other != place][:most]
 
     def _words(self, place: int) -> frozenset[str]:
         seed = self._seeds[place]
         return frozenset(map(str.lower, words(f"{seed.instruction}\n{seed.response}")))
 
 
-def _apart(one: frozenset[str], other: frozenset[str]) -> float:
+def _apart(first: frozenset[str], second: frozenset[str]) -> float:
     """Jaccard distance of two sets of words."""
-    return 1 - len(one & other) / max(1, len(one | other))
+    return 1 - len(first & second) / max(1, len(first | second))
 
 
 def _rng(seed_id: str, label: str) -> random.Random:
@@ -115,8 +115,8 @@ class SyntheticOrdinal(Rewrite):
             RecipeError: when the labels are no scale.
         """
         if not labels.ordinal:
-            found = ", ".join(labels.answers)
-            raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {found}. Give `scale=`.")
+            named = ", ".join(labels.answers)
+            raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {named}. Give `scale=`.")
         few_shot = FewShot(seeds, n=self.examples, choice=self.choice)
         # What a model calls a level shapes the texts that are written after its examples.
         sources = {seed.response: seed.label_source for seed in seeds if seed.label_source}
@@ -129,7 +129,7 @@ class SyntheticOrdinal(Rewrite):
                 number=place * self.per_bucket + nth + 1,
                 bucket=f"{seed.id}/{level}",
                 examples=(shown := few_shot.of(row, level)),
-                label_source=next((sources[one] for one in (seed.response, *shown) if one in sources), ""),
+                label_source=next((sources[text] for text in (seed.response, *shown) if text in sources), ""),
             )
             for row, seed in enumerate(seeds)
             for place, level in enumerate(labels.answers)
@@ -154,8 +154,8 @@ class SyntheticOrdinal(Rewrite):
 
 def _parts(text: str) -> list[str]:
     """Sentences, or clauses where there are too few of them."""
-    found = [text[start:end] for start, end in sentences(text)]
-    return found if len(found) > 2 else [part for part in _CLAUSES.split(" ".join(found)) if part.strip()]
+    parts = [text[start:end] for start, end in sentences(text)]
+    return parts if len(parts) > 2 else [part for part in _CLAUSES.split(" ".join(parts)) if part.strip()]
 
 
 def _closed(text: str) -> str:

@@ -572,7 +572,7 @@ def _remarks_within(text: str, original: str) -> str | None:
     hit = phrase("elided", text)
     if hit and not phrase("elided", original):
         return f"part of the text was left out: {cut(hit)}"
-    labels, own = (list(filter(_labels_a_text, each.split("\n"))) for each in (text, original))
+    labels, own = (list(filter(_labels_a_text, version.split("\n"))) for version in (text, original))
     hit = _remark_in(text, original) or (labels[0] if len(labels) > len(own) else None)
     return f"remark within the text: {cut(hit)}" if hit else None
 
@@ -599,7 +599,7 @@ def _several(text: str, original: str) -> str | None:
         if len(pattern(section).findall(text)) > len(pattern(section).findall(original)):
             return "several texts"
     rules, own = (
-        sum(bool(_RULE_LINE.fullmatch(line.rstrip())) for line in each.split("\n")) for each in (text, original)
+        sum(bool(_RULE_LINE.fullmatch(line.rstrip())) for line in version.split("\n")) for version in (text, original)
     )
     return "a line that separates texts" if rules > own else None
 
@@ -693,7 +693,7 @@ def _strangers(text: str, original: str) -> str | None:
     """Say that the first or last paragraph, which the original has not, has nothing to do with it."""
     if re.match(r"#{1,6}[ \t]+\S", text) and not re.search(r"#{1,6}[ \t]+\S", original):
         return f"a heading that the original has not: {cut(text)}"
-    paragraphs, own = ([part for part in each.split("\n\n") if part.strip()] for each in (text, original))
+    paragraphs, own = ([part for part in version.split("\n\n") if part.strip()] for version in (text, original))
     for part in (paragraphs[0], paragraphs[-1]) if len(own) < len(paragraphs) else ():
         mine = stems(part)
         known = {word.casefold() for word in words(part)} & {word.casefold() for word in words(original)}

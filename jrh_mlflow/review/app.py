@@ -1,4 +1,4 @@
-"""The review as one ASGI application that can be mounted under any path.
+"""The review as one ASGI application that can be mounted under any path, and its own server on this machine.
 
     GET  /                                   the page
     GET  /static/{file}                      its parts, and nothing else
@@ -19,10 +19,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import webbrowser
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TextIO
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -41,11 +44,10 @@ from jrh_mlflow.review.assignment import (
     validator_agreement,
     waits_for,
 )
-from jrh_mlflow.review.contents import ReviewEntry, progress, shown_states
+from jrh_mlflow.review.contents import Review, ReviewCatalog, ReviewEntry, progress, shown_states
 from jrh_mlflow.review.decisions import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain_event
-from jrh_mlflow.review.finish import Finished, finish
-from jrh_mlflow.review.guard import Guard
-from jrh_mlflow.review.sources import Review, ReviewCatalog
+from jrh_mlflow.review.finish import Finished, ReviewLogger, finish
+from jrh_mlflow.review.guard import Guard, new_token
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import meanings_in
 from jrh_mlflow.schema.presentation import Message, context_texts, saved_message
@@ -228,10 +230,10 @@ def _catalog(request: Request) -> ReviewCatalog:
 
 
 def _opened(key: str, catalog: Annotated[ReviewCatalog, Depends(_catalog)]) -> Review:
-    found = catalog.find(key)
-    if found is None:
+    review = catalog.find(key)
+    if review is None:
         raise HTTPException(404, "There is no such suite.")
-    return found
+    return review
 
 
 Opened = Annotated[Review, Depends(_opened)]
@@ -276,10 +278,10 @@ def items(review: Opened, query: Annotated[ItemsQuery, Query()]) -> Response:
     """One stretch of the items that a filter takes."""
     _, entries = review.placed()
     with review.decisions.current() as standings:
-        found = query.of(entries, standings)
-        stretch = found[query.offset : query.offset + query.limit]
+        matching = query.of(entries, standings)
+        stretch = matching[query.offset : query.offset + query.limit]
         rows = [_row(place, entry, standings, query.reviewer) for place, entry in stretch]
-    return Json({"total": len(found), "items": rows})
+    return Json({"total": len(matching), "items": rows})
 
 
 @router.get("/{key}/items/{index}")
@@ -328,12 +330,12 @@ def events(
     """What happened after event `since`."""
     content, entries = review.placed()
     known = {entry.key: (place, entry) for place, entry in entries.items()}
-    found = review.decisions.events(since=since, limit=limit)
+    newer = review.decisions.events(since=since, limit=limit)
     rows = []
-    for event in found:
+    for event in newer:
         place, entry = known.get(event.item, (None, None))
         rows.append({**_about(event), "index": place, "state": entry.shown(event.after) if entry else None})
-    last = found[-1].number if found else since
+    last = newer[-1].number if newer else since
     return Json({"events": rows, "last": last, "n_items": len(entries), "growing": content.growing})
 
 
@@ -343,13 +345,13 @@ def decisions(review: Opened, body: DecisionBody) -> Response:
     entry = _entry(review, body.index)
     review.hold()
     reason = (body.reason or "").strip() or None
-    asked = body.model_dump(include={"action", "version", "text", "label", "settles", "as_decided_by"})
-    click = Click(who=body.reviewer, reason=reason, **asked)
+    given = body.model_dump(include={"action", "version", "text", "label", "settles", "as_decided_by"})
+    click = Click(who=body.reviewer, reason=reason, **given)
     event = review.decisions.decide(entry.key, click, entry.generated(body.message))
     with review.decisions.current() as standings:
         now = _row(body.index, entry, standings, body.reviewer)
-    told = {name: now[name] for name in ("index", "mine", "waits", "disagreement")}
-    return Json({**told, "state": entry.shown(event.after), "version": event.number, "number": event.number})
+    standing = {name: now[name] for name in ("index", "mine", "waits", "disagreement")}
+    return Json({**standing, "state": entry.shown(event.after), "version": event.number, "number": event.number})
 
 
 @router.post("/{key}/bulk")
@@ -357,15 +359,15 @@ def bulk(review: Opened, body: BulkBody) -> Response:
     """Accept every item that a filter takes, or none when they are not as many as expected."""
     _, entries = review.placed()
     with review.decisions.current() as standings:
-        found = [(entry, standings.of(entry.key).version) for _, entry in body.filter.of(entries, standings)]
-    if len(found) != body.expect:
+        matching = [(entry, standings.of(entry.key).version) for _, entry in body.filter.of(entries, standings)]
+    if len(matching) != body.expect:
         raise ConflictError(
-            f"The filter takes {len(found)} items by now, not {body.expect}. Look at them again before you decide."
+            f"The filter takes {len(matching)} items by now, not {body.expect}. Look at them again before you decide."
         )
     review.hold()
     clicks = [
         (entry.key, Click(action="accept", who=body.reviewer, version=version), entry.generated())
-        for entry, version in found
+        for entry, version in matching
     ]
     done = review.decisions.decide_all(clicks)
     return Json({"accepted": len(done), "last": done[-1].number if done else None})
@@ -374,7 +376,7 @@ def bulk(review: Opened, body: BulkBody) -> Response:
 @router.post("/{key}/assign")
 def assigned(review: Opened, body: AssignBody) -> Response:
     """Assign the items to reviewers; who has decided an item keeps it."""
-    shares = {one.name: one.share for one in body.shares}
+    shares = {reviewer.name: reviewer.share for reviewer in body.shares}
     if len(shares) < len(body.shares):
         raise ReviewError("A reviewer is named twice.")
     review.hold()
@@ -549,8 +551,8 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def not_understood(_: Request, error: RequestValidationError) -> Response:
         problems = [
-            f"{'.'.join(str(part) for part in one['loc'])}: {_SAID.get(one['type'], one['msg'])}"
-            for one in error.errors()[:5]
+            f"{'.'.join(str(part) for part in problem['loc'])}: {_SAID.get(problem['type'], problem['msg'])}"
+            for problem in error.errors()[:5]
         ]
         return Json({"message": "; ".join(problems)}, status_code=422)
 
@@ -567,3 +569,53 @@ def _add_problems(app: FastAPI) -> None:
     async def failed(request: Request, error: Exception) -> Response:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return Json({"message": "The server failed; what was decided before is kept. See its log."}, status_code=500)
+
+
+LOOPBACK = "127.0.0.1"
+
+
+def serve_review(
+    catalog: ReviewCatalog,
+    *,
+    port: int = 0,
+    reviewer: str | None = None,
+    browser: bool = True,
+    log: ReviewLogger,
+    until_finished: bool = False,
+    stream: TextIO | None = None,
+) -> None:
+    """Serve the review until Ctrl-C, or until it is finished, and print its link.
+
+    Raises:
+        ReviewError: when the port is taken.
+    """
+    import uvicorn
+
+    token = new_token()
+    for review in catalog.reviews():
+        review.hold()
+    # Named as TCP, or asyncio does not turn Nagle's algorithm off and every answer waits 40 ms.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((LOOPBACK, port))
+            listening.listen()  # from here on a browser waits instead of being refused
+        except OSError as error:
+            raise ReviewError(f"Port {port} cannot be used: {error.strerror}. Give another with --port.") from error
+        query = urlencode({"token": token, **({"reviewer": reviewer} if reviewer else {})})
+        link = f"http://{LOOPBACK}:{listening.getsockname()[1]}/?{query}"
+        servers: list[uvicorn.Server] = []
+
+        def on_finish(review: Review, done: Finished, who: str) -> dict[str, Any]:
+            facts = log(review, done, who)
+            # It still answers who finished: requests under way are served to their end.
+            servers[0].should_exit = until_finished
+            return facts
+
+        app = review_app(catalog, token=token, on_finish=on_finish)
+        # No access log: it would hold the token.
+        servers.append(uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")))
+        print(f"Review: {link}\nEvery decision is saved at once; Ctrl-C ends the server.", flush=True, file=stream)
+        if browser:
+            webbrowser.open(link)
+        servers[0].run(sockets=[listening])

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.review.contents import ReviewEntry
+from jrh_mlflow.review.contents import Review, ReviewCatalog, ReviewEntry, progress
 from jrh_mlflow.review.decisions import DECIDED, REJECTED, SETTLED, UNSETTLED, Event, Standing, Standings
-from jrh_mlflow.review.sources import Review
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import HULL, interval_method
 from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
@@ -189,8 +188,8 @@ def reviewer_agreement(entries: Mapping[int, ReviewEntry], standings: Standings)
     Returns:
         None with fewer than two reviewers, or when no two decided the same item.
     """
-    found = (_pair(one, other, entries, standings) for one, other in combinations(standings.reviewers, 2))
-    pairs = [pair for pair in found if pair is not None]
+    compared = (_pair(first, second, entries, standings) for first, second in combinations(standings.reviewers, 2))
+    pairs = [pair for pair in compared if pair is not None]
     if not pairs:
         return None
     disputed = [place for place, entry in entries.items() if "decision" in standings.of(entry.key).disputed]
@@ -202,13 +201,13 @@ def disagreements(entries: Iterable[ReviewEntry], standings: Standings) -> dict[
 
     They disagree when one keeps an item that another rejects, or when they keep it with another label or text.
     """
-    found = [standings.of(entry.key).disagreement for entry in entries]
-    return {state: found.count(state) for state in (UNSETTLED, SETTLED)}
+    states = [standings.of(entry.key).disagreement for entry in entries]
+    return {state: states.count(state) for state in (UNSETTLED, SETTLED)}
 
 
 def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
-    successes = np.array([sum(found) for found in agreed.values()], dtype=float)
-    sizes = np.array([len(found) for found in agreed.values()], dtype=float)
+    successes = np.array([sum(hits) for hits in agreed.values()], dtype=float)
+    sizes = np.array([len(hits) for hits in agreed.values()], dtype=float)
     if not len(sizes):
         return NotEstimable(reason="no decided item has a validator's verdict", excluded=excluded)
     right, n = int(successes.sum()), int(sizes.sum())
@@ -224,17 +223,17 @@ def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
     )
 
 
-def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any] | None:
+def _pair(first: str, second: str, entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any] | None:
     both = [
         (mine.state, theirs.state)
         for entry in entries.values()
-        if (mine := standings.of(entry.key).mine(one)) and (theirs := standings.of(entry.key).mine(other))
+        if (mine := standings.of(entry.key).mine(first)) and (theirs := standings.of(entry.key).mine(second))
     ]
     if not both:
         return None
     kept = np.array([[state != REJECTED for state in pair] for pair in both], dtype=float)
     return {
-        "reviewers": [one, other],
+        "reviewers": [first, second],
         "n": len(both),
         "rate": float((kept[:, 0] == kept[:, 1]).mean()),
         # On two categories Cohen's kappa with quadratic weights is Cohen's kappa.
@@ -242,3 +241,30 @@ def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: S
         "ac1": gwet_ac1(kept, n_categories=2),
         "same_decision": float(np.mean([mine == theirs for mine, theirs in both])),
     }
+
+
+def assign_now(catalog: ReviewCatalog, *, reviewers: str, overlap: float, seed: int, who: str | None) -> None:
+    """Assign the items of every suite of a catalog to `Ada,Bob` or `Ada=2,Bob=1`."""
+    shares = read_shares(reviewers)
+    for review in catalog.reviews():
+        review.hold()
+        assign(review, shares, overlap=overlap, seed=seed, who=who or "command line")
+
+
+def review_status(catalog: ReviewCatalog) -> list[dict[str, Any]]:
+    """Return for each suite how far its review is, in all and by reviewer."""
+    rows = []
+    for review in catalog.reviews():
+        content, entries = review.placed()
+        with review.decisions.current() as standings:
+            rows.append(
+                {
+                    "name": content.name,
+                    "progress": progress(entries.values(), standings),
+                    "reviewers": standings.reviewers,
+                    "assignment": assignment_facts(entries, standings),
+                    "disagreements": disagreements(entries.values(), standings),
+                    "finished": dict(standings.finished.facts) if standings.finished else None,
+                }
+            )
+    return rows

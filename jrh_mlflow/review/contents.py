@@ -1,25 +1,46 @@
-"""What is reviewed: the items of a suite folder, finished or still growing, with their sources and checks."""
+"""What is reviewed: the items of a suite, finished or still growing, with their sources and checks.
+
+A suite under review lies in a folder, or comes from a run of a tracking store.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import os
+import shutil
+import tempfile
+import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.errors import ReviewError, SuiteError
 from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target, written_by
 from jrh_mlflow.perturb.checks import no_wrapping
-from jrh_mlflow.review.decisions import DECIDED, EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
+from jrh_mlflow.review.decisions import DECIDED, EXEMPT, STATES, UNDECIDED, Decisions, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, PARTIAL_FILE, Suite, read_item, read_suite
+from jrh_mlflow.suites.suite import (
+    ITEMS_FILE,
+    MANIFEST_FILE,
+    PARTIAL_FILE,
+    Suite,
+    mark_hash,
+    mark_review,
+    read_item,
+    read_suite,
+    reviews_folder,
+)
 from jrh_mlflow.text import clean_json
+
+if TYPE_CHECKING:
+    from jrh_mlflow.tracking.runs.read import RunSuite
 
 _log = logging.getLogger("jrh_mlflow")
 
@@ -67,19 +88,19 @@ class ReviewEntry:
     @cached_property
     def verdict(self) -> str | None:
         """What the validator answered; None when it was not asked."""
-        found = self.item.meta.get("validator")
-        return None if found in (None, NOT_ASKED) else str(found)
+        answer = self.item.meta.get("validator")
+        return None if answer in (None, NOT_ASKED) else str(answer)
 
     @cached_property
     def checks(self) -> tuple[dict[str, Any], ...]:
         """The checks it is known to have been through: `name`, `passed`, and the `problem` there was."""
-        found = [_check(one) for one in self.item.meta.get("checks") or ()]
-        found += [_outcome("text", _NO_TEXT)] if self.mended else []
+        checks = [_check(entry) for entry in self.item.meta.get("checks") or ()]
+        checks += [_outcome("text", _NO_TEXT)] if self.mended else []
         verdict, expected = self.verdict, self.item.expected
         if verdict is not None and expected is not None:
             problem = None if verdict == expected else f"answers {verdict[:80]!r}, expected {expected!r}"
-            found.append(_outcome("validator", problem))
-        return tuple(found)
+            checks.append(_outcome("validator", problem))
+        return tuple(checks)
 
     def rechecked(self, text: str | None) -> tuple[dict[str, Any], ...]:
         """Return the checks of the item's test on a text as it stands: a reviewer's edit can lose a number too.
@@ -180,8 +201,8 @@ class ReviewEntry:
         response = source.response if source else None
         if self.part == "transcript" or source is None or response is None or len(response) > _MAX_CHECKED:
             return None
-        asked, label = item.instruction or "", source.expected or ""
-        seed = Seed(id=item.task, instruction=asked, response=response, label=label)
+        instruction, label = item.instruction or "", source.expected or ""
+        seed = Seed(id=item.task, instruction=instruction, response=response, label=label)
         return Target(
             test=self.test,
             condition=item.condition,
@@ -192,11 +213,11 @@ class ReviewEntry:
             part="rubric" if self.part == "rubric" else "response",
         )
 
-    def _message(self, asked: int | None) -> int | None:
+    def _message(self, wanted: int | None) -> int | None:
         """Return the message meant: the one asked for, or the only one that was edited."""
         n_messages = len(self.item.transcript or ())
-        if asked is not None:
-            return asked if 0 <= asked < n_messages else None
+        if wanted is not None:
+            return wanted if 0 <= wanted < n_messages else None
         return self.edited_messages[0] if len(self.edited_messages) == 1 else None
 
 
@@ -299,11 +320,11 @@ def progress(entries: Iterable[ReviewEntry], standings: Standings) -> dict[str, 
         counts["needed" if entry.needs_decision else "by_code"][standings.of(entry.key).state.state] += 1
     return {
         part: {
-            "total": found.total(),
-            "decided": sum(found[state] for state in DECIDED),
-            **{state: found[state] for state in STATES},
+            "total": states.total(),
+            "decided": sum(states[state] for state in DECIDED),
+            **{state: states[state] for state in STATES},
         }
-        for part, found in counts.items()
+        for part, states in counts.items()
     }
 
 
@@ -326,12 +347,12 @@ def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[ReviewEntry, ...]:
     )
 
 
-def _check(found: object) -> dict[str, Any]:
+def _check(check: object) -> dict[str, Any]:
     """Read one check of an item's meta: a mapping, or a text that says what was wrong."""
-    if not isinstance(found, Mapping):
-        return _outcome(str(found).partition(":")[0], str(found))
-    problem = found.get("problem")
-    return {"name": str(found.get("name", "")), "passed": bool(found.get("passed", not problem)), "problem": problem}
+    if not isinstance(check, Mapping):
+        return _outcome(str(check).partition(":")[0], str(check))
+    problem = check.get("problem")
+    return {"name": str(check.get("name", "")), "passed": bool(check.get("passed", not problem)), "problem": problem}
 
 
 def _outcome(name: str, problem: str | None) -> dict[str, Any]:
@@ -361,7 +382,196 @@ def _signatures(messages: Sequence[Message] | None) -> list[tuple[object, ...]]:
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+DECISIONS_FILE = "review.db"
+
+
+@dataclass
+class Review:
+    """One suite under review: its items, the decisions about them, and where the result goes."""
+
+    key: str
+    """An opaque name for addresses; never a path."""
+    folder: Path
+    decisions_file: Path
+    result: Path
+    """The folder of the reviewed suite, if it is free."""
+    run: RunSuite | None = None
+    """The run the suite was read from."""
+    tracking_uri: str | None = None
+    """Where that run is, and where the review is logged."""
+    writable: bool = True
+    """Whether the folder's manifest can be told about the review."""
+    _reader: FolderReader = field(init=False)
+    _decisions: Decisions | None = None
+    _held: bool = False
+    _marked: bool = False
+    _placed: tuple[Content, dict[int, ReviewEntry]] | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._reader = FolderReader(self.folder)
+
+    def content(self) -> Content:
+        """Return the items as they are on disk now; those of a run are fetched first."""
+        with self._lock:
+            if self.run is not None:
+                _fetch(self.run.run_id, self.folder, self.tracking_uri)
+            content = self._reader.read()
+            if self.run is not None and content.sha256 != self.run.sha256:
+                raise ReviewError(f"The suite of run {self.run.run_id} is not the one that its params name.")
+            if self._held and not self._marked and content.sha256 is not None:
+                self.mark(content.sha256, "open")
+                self._marked = True
+            return content
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions, opened when first needed."""
+        with self._lock:
+            if self._decisions is None:
+                self._decisions = Decisions(self.decisions_file)
+            return self._decisions
+
+    def hold(self) -> None:
+        """Put the suite under review: from now on, or once it stopped growing, judges are not asked about it."""
+        if not self._held:
+            self._held = True
+            self.content()
+
+    def placed(self) -> tuple[Content, dict[int, ReviewEntry]]:
+        """Return the items with the numbers they keep while others arrive."""
+        content = self.content()
+        if self._placed is None or self._placed[0] is not content:
+            places = self.decisions.places([entry.key for entry in content.entries])
+            by_place = {places[entry.key]: entry for entry in content.entries}
+            self._placed = content, dict(sorted(by_place.items()))
+        return self._placed
+
+    def mark(self, sha256: str, state: str | None, *, result: str = "") -> None:
+        """Write the state of the review where evaluations look: beside the suite, and by its hash."""
+        mark_hash(sha256, state, result=result)
+        if self.run is None and self.writable:
+            mark_review(self.folder, state, result=result or None)
+
+
+class ReviewCatalog(ABC):
+    """The suites that can be reviewed."""
+
+    @abstractmethod
+    def reviews(self) -> list[Review]:
+        """Return all of them, those of newer runs first."""
+
+    def find(self, key: str) -> Review | None:
+        """Return one by its key."""
+        return next((review for review in self.reviews() if review.key == key), None)
+
+
+class FolderCatalog(ReviewCatalog):
+    """Suite folders, as `jrh review` serves them."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        self._reviews = [folder_review(folder) for folder in folders]
+
+    def reviews(self) -> list[Review]:
+        """Return one review per folder."""
+        return self._reviews
+
+
+def folder_review(folder: Path) -> Review:
+    """Return the review of a suite folder; its decisions lie in it, or in `$JRH_HOME` when it cannot be written."""
+    folder = folder.resolve()
+    key = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    writable = os.access(folder, os.W_OK)
+    file = folder / DECISIONS_FILE if writable else reviews_folder() / f"{key}.db"
+    result = folder.parent if os.access(folder.parent, os.W_OK) else reviews_folder()
+    return Review(
+        key=key, folder=folder, decisions_file=file, result=result / f"{folder.name}-reviewed", writable=writable
+    )
+
+
+class RunCatalog(ReviewCatalog):
+    """Suites of a tracking store's runs, or of one run, fetched when they are opened, under `$JRH_HOME/reviews`."""
+
+    def __init__(self, tracking_uri: str, *, run_id: str | None = None) -> None:
+        self._uri, self._run_id = tracking_uri, run_id
+        self._known: dict[str, Review] = {}
+        self._lock = threading.Lock()
+
+    def reviews(self) -> list[Review]:
+        """Return the suites that generations logged, each once, the newest first."""
+        from jrh_mlflow.tracking.runs.read import suites_in_runs
+
+        runs = [run for run in suites_in_runs(self._uri) if self._run_id in (None, run.run_id)]
+        newest = {run.sha256: run for run in reversed(runs)}
+        return [self._review(run) for run in reversed(newest.values())]
+
+    def find(self, key: str) -> Review | None:
+        """Return one by its key, without asking the store for one that is known."""
+        return self._known.get(key) or super().find(key)
+
+    def _review(self, run: RunSuite) -> Review:
+        key, home = run.sha256[:12], reviews_folder()
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = Review(
+                    key=key,
+                    folder=home / run.sha256[:16] / "suite",
+                    decisions_file=home / f"{run.sha256[:16]}.db",
+                    result=home / f"{run.sha256[:16]}-reviewed",
+                    run=run,
+                    tracking_uri=self._uri,
+                )
+            return self._known[key]
+
+
+def _fetch(run_id: str, target: Path, tracking_uri: str | None) -> None:
+    """Bring a run's suite here, whole or not at all, unless it is here."""
+    if target.is_dir():
+        return
+    from jrh_mlflow.tracking.runs.store import download
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as name:
+        draft = Path(name) / "suite"
+        shutil.copytree(download(f"runs:/{run_id}/suite", tracking_uri=tracking_uri), draft)
+        try:
+            draft.rename(target)
+        except OSError as error:
+            if not target.is_dir():  # another process was quicker
+                raise ReviewError(f"The suite of run {run_id} cannot be kept in {target}: {error}.") from error
+
+
+def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) -> ReviewCatalog:
+    """Find suites by folder, or one by `runs:/<id>/suite`.
+
+    Raises:
+        ReviewError: when there is nothing to review.
+    """
+    if len(suites) == 1 and suites[0].startswith("runs:/"):
+        from jrh_mlflow.tracking.runs.store import active_uri
+
+        run_id = suites[0].removeprefix("runs:/").partition("/")[0]
+        runs = RunCatalog(tracking_uri or active_uri(), run_id=run_id)
+        if not runs.reviews():
+            raise ReviewError(f"Run {run_id} made no suite, or did not finish. Name the store: --tracking-uri.")
+        return runs
+    if dataset := next((text for text in suites if text.startswith("datasets:/")), None):
+        raise ReviewError(
+            f"A suite is reviewed in a folder: jrh.load_suite({dataset!r}).save(FOLDER), then review that."
+        )
+    folders = [Path(text).parent if Path(text).name == ITEMS_FILE else Path(text) for text in suites]
+    for folder in folders:
+        if not any((folder / name).is_file() for name in (ITEMS_FILE, PARTIAL_FILE)):
+            raise ReviewError(f"There is no suite in {folder}, nor one that is being generated into it.")
+    catalog = FolderCatalog(folders)
+    for review in catalog.reviews():
+        content = review.content()
+        if not content.entries and not content.growing:
+            raise ReviewError(f"Suite {content.name!r} holds nothing to review: only baselines or pairs.")
+    return catalog

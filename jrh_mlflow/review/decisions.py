@@ -148,7 +148,7 @@ class Standing:
             "label": len({state.label for state in kept}) > 1,
             "text": len({(state.text, state.message) for state in kept}) > 1,
         }
-        return tuple(name for name, found in differs.items() if found)
+        return tuple(name for name, differ in differs.items() if differ)
 
     @property
     def settled(self) -> Event | None:
@@ -296,10 +296,10 @@ def _check_settling(standing: Standing, click: Click) -> None:
 
 
 def _as_decided(standing: Standing, click: Click) -> State:
-    found = standing.opinions.get(click.as_decided_by or "")
-    if found is None:
+    opinion = standing.opinions.get(click.as_decided_by or "")
+    if opinion is None:
         raise ReviewError(f"{click.as_decided_by!r} decided nothing here. Known: {', '.join(standing.opinions)}.")
-    return found
+    return opinion
 
 
 def _edited(now: State, click: Click, generated: GeneratedPart) -> State:

@@ -26,7 +26,7 @@ from jrh_mlflow.review.assignment import (
     reviewer_agreement,
     validator_agreement,
 )
-from jrh_mlflow.review.contents import Content, ReviewEntry, progress, shown_states
+from jrh_mlflow.review.contents import Content, Review, ReviewCatalog, ReviewEntry, progress, shown_states
 from jrh_mlflow.review.decisions import (
     ACCEPTED,
     DECIDED,
@@ -39,10 +39,9 @@ from jrh_mlflow.review.decisions import (
     GeneratedPart,
     Standings,
 )
-from jrh_mlflow.review.sources import Review
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.show.numbers import number_text, short_interval
-from jrh_mlflow.show.plain_text import table
+from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.suites.dataset import is_missing, read_table
 from jrh_mlflow.suites.suite import Suite, holds_suite
 from jrh_mlflow.text import clean_text
@@ -100,12 +99,12 @@ def _click(row: Mapping[str, str], entry: ReviewEntry, standings: Standings, who
         if state in (None, "undecided", "exempt"):
             return None
         raise ReviewError(f"Item {row['item']!r}: unknown state {state!r}.{suggest(str(state), _ACTIONS)}")
-    asked: dict[str, Any] = {name: row.get(name) for name in ("text", "label")} if state == EDITED else {}
+    edits: dict[str, Any] = {name: row.get(name) for name in ("text", "label")} if state == EDITED else {}
     now = standing.state
-    if now.state == state and (now.text, now.label) == (asked.get("text"), asked.get("label")):
+    if now.state == state and (now.text, now.label) == (edits.get("text"), edits.get("label")):
         return None
     reason = row.get("reason") or ("rejected by the decisions file" if state == REJECTED else None)
-    return Click(action=_ACTIONS[state], who=row.get("who") or who, version=standing.version, reason=reason, **asked)
+    return Click(action=_ACTIONS[state], who=row.get("who") or who, version=standing.version, reason=reason, **edits)
 
 
 _LEFT_OUT = (REJECTED, UNDECIDED)
@@ -347,12 +346,12 @@ def _facts(
 def _decided(done: Finished, entries: Iterable[ReviewEntry], standings: Standings) -> list[ReviewedItem]:
     """Return the items with a decision; those that somebody edited or rejected come first."""
     validator = str((done.parent.suite.origin if done.parent.suite else {}).get("validator") or "validator")
-    found = [
+    items = [
         _reviewed_item(entry, standings, validator)
         for entry in entries
         if standings.of(entry.key).state.state in DECIDED
     ]
-    return sorted(found, key=lambda one: {one.state, *(each.state for each in one.decisions)} == {ACCEPTED})
+    return sorted(items, key=lambda item: {item.state, *(decision.state for decision in item.decisions)} == {ACCEPTED})
 
 
 def _reviewed_item(entry: ReviewEntry, standings: Standings, validator: str) -> ReviewedItem:
@@ -411,9 +410,11 @@ def _events_csv(review: Review) -> bytes:
     return clean_text(sink.getvalue()).encode()
 
 
+_STATES = Table[tuple[str, int]].of(Column("state", lambda row: row[0]), Column("items", lambda row: str(row[1])))
+
+
 def _note(facts: Mapping[str, Any]) -> str:
     """Return the run's description; names are not in it, since they are anybody's text."""
-    rows = [[state, str(count)] for state, count in facts["states"].items()]
     reading = facts["validator_agreement"]
     agreement = "The validator gave no verdict on what was decided."
     if reading["kind"] == "estimate":
@@ -425,7 +426,29 @@ def _note(facts: Mapping[str, Any]) -> str:
         settled, unsettled = disputes["settled"], disputes["unsettled"]
         reviewers.append(f"Disagreements: {settled} settled, {unsettled} unsettled (there the last decision counts).")
     if facts["assignment"]:
-        done, asked = (sum(one[name] for one in facts["assignment"]["reviewers"]) for name in ("decided", "assigned"))
-        reviewers.append(f"Assigned: {done} of {asked} decided by whom they were assigned to.")
-    lines = ["# Review", "", *table(["state", "items"], rows), "", agreement, "", " ".join(reviewers)]
+        done, assigned = (
+            sum(reviewer[name] for reviewer in facts["assignment"]["reviewers"]) for name in ("decided", "assigned")
+        )
+        reviewers.append(f"Assigned: {done} of {assigned} decided by whom they were assigned to.")
+    lines = ["# Review", "", _STATES(facts["states"].items()).to_markdown(), "", agreement, "", " ".join(reviewers)]
     return "\n".join(lines) + "\n"
+
+
+def finish_now(catalog: ReviewCatalog, *, reviewer: str, allow_undecided: bool, log: ReviewLogger) -> dict[str, Any]:
+    """Write the reviewed suite of the one suite in a catalog, without a server."""
+    (review,) = catalog.reviews()
+    done = finish(review, who=reviewer, allow_undecided=allow_undecided)
+    return {**done.facts, **log(review, done, reviewer)}
+
+
+def withdraw(catalog: ReviewCatalog) -> list[str]:
+    """End reviews without a result: their suites can be judged as they were generated. Decisions stay on disk."""
+    lines = []
+    for review in catalog.reviews():
+        content = review.content()
+        if content.sha256 is not None:
+            review.mark(content.sha256, None)
+        with review.decisions.current() as standings:
+            states = [entry.shown(standings.of(entry.key).state) for entry in content.entries]
+        lines.append(f"{content.name}: review withdrawn, {states.count(UNDECIDED)} items undecided")
+    return lines

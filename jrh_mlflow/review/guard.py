@@ -128,10 +128,10 @@ def _headers(scope: Scope, name: str) -> list[str]:
 
 def _only(scope: Scope, name: str, *, default: str | None = None) -> str:
     """Return a header; one that comes twice is refused, since two readers may choose differently."""
-    found = _headers(scope, name)
-    if len(found) > 1 or (not found and default is None):
+    values = _headers(scope, name)
+    if len(values) > 1 or (not values and default is None):
         raise Refusal(400, f"The request needs exactly one header {name}.")
-    return found[0] if found else str(default)
+    return values[0] if values else str(default)
 
 
 def _cookie(scope: Scope, name: str) -> str:
@@ -182,11 +182,11 @@ def _sealed(send: Send, *, cookie: str | None = None) -> Send:
 
 def _own_headers(given: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return our headers; a page may ask for another policy by name, but make none of its own."""
-    asked = [value.decode("latin-1") for name, value in given if name.lower() == b"content-security-policy"]
-    if len(asked) != 1 or asked[0] not in _POLICIES:
+    policies = [value.decode("latin-1") for name, value in given if name.lower() == b"content-security-policy"]
+    if len(policies) != 1 or policies[0] not in _POLICIES:
         return _HEADERS
-    ours = {**_HEADERS, "content-security-policy": asked[0]}
-    if asked[0] == SANDBOX_POLICY:
+    ours = {**_HEADERS, "content-security-policy": policies[0]}
+    if policies[0] == SANDBOX_POLICY:
         del ours[_OPENER]  # by the HTML standard a page with an opener policy and a sandbox is a network error
     return ours
 

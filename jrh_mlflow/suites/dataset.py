@@ -108,18 +108,18 @@ def _read_json(path: Path) -> pd.DataFrame:
     """Read JSON lines, or one JSON list, keeping every value as it is written."""
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     text = content.decode("utf-8-sig")
-    rows = json.loads(text) if path.name.removesuffix(".gz").endswith(".json") else read_json_lines(text, each=dict)
+    rows = json.loads(text) if path.name.removesuffix(".gz").endswith(".json") else read_json_lines(text, kind=dict)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("a list of objects was expected")
     frame: pd.DataFrame = pd.DataFrame(rows, dtype=object)
     return frame
 
 
-def read_json_lines(text: str, *, each: type | None = None) -> list[Any]:
+def read_json_lines(text: str, *, kind: type | None = None) -> list[Any]:
     r"""Read JSON lines; only a newline ends one, and blank ones count.
 
     Raises:
-        ValueError: naming the line, as an editor counts it, that is no JSON or not one of `each`.
+        ValueError: naming the line, as an editor counts it, that is no JSON or not one of `kind`.
 
     Example:
         >>> read_json_lines('{"a": 1}\n\n{"a": 2')
@@ -135,7 +135,7 @@ def read_json_lines(text: str, *, each: type | None = None) -> list[Any]:
         except (json.JSONDecodeError, RecursionError) as error:
             problem = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep"
             raise ValueError(f"line {number} is no JSON: {problem}") from error
-        if each is not None and not isinstance(rows[-1], each):
+        if kind is not None and not isinstance(rows[-1], kind):
             raise ValueError(f"line {number} holds a {type(rows[-1]).__name__}, and an object was expected")
     return rows
 
@@ -247,8 +247,8 @@ def find_roles(
     needed = [role for role in REQUIRED if not (role == "instruction" and constant)]
     taken = set(given.values())
     for role in ROLES:
-        if role not in given and (found := _own_name_or_alias(table, role, taken, aliases=role in needed)):
-            given[role] = found
+        if role not in given and (name := _own_name_or_alias(table, role, taken, aliases=role in needed)):
+            given[role] = name
     if constant and "instruction" in given:
         column = given["instruction"]
         raise RecipeError(f"`instruction` was given, and the dataset has the column {column!r} for it. Leave one out.")
@@ -299,8 +299,8 @@ def at_path(cell: object, path: str) -> object:
     """Return what a dotted path reaches in nested mappings and lists, or `ABSENT`; a key may itself hold dots."""
     head, _, rest = path.partition(".")
     if isinstance(cell, list | tuple | np.ndarray):
-        found = cell[int(head)] if head.isdecimal() and int(head) < len(cell) else ABSENT
-        return at_path(found, rest) if rest else found
+        entry = cell[int(head)] if head.isdecimal() and int(head) < len(cell) else ABSENT
+        return at_path(entry, rest) if rest else entry
     if not isinstance(cell, Mapping):
         return ABSENT
     if path in cell:
@@ -360,11 +360,11 @@ def _from_rows(rows: Sequence[object]) -> pd.DataFrame:
 def _own_name_or_alias(table: DatasetTable, role: str, taken: set[str], *, aliases: bool) -> str | None:
     if role in table and role not in taken:
         return role
-    found = [name for name in ALIASES.get(role, ()) if aliases and name in table and name not in taken]
-    if len(found) > 1:
-        either = " or ".join(repr(name) for name in found)
-        raise RecipeError(f"The {role} may be in {either}. Say which: columns={{{role!r}: {found[0]!r}}}.")
-    return found[0] if found else None
+    names = [name for name in ALIASES.get(role, ()) if aliases and name in table and name not in taken]
+    if len(names) > 1:
+        either = " or ".join(repr(name) for name in names)
+        raise RecipeError(f"The {role} may be in {either}. Say which: columns={{{role!r}: {names[0]!r}}}.")
+    return names[0] if names else None
 
 
 def _check_roles(table: DatasetTable, roles: Mapping[str, str], needed: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Labels and scales of a user's dataset, as given or read off the data, and the rubrics that they answer.
 
-A rubric is one text, or one of several under ids of their own.
+A rubric is one text, or one of several under ids of their own. Labels of several people are read from a table, made
+into the one that is expected, and read back from a suite.
 """
 
 from __future__ import annotations
@@ -8,18 +9,23 @@ from __future__ import annotations
 import csv
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
-from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.schema.items import Labels
+from jrh_mlflow.errors import JrhWarning, RecipeError, suggest
+from jrh_mlflow.schema.items import BASELINE, Labels
 from jrh_mlflow.schema.label_words import label_key, label_number, label_text, last_of, number_text, says_bad
-from jrh_mlflow.suites.dataset import LABELLER, is_missing, refuse_rows
+from jrh_mlflow.suites.dataset import LABELLER, DatasetTable, is_missing, present, refuse_rows, structured
+
+if TYPE_CHECKING:
+    from jrh_mlflow.suites.suite import Suite
 
 MAX_ANSWERS = 101
 """A scale from 0 to 100. More answers mean a wrong column, or measurements that are no labels."""
@@ -196,7 +202,7 @@ def _given(labels: GivenLabels, scale: GivenLabels) -> Labels | None:
 
 def _as_mapping(given: GivenLabels) -> dict[str, str] | None:
     """Return labels that are each written LABEL=MEANING, as on the command line, the way they must be given."""
-    parts = [] if given is None or isinstance(given, Mapping) else [str(one).partition("=") for one in given]
+    parts = [] if given is None or isinstance(given, Mapping) else [str(text).partition("=") for text in given]
     if not parts or not all(label.strip() and meaning.strip() for label, _, meaning in parts):
         return None
     return {label.strip(): meaning.strip() for label, _, meaning in parts}
@@ -204,15 +210,15 @@ def _as_mapping(given: GivenLabels) -> dict[str, str] | None:
 
 def _meanings(given: object, name: str) -> dict[str, str]:
     """Return what each label means, in one line; a label whose meaning is None has none."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for label, meaning in given.items() if isinstance(given, Mapping) else ():
         text = None if meaning is None else " ".join((label_text(meaning) or "").split())
         if text == "":
             raise RecipeError(
                 f"`{name}` must map each label to what it means, in words, but {label!r} has {meaning!r}."
             )
-        found |= {} if text is None else {label_text(label) or "": text}
-    return found
+        meanings |= {} if text is None else {label_text(label) or "": text}
+    return meanings
 
 
 def _levels(given: Sequence[object] | Mapping[Any, object]) -> tuple[str, ...]:
@@ -327,12 +333,12 @@ def read_rubrics(given: object, wanted: object = None, *, about: str) -> tuple[R
     if isinstance(given, str) and (listed := _as_list(given)) is not None:
         given = listed
     if isinstance(given, Mapping):
-        found = [Rubric(id=_checked_id(name), text=checked_text(text, about)) for name, text in given.items()]
+        rubrics = [Rubric(id=_checked_id(name), text=checked_text(text, about)) for name, text in given.items()]
     elif isinstance(given, Sequence) and not isinstance(given, str):
-        found = [_from_entry(entry, about) for entry in given]
+        rubrics = [_from_entry(entry, about) for entry in given]
     else:
-        found = [Rubric(id="", text=checked_text(given, about))]
-    return _wanted(found, wanted, about)
+        rubrics = [Rubric(id="", text=checked_text(given, about))]
+    return _wanted(rubrics, wanted, about)
 
 
 def _as_list(text: str) -> list[Any] | None:
@@ -386,12 +392,12 @@ def checked_text(text: object, about: str) -> str:
     return text
 
 
-def _wanted(found: Sequence[Rubric], wanted: object, about: str) -> tuple[Rubric, ...]:
-    ids = [rubric.id for rubric in found]
-    if not found or len(set(ids)) < len(ids):
+def _wanted(rubrics: Sequence[Rubric], wanted: object, about: str) -> tuple[Rubric, ...]:
+    ids = [rubric.id for rubric in rubrics]
+    if not rubrics or len(set(ids)) < len(ids):
         raise RecipeError(f"`rubric` must be one question about {about} or several, each with an id of its own.")
     if wanted is None:
-        return tuple(found)
+        return tuple(rubrics)
     names = wanted.split(",") if isinstance(wanted, str) else wanted
     chosen = [str(name).strip() for name in (names if isinstance(names, Iterable) else [names])]
     for name in chosen:
@@ -400,4 +406,167 @@ def _wanted(found: Sequence[Rubric], wanted: object, about: str) -> tuple[Rubric
             raise RecipeError(
                 f"There is no rubric {name!r}.{suggest(name, filter(None, ids))} Ids there are: {listed}."
             )
-    return tuple(rubric for rubric in found if rubric.id in chosen)
+    return tuple(rubric for rubric in rubrics if rubric.id in chosen)
+
+
+GivenPeople: TypeAlias = "Mapping[str, str] | str | None"
+"""Person to column, or the column that maps each person to a label."""
+NO_LABEL, NO_MAJORITY = "without a person's label", "without a majority of the people"
+PEOPLE = "people"
+"""What an item's meta calls them; only baselines have them, for nobody has read what was changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """A table whose label column holds what people said where it held nothing, without rows on which they are split."""
+
+    table: DatasetTable
+    label: str
+    """Its label column."""
+    people: list[dict[str, str]]
+    """Of each row, what each person said."""
+    labels: GivenLabels
+    scale: GivenLabels
+    """As they were given, or as all cells tell: those of people count."""
+
+
+def settle(
+    table: DatasetTable,
+    given: GivenPeople,
+    *,
+    label: str | None,
+    ids: Sequence[str] | None,
+    labels: GivenLabels,
+    scale: GivenLabels,
+    values: Mapping[Any, object] | None,
+) -> Settled:
+    """Let people's labels stand where a row has none; rows on which they are split are left out, with one line.
+
+    Raises:
+        RecipeError: for a column that is not there, a cell that is no label, or when no row is left.
+    """
+    rows = _read_people(table, given, ids)
+    own = translated(table.cells(label) if label else [None] * len(table), values)
+    # Where labels are given, cells that are none of them are named by `spell_people` with the person.
+    is_given = labels is not None or scale is not None
+    votes = [] if is_given else translated([cell for row in rows for cell in row.values()], values)
+    cells = [] if is_given else [*own, *votes]
+    allowed = read_labels(cells, column=label or PEOPLE, ids=None, labels=labels, scale=scale, unlabelled=True)[1]
+    votes_of = spell_people(rows, allowed, column=PEOPLE, ids=ids, values=values)
+    chosen = [
+        people_label(list(people.values()), allowed) if is_missing(cell) and people else cell
+        for cell, people in zip(own, votes_of, strict=True)
+    ]
+    split = [row for row, cell in enumerate(chosen) if cell is None and votes_of[row]]
+    names = [f"row {row + 1}" if ids is None else ids[row] for row in split]
+    say_left_out(len(table), {NO_MAJORITY: names}, what="rows", field=PEOPLE)
+    gone = set(split)
+    kept = [row for row in range(len(table)) if row not in gone]
+    column = label or f"label of {PEOPLE}"
+    if not is_given:
+        labels, scale = (None, allowed.answers) if allowed.ordinal else (dict.fromkeys(allowed.answers), None)
+    return Settled(
+        table=table.having(column, chosen).taken(kept),
+        label=column,
+        people=[votes_of[row] for row in kept],
+        labels=labels,
+        scale=scale,
+    )
+
+
+def _read_people(table: DatasetTable, given: GivenPeople, ids: Sequence[str] | None) -> list[dict[str, object]]:
+    """Return for each row what each person's cell holds, without empty cells."""
+    if not given or not isinstance(given, Mapping | str):
+        raise RecipeError(f"`people` must map each person to a column, or name one, but is {given!r}.")
+    for column in [given] if isinstance(given, str) else given.values():
+        if not isinstance(column, str) or column not in table:
+            raise RecipeError(f"The dataset lacks the column {column!r} (for people).{present(table, str(column))}")
+    if isinstance(given, str):
+        rows = [structured(cell) for cell in table.cells(given)]
+        odd = [not isinstance(row, Mapping) and not is_missing(row) for row in rows]
+        refuse_rows(given, "must map each person to a label", odd, ids=ids, shown=rows)
+        cells = [dict(row) if isinstance(row, Mapping) else {} for row in rows]
+    else:
+        columns = {person: table.cells(column) for person, column in given.items()}
+        cells = [{person: column[row] for person, column in columns.items()} for row in range(len(table))]
+    people = [{str(who): cell for who, cell in row.items() if not is_missing(cell)} for row in cells]
+    odd = [any(label_text(cell) is None for cell in row.values()) for row in people]
+    refuse_rows(PEOPLE, "must hold text, finite numbers or booleans", odd, ids=ids, shown=people)
+    return people
+
+
+def spell_people(
+    rows: Sequence[Mapping[str, object]],
+    labels: Labels,
+    *,
+    column: str,
+    ids: Sequence[str] | None,
+    values: Mapping[Any, object] | None = None,
+) -> list[dict[str, str]]:
+    """Return each person's label in its one spelling.
+
+    Raises:
+        RecipeError: naming the rows, the people and the cells that are none of `labels`.
+    """
+    answers: dict[float | str | None, str] = {label_key(answer): answer for answer in labels.answers}
+    spelled: list[dict[str, str]] = []
+    odd: list[str] = []
+    for row, given in enumerate(rows):
+        texts = map(label_text, translated(list(given.values()), values))
+        keys = {who: None if text is None else label_key(text) for who, text in zip(given, texts, strict=True)}
+        spelled.append({who: answers[key] for who, key in keys.items() if key in answers})
+        place = f"row {row + 1}" if ids is None else repr(ids[row])
+        odd += [f"{place}, {who}: {str(given[who])[:40]!r}" for who in keys if who not in spelled[-1]]
+    if odd:
+        more = ", …" if len(odd) > 5 else ""
+        listed = ", ".join(" ".join(answer.split()) for answer in labels.answers[:12])
+        raise RecipeError(
+            f"{column!r}: people's labels must be one of {listed}, but {len(odd)} are not: {', '.join(odd[:5])}{more}."
+        )
+    return spelled
+
+
+def people_label(given: Sequence[str], labels: Labels) -> str | None:
+    """Return the label that stands for those of several people: the most frequent one, on a scale the median.
+
+    None where two labels lead together, or the median lies between two levels: there is no right answer then.
+
+    Example:
+        >>> people_label(["2", "3", "5"], Labels(answers=("1", "2", "3", "4", "5"), ordinal=True))
+        '3'
+    """
+    if not labels.ordinal:
+        leading: str | None = most_frequent(given)
+        return leading
+    places = sorted(map(labels.answers.index, given))
+    low, high = places[(len(places) - 1) // 2], places[len(places) // 2]
+    return labels.answers[low] if low == high else None
+
+
+def say_left_out(total: int, reasons: Mapping[str, Sequence[str]], *, what: str, field: str) -> None:
+    """Say in one line how many rows or traces have no label of people to go by.
+
+    Raises:
+        RecipeError: when none is left.
+    """
+    parts = [
+        f"{len(ids)} {why} ({', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})" for why, ids in reasons.items() if ids
+    ]
+    count = sum(map(len, reasons.values()))
+    if count:
+        line = f"{count} of {total} {what} were left out under {field!r}: {', '.join(parts)}."
+        if count == total:
+            raise RecipeError(f"{line} None is left.")
+        warnings.warn(line, JrhWarning, stacklevel=3)
+
+
+def people_of(suite: Suite) -> pd.DataFrame:
+    """Return people's labels of a suite's baselines in long form: `item`, `rater`, `label`; empty where it has none."""
+    rows = [
+        (item.id, who, label)
+        for item in suite.items
+        if item.condition == BASELINE
+        for who, label in (item.meta.get(PEOPLE) or {}).items()
+    ]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=["item", "rater", "label"], dtype=object)
+    return frame

@@ -31,8 +31,7 @@ from jrh_mlflow.suites.dataset import (
     refuse_rows,
     structured,
 )
-from jrh_mlflow.suites.labels import GivenLabels, read_labels, translated
-from jrh_mlflow.suites.people import PEOPLE, GivenPeople, settle
+from jrh_mlflow.suites.labels import PEOPLE, GivenLabels, GivenPeople, read_labels, settle, translated
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import clean_data
 
@@ -94,11 +93,11 @@ def read_seeds(
     roles = find_roles(table, columns, constant=instruction is not None, unlabelled=bare)
     if "label_source" in roles and str(dataset).endswith(".csv"):
         table = table.unguarded()
-    said: list[dict[str, str]] = []
+    votes: list[dict[str, str]] = []
     if people is not None:
         ids = _ids(table, roles["id"]) if "id" in roles else None
         settled = settle(table, people, label=roles.get("label"), ids=ids, labels=labels, scale=scale, values=values)
-        table, said, labels, scale, values = settled.table, settled.people, settled.labels, settled.scale, None
+        table, votes, labels, scale, values = settled.table, settled.people, settled.labels, settled.scale, None
         roles["label"] = settled.label
     ids = _ids(table, roles["id"]) if "id" in roles else None
     instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
@@ -126,7 +125,7 @@ def read_seeds(
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
         meta |= {"label_source": sources[row]} if sources[row] and found[row] else {}
         meta |= {"rubric": rubric} if rubric else {}
-        meta |= {PEOPLE: said[row]} if said and said[row] else {}
+        meta |= {PEOPLE: votes[row]} if votes and votes[row] else {}
         name = f"{names[row]}@{rubric}" if rubric else names[row]
         group = groups[row] if groups else None
         seeds.append(
@@ -169,13 +168,15 @@ def read_contexts(table: DatasetTable, column: str, ids: Sequence[str] | None) -
 
 
 def _documents(cell: object) -> tuple[str, ...] | None:
-    several = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
-    found = [
-        next((one[key] for key in _DOCUMENT_KEYS if key in one), None) if isinstance(one, Mapping) else one
-        for one in several
-    ]
-    texts = [text for text in found if isinstance(text, str)]
-    return context_texts(texts) if len(texts) == len(found) else None
+    documents = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
+    texts = [text for document in documents if isinstance(text := _document_text(document), str)]
+    return context_texts(texts) if len(texts) == len(documents) else None
+
+
+def _document_text(document: object) -> object:
+    if not isinstance(document, Mapping):
+        return document
+    return next((document[key] for key in _DOCUMENT_KEYS if key in document), None)
 
 
 def _ids(table: DatasetTable, column: str) -> list[str]:

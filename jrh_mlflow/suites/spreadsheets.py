@@ -259,11 +259,11 @@ def _write_xlsx(frame: pd.DataFrame, path: Path) -> list[str]:
     for row in [list(frame.columns), *frame.astype(object).itertuples(index=False, name=None)]:
         sheet.append([_cell(library, sheet, value, changes) for value in row])
     book.save(path)
-    said = {
+    notes = {
         "replaced": f"cell(s) held characters that .xlsx cannot, replaced by {REPLACEMENT}",
         "cut": f"cell(s) were longer than the {LONGEST_CELL:,} characters of a cell, and are cut",
     }
-    return [f"{changes[change]} {text}" for change, text in said.items() if changes[change]]
+    return [f"{changes[change]} {text}" for change, text in notes.items() if changes[change]]
 
 
 def _cell(library: ModuleType, sheet: object, value: object, changes: Counter[str]) -> object:
@@ -272,7 +272,7 @@ def _cell(library: ModuleType, sheet: object, value: object, changes: Counter[st
         return None
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return value
-    text = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", str(value))
+    text = _TO_ESCAPE.sub(lambda match: f"_x{ord(match[0]):04X}_", str(value))
     for change, mend in (("replaced", _writable), ("cut", _short_enough)):
         mended = mend(text)
         changes[change] += mended != text

@@ -79,10 +79,10 @@ class Requirement:
 
     def wordings(self, state: State) -> Wordings:
         """Return the two wordings of a state."""
-        found: Wordings | None = getattr(self, state)
-        if found is None:
+        pair: Wordings | None = getattr(self, state)
+        if pair is None:
             raise ValueError(f"Requirement {self.id!r} has no {state} sentences.")
-        return found
+        return pair
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,7 +293,7 @@ def ladder(
     for shift in sorted(range(-_FARTHEST, _FARTHEST + 1, 4), key=abs):
         chosen = _rising(pools, order=order, target=target + shift)
         lengths = [len(chosen[level].text) for level in order]
-        if all(one < other for one, other in itertools.pairwise(lengths)):
+        if all(shorter < longer for shorter, longer in itertools.pairwise(lengths)):
             return chosen
     return _rising(pools, order=order, target=target)
 

@@ -27,9 +27,9 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.recipe import load_generation
+from jrh_mlflow.review.contents import folder_review
 from jrh_mlflow.review.decisions import Click
 from jrh_mlflow.review.finish import finish
-from jrh_mlflow.review.sources import folder_review
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from tests.loopback import LoopbackServer

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from jrh_mlflow.perturb import ReliabilityTest, english
-from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.perturb.checks import TfidfSimilarity
 from tests.perturb.long_texts import RUBRIC, RULES, SHAPES, attempt, targets
 
 

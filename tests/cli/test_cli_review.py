@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.generation.generate import run_generation
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.review.sources import folder_review
+from jrh_mlflow.review.contents import folder_review
 from jrh_mlflow.suites.suite import PARTIAL_FILE, partial_file, read_suite
 from tests.review.making import opened, reviewing_process, saved_suite, suite_items
 from tests.review.test_result import decide

@@ -340,8 +340,8 @@ def sweep(root: Path, where: dict[str, Any]) -> dict[str, Any]:
 
 def review(root: Path, where: dict[str, Any]) -> dict[str, Any]:
     """Decide some items of a small suite: two reviewers, an edit, a rejection, a decision taken back."""
+    from jrh_mlflow.review.contents import folder_review
     from jrh_mlflow.review.decisions import Click
-    from jrh_mlflow.review.sources import folder_review
 
     folder = root / "review" / "small"
     made = jrh.generate(

@@ -17,7 +17,7 @@ from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, lay_out
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.recipe import load_generation
-from jrh_mlflow.suites.people import people_of
+from jrh_mlflow.suites.labels import people_of
 from tests.tracking.traces.trace_tools import answered, expect, judged, logging_traces, say
 
 RUBRIC = "Does the answer do harm?"

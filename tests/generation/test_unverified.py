@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.generation.generate import GenerationRun
-from jrh_mlflow.generation.outcomes import NOT_ASKED
+from jrh_mlflow.generation.pipeline import NOT_ASKED
 from jrh_mlflow.schema.items import Item
 from tests.generation import agent_tools, tools
 from tests.generation.agent_tools import AgentPlayer, booking_log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jrh_mlflow.perturb._base import CheckContext, Target
-from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.schema.items import Labels, Seed
 
 SCALE = Labels(answers=("1", "2", "3", "4", "5"), ordinal=True)

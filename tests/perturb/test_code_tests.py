@@ -15,9 +15,8 @@ from jrh_mlflow.perturb._base import NotApplicable, Target
 from jrh_mlflow.perturb.additions import Authority, Padding, PromptInjection, asked_for
 from jrh_mlflow.perturb.english import apply
 from jrh_mlflow.perturb.error_injection import ErrorInjection, planned
-from jrh_mlflow.perturb.format_invariance import Markdown
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
-from jrh_mlflow.perturb.typos import Typos
+from jrh_mlflow.perturb.surface import Markdown, Typos
 from jrh_mlflow.schema.items import Labels
 from tests.perturb.code_tools import BINARY, ESSAY, RUBRIC, SCALE, TEXTS, complaints, seed, target, written
 

@@ -13,7 +13,7 @@ import pytest
 
 import jrh_mlflow.perturb
 from jrh_mlflow.perturb import checks, remarks
-from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.perturb.unwrapping import unwrap
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
 from tests.perturb.misbehaving import misbehaved
@@ -43,7 +43,7 @@ ANCHORED = frozenset(
         "error_injection._LIST_MARK",
         "english._MARGIN",
         "english._MARKS_ONLY",
-        "format_invariance._STRUCTURED",
+        "surface._STRUCTURED",
         "paraphrase._QUESTION",
         "rewording._HEAD",
         "rewording._LINE_START",

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from jrh_mlflow.perturb.checks import about_the_editing
-from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.perturb.checks import TfidfSimilarity, about_the_editing
 from jrh_mlflow.suites.dataset import read_table
 from tests.perturb import rewrite_tools as rewrites
 from tests.perturb.code_tools import ESSAY, ODD

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.perturb.similarity import EmbeddingSimilarity, TfidfSimilarity, as_similarity
+from jrh_mlflow.perturb.checks import EmbeddingSimilarity, TfidfSimilarity, as_similarity
 from tests.examples import up_to
 from tests.perturb.rewrite_tools import TEXTS, TFIDF
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.review.app import review_app
-from jrh_mlflow.review.sources import FolderCatalog
+from jrh_mlflow.review.contents import FolderCatalog
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import PARTIAL_FILE, Suite, item_line

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import uvicorn
 
 from jrh_mlflow.review.app import review_app
-from jrh_mlflow.review.sources import FolderCatalog, Review, folder_review
+from jrh_mlflow.review.contents import FolderCatalog, Review, folder_review
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite
 from tests.processes import JRH, Forked

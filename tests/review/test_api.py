@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
 from jrh_mlflow.review.app import bare_app
-from jrh_mlflow.review.sources import FolderCatalog
+from jrh_mlflow.review.contents import FolderCatalog
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import item_line, read_suite

@@ -11,9 +11,9 @@ from jrh_mlflow.errors import ReviewError, SuiteError
 from jrh_mlflow.judges.scripted import Oracle
 from jrh_mlflow.measuring.evaluate import evaluate
 from jrh_mlflow.measuring.resolve import load_suite
+from jrh_mlflow.review.contents import open_catalog
 from jrh_mlflow.review.decisions import Click, ConflictError
-from jrh_mlflow.review.finish import finish
-from jrh_mlflow.review.serve import open_catalog, withdraw
+from jrh_mlflow.review.finish import finish, withdraw
 from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.suites.suite import hold_back, read_suite
 from tests.review.making import baseline, made, opened, reviewing, saved_suite

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.review.sources import folder_review
+from jrh_mlflow.review.contents import folder_review
 from jrh_mlflow.suites.suite import item_line, read_suite
 from jrh_mlflow.text import clean_json
 from tests.review.making import baseline, made, reviewing, rewritten, saved_suite

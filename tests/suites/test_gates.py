@@ -10,7 +10,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import PAIR_CONDITIONS, Item
-from jrh_mlflow.suites.validity import MAX_LENGTH_RATIO, check_suite
+from jrh_mlflow.suites.suite import MAX_LENGTH_RATIO, check_suite
 
 ITEMS = jrh.datasheet_suite(n_tasks=1, half_steps=True).items
 

@@ -10,7 +10,7 @@ import pytest
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.suites.people import people_label
+from jrh_mlflow.suites.labels import people_label
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds
 
 NAMES = {"ann": "a", "bob": "b", "cleo": "c"}

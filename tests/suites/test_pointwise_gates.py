@@ -12,7 +12,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.validity import check_suite
+from jrh_mlflow.suites.suite import check_suite
 
 RESPONSE = Item(
     id="s1/typos",

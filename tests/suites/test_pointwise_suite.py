@@ -12,7 +12,7 @@ from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges.rendering import fitting
 from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM, Item
-from jrh_mlflow.suites.validity import check_suite
+from jrh_mlflow.suites.suite import check_suite
 
 FORMS = {"pointwise-datasheet": ("no", "yes"), "pointwise-datasheet-scores": ("1", "2", "3", "4", "5")}
 

@@ -22,7 +22,7 @@ from jrh_mlflow.people.alignment.held_out import Order, Verdict
 from jrh_mlflow.people.labels import PERSON, labels_of
 from jrh_mlflow.perturb import NotApplicable
 from jrh_mlflow.perturb.english import apply
-from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
+from jrh_mlflow.perturb.surface import Indentation, SpaceClusters, VerticalSpacing
 from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
 from jrh_mlflow.tracking.judges.scorer_facts import asked_values, possible_values

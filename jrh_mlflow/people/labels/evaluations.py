@@ -33,7 +33,7 @@ from jrh_mlflow.people.labels.tables import pair_frame
 from jrh_mlflow.people.labels.traces import trace_labels
 from jrh_mlflow.schema.items import BASELINE, NATURAL, PAIR_CONDITIONS, is_scale
 from jrh_mlflow.suites.dataset import DatasetTable, read_table
-from jrh_mlflow.suites.people import people_of
+from jrh_mlflow.suites.labels import people_of
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, find_run, load_runs, run_notes
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client

@@ -178,14 +178,14 @@ def _origins(edit: Edit) -> list[int | None]:
     parents = edit.parent.messages
     by_id: dict[str | None, int] = {message.id: n for n, message in enumerate(parents) if message.id is not None}
     taken: set[int] = set()
-    found: list[int | None] = []
+    origins: list[int | None] = []
     for i, message in enumerate(edit.messages):
-        same = [n for n, one in enumerate(parents) if n not in taken and replace(one, id=message.id) == message]
+        same = [n for n, parent in enumerate(parents) if n not in taken and replace(parent, id=message.id) == message]
         by_place = i < len(parents) == len(edit.messages) and message.role == parents[i].role and i not in taken
         n = by_id[message.id] if message.id in by_id else same[0] if same else i if by_place else None
-        found.append(n)
+        origins.append(n)
         taken |= set() if n is None else {n}
-    return found
+    return origins
 
 
 def _input(edit: Edit, parent: EvalSample | None) -> str | list[ChatMessage]:
@@ -226,8 +226,8 @@ def _log(edits: Sequence[Edit], samples: list[EvalSample]) -> EvalLog:
     from inspect_ai.log import EvalDataset, EvalLog
 
     spec = _spec(edits)
-    said = json.dumps([[saved_message(message) for message in edit.messages] for edit in edits], default=str)
-    identity = _digest(*(str(sample.id) for sample in samples), said)
+    content = json.dumps([[saved_message(message) for message in edit.messages] for edit in edits], default=str)
+    identity = _digest(*(str(sample.id) for sample in samples), content)
     spec.eval_id, spec.run_id, spec.task_id = identity, _digest(identity, "run"), _digest(identity, "task")
     names = [str(sample.id) for sample in samples]
     spec.dataset = EvalDataset(name=spec.dataset.name, samples=len(names), sample_ids=names, shuffled=False)

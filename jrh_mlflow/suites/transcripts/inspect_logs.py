@@ -221,10 +221,10 @@ def log_files(path: str | Path) -> list[Path]:
     """List the logs a path means, in order of their names."""
     path = Path(path)
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and is_inspect_log(file))
-        if not found:
+        logs = sorted(file for file in path.rglob("*") if file.is_file() and is_inspect_log(file))
+        if not logs:
             raise RecipeError(f"There is no Inspect log ({' or '.join(ENDINGS)}) in {path}.")
-        return found
+        return logs
     if not path.is_file():
         raise RecipeError(f"There is no file {path}.")
     if path.suffix.lower() not in ENDINGS:
@@ -294,7 +294,9 @@ def _open(file: Path) -> tuple[EvalLog, Sequence[EvalSampleSummary]]:
 def _ordered(log: EvalLog, summaries: Sequence[EvalSampleSummary]) -> list[EvalSampleSummary]:
     """Sort by the dataset's order: a log lists samples as they were finished."""
     place = {str(sample): n for n, sample in enumerate(log.eval.dataset.sample_ids or ())}
-    return sorted(summaries, key=lambda each: (place.get(str(each.id), len(place)), str(each.id), each.epoch))
+    return sorted(
+        summaries, key=lambda summary: (place.get(str(summary.id), len(place)), str(summary.id), summary.epoch)
+    )
 
 
 def _transcripts(
@@ -314,8 +316,8 @@ def read_samples(file: Path, keys: Sequence[tuple[str | int, int]]) -> list[Eval
     with reading(file):
         if file.suffix.lower() == ".json":
             return [read_eval_log_sample(str(file), *key, resolve_attachments=True) for key in keys]
-        found = read_eval_log_samples_by_id(str(file), keys, resolve_attachments=True, exclude_fields=set(NOT_READ))
-        return list(found)
+        samples = read_eval_log_samples_by_id(str(file), keys, resolve_attachments=True, exclude_fields=set(NOT_READ))
+        return list(samples)
 
 
 def _transcript(file: Path, log: EvalLog, sample: EvalSample, held: str | None) -> Transcript:
@@ -352,8 +354,8 @@ def _input(sample: EvalSample) -> str:
     if isinstance(sample.input, str):
         return sample.input
     given = [from_chat(message) for message in sample.input]
-    said = [message.content for message in given if message.role == "user" and message.content]
-    return "\n\n".join(said) or first_user_text(from_chat(message) for message in sample.messages)
+    texts = [message.content for message in given if message.role == "user" and message.content]
+    return "\n\n".join(texts) or first_user_text(from_chat(message) for message in sample.messages)
 
 
 def _plain_score(value: Any) -> Any:

@@ -12,8 +12,16 @@ from jrh_mlflow.schema.items import BASELINE, Item, Labels
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import ABSENT, at_path
-from jrh_mlflow.suites.labels import read_labels, translated
-from jrh_mlflow.suites.people import NO_LABEL, NO_MAJORITY, PEOPLE, people_label, say_left_out, spell_people
+from jrh_mlflow.suites.labels import (
+    NO_LABEL,
+    NO_MAJORITY,
+    PEOPLE,
+    people_label,
+    read_labels,
+    say_left_out,
+    spell_people,
+    translated,
+)
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor, Step, StepRecord, apply_steps, check_steps
 from jrh_mlflow.suites.transcripts.transcript import (
@@ -158,23 +166,23 @@ def labelled_traces(
     nobody labelled, with `unlabelled`: a model will.
     """
     refuse_verdicts(label, transcripts)
-    spoken = [bool(people_in(one, label)) or field(one, label) is not None for one in transcripts]
+    spoken = [bool(people_in(transcript, label)) or field(transcript, label) is not None for transcript in transcripts]
     bare = [
-        one.id
-        for one, is_labelled in zip(transcripts, spoken, strict=True)
-        if not is_labelled and _is_trace(one) and not unlabelled
+        transcript.id
+        for transcript, is_labelled in zip(transcripts, spoken, strict=True)
+        if not is_labelled and _is_trace(transcript) and not unlabelled
     ]
-    said = _people(transcripts, label, values, labels) if labels else [{} for _ in transcripts]
+    votes = _people(transcripts, label, values, labels) if labels else [{} for _ in transcripts]
     split = [
-        one.id
-        for one, given in zip(transcripts, said, strict=True)
+        transcript.id
+        for transcript, given in zip(transcripts, votes, strict=True)
         if labels and given and people_label(list(given.values()), labels) is None
     ]
     if len(bare) == len(transcripts):
         return list(transcripts)  # what fields there are is said where the label is read
     say_left_out(len(transcripts), {NO_LABEL: bare, NO_MAJORITY: split}, what="traces", field=label)
     gone = {*bare, *split}
-    return [one for one in transcripts if one.id not in gone]
+    return [transcript for transcript in transcripts if transcript.id not in gone]
 
 
 def _is_trace(transcript: Transcript) -> bool:
@@ -186,9 +194,11 @@ def response_rows(transcripts: Sequence[Transcript]) -> dict[str, dict[str, Any]
 
     Those with several turns, or without an answer in text, are left out with one line.
     """
-    asked = {one.id: sum(message.role == "user" for message in one.messages) for one in transcripts}
-    several = [name for name, count in asked.items() if count != 1]
-    rows = {one.id: _response_row(one) for one in transcripts if asked[one.id] == 1}
+    n_questions = {
+        transcript.id: sum(message.role == "user" for message in transcript.messages) for transcript in transcripts
+    }
+    several = [name for name, count in n_questions.items() if count != 1]
+    rows = {transcript.id: _response_row(transcript) for transcript in transcripts if n_questions[transcript.id] == 1}
     silent = [name for name, row in rows.items() if not row["response"].strip()]
     reasons = {"without exactly one message of the user": several, "without an answer in text": silent}
     say_left_out(len(transcripts), reasons, what="traces", field="response")
@@ -196,7 +206,9 @@ def response_rows(transcripts: Sequence[Transcript]) -> dict[str, dict[str, Any]
 
 
 def _response_row(transcript: Transcript) -> dict[str, Any]:
-    answers = (one.content for one in reversed(transcript.messages) if one.role == "assistant" and one.content)
+    answers = (
+        message.content for message in reversed(transcript.messages) if message.role == "assistant" and message.content
+    )
     return {
         "id": transcript.id,
         "instruction": transcript.input,
@@ -221,8 +233,8 @@ def field(transcript: Transcript, name: str) -> object:
             )
         return transcript.target[0] if transcript.target else None
     if head in ("scores", "metadata") and rest:
-        found = at_path(getattr(transcript, head), rest)
-        return None if found is ABSENT else found
+        value_there = at_path(getattr(transcript, head), rest)
+        return None if value_there is ABSENT else value_there
     score, meta = at_path(transcript.scores, name), at_path(transcript.metadata, name)
     if score is not ABSENT and meta is not ABSENT:
         raise RecipeError(f"{name!r} is a score and a metadata key. Say 'scores.{name}' or 'metadata.{name}'.")
@@ -283,8 +295,8 @@ def _expected(
         cell if given else meant for cell, meant, given in zip(cells, translated(cells, values), people, strict=True)
     ]
     allowed = dict.fromkeys(labels.answers)
-    found = read_labels(cells, column=column, ids=ids, labels=allowed, unlabelled=unlabelled)[0]
-    return [text or None for text in found]
+    texts = read_labels(cells, column=column, ids=ids, labels=allowed, unlabelled=unlabelled)[0]
+    return [text or None for text in texts]
 
 
 def _people(
@@ -314,17 +326,20 @@ def _labelled_cells(
 
 def people_in(transcript: Transcript, name: str) -> Mapping[str, Any]:
     """Return what each person said in a field, named as `field` takes it."""
-    found = (
+    votes = (
         transcript.people[full] for full in (name, f"scores.{name}", f"metadata.{name}") if full in transcript.people
     )
-    return next(found, {})
+    return next(votes, {})
 
 
 def full_name(name: str, transcripts: Iterable[Transcript]) -> str:
     """Return a field's dotted name: a bare one is a score or a metadata key, as `field` finds it."""
     if name.partition(".")[0] in ("scores", "metadata"):
         return name
-    is_score = any(at_path(each.scores, name) is not ABSENT or f"scores.{name}" in each.people for each in transcripts)
+    is_score = any(
+        at_path(transcript.scores, name) is not ABSENT or f"scores.{name}" in transcript.people
+        for transcript in transcripts
+    )
     return f"{'scores' if is_score else 'metadata'}.{name}"
 
 
@@ -346,8 +361,8 @@ def _cells(transcripts: Sequence[Transcript], name: str | None) -> list[object]:
         return [None for _ in transcripts]
     cells = [field(transcript, name) for transcript in transcripts]
     if all(cell is None for cell in cells):
-        maps = [(kind, getattr(each, kind)) for each in transcripts for kind in ("scores", "metadata")]
-        targets = {"target" for each in transcripts if each.target}
+        maps = [(kind, getattr(transcript, kind)) for transcript in transcripts for kind in ("scores", "metadata")]
+        targets = {"target" for transcript in transcripts if transcript.target}
         known = sorted({f"{kind}.{key}" for kind, keys in maps for key in keys} | targets)
         listed = f"Fields there are: {', '.join(known)}." if known else "They have no scores and no metadata."
         raise RecipeError(f"No transcript has the field {name!r}.{suggest(name, known)} {listed}")

@@ -137,8 +137,8 @@ def _own(name: str, function: Callable[[Transcript], object]) -> Step:
         try:
             returned = function(transcript)
         except Exception as error:  # a function of the user's may raise anything
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise RecipeError(f"{where}: {said}") from error
+            problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise RecipeError(f"{where}: {problem}") from error
         left = _read_returned(returned, transcript, where)
         counts = {"messages": len(transcript.messages) - len(left.messages)}
         orphans = _orphans(left.messages)
@@ -184,8 +184,8 @@ def _problem(message: Message) -> str | None:
 
 
 def _orphans(messages: Messages) -> int:
-    asked = asking_messages(messages)
-    return sum(message.role in RESULTS and place not in asked for place, message in enumerate(messages))
+    callers = asking_messages(messages)
+    return sum(message.role in RESULTS and place not in callers for place, message in enumerate(messages))
 
 
 def drop_tool_messages(messages: Messages) -> tuple[Messages, dict[str, int]]:
@@ -207,7 +207,7 @@ def strip_tool_call_outputs(messages: Messages) -> tuple[Messages, dict[str, int
         )
         for message in spoken
     ]
-    n_inside = sum(one != other for one, other in zip(spoken, left, strict=True))
+    n_inside = sum(before != after for before, after in zip(spoken, left, strict=True))
     counts = {"messages": len(messages) - len(left)}
     return tuple(left), {**counts, "with_outputs": n_inside} if n_inside else counts
 
@@ -250,7 +250,7 @@ def drop_reasoning(messages: Messages) -> tuple[Messages, dict[str, int]]:
     """Drop reasoning, readable or redacted."""
     parts = [tuple(part for part in message.parts if part.get("type") not in _THOUGHTS) for message in messages]
     kept = [replace(message, reasoning=None, parts=rest) for message, rest in zip(messages, parts, strict=True)]
-    n_thoughts = sum(one != other for one, other in zip(messages, kept, strict=True))
+    n_thoughts = sum(before != after for before, after in zip(messages, kept, strict=True))
     left = _without_emptied(messages, kept)
     return left, {"messages": len(messages) - len(left), "reasoning": n_thoughts}
 
@@ -259,8 +259,8 @@ def keep_last(messages: Messages, n: int) -> tuple[Messages, dict[str, int]]:
     """Keep the last `n` messages and the system messages at the beginning; no tool result without its call."""
     head = next((i for i, message in enumerate(messages) if message.role not in _SYSTEM), len(messages))
     first = max(head, len(messages) - n)
-    asked = asking_messages(messages)
-    orphans = {i for i in range(first, len(messages)) if (call := asked.get(i)) is not None and call < first}
+    callers = asking_messages(messages)
+    orphans = {i for i in range(first, len(messages)) if (call := callers.get(i)) is not None and call < first}
     left = [message for i, message in enumerate(messages) if (i < head or i >= first) and i not in orphans]
     counts = {"messages": len(messages) - len(left)}
     return tuple(left), {**counts, "results_without_call": len(orphans)} if orphans else counts

@@ -92,15 +92,15 @@ def asking_messages(messages: Sequence[Message]) -> dict[int, int]:
 
     A result that names no call answers the last message with calls; one whose call the transcript never held has none.
     """
-    found: dict[int, int] = {}
+    asking: dict[int, int] = {}
     callers: dict[object, int] = {}
     for i, message in enumerate(messages):
         if message.role in RESULTS and message.tool_call_id in callers:
-            found[i] = callers[message.tool_call_id]
+            asking[i] = callers[message.tool_call_id]
         # Ids may come again in a later turn: the last call before a result is the one it answers.
         for call in message.tool_calls:
             callers[call.get("id")] = callers[None] = i
-    return found
+    return asking
 
 
 _TEXTS = ("text", "input_text", "output_text")
@@ -334,11 +334,11 @@ def _is_anthropic(block: Any) -> bool:
 
 def _from_blocks(message: dict[str, Any], blocks: list[Any]) -> list[dict[str, Any]]:
     """Take tool uses, tool results and thinking out of the content: results become messages of their own."""
-    found = [block for block in blocks if _is_anthropic(block)]
+    special = [block for block in blocks if _is_anthropic(block)]
     rest = [block for block in blocks if not _is_anthropic(block)]
-    results = [_result(block) for block in found if block["type"] == "tool_result"]
-    calls = [_tool_use(block) for block in found if block["type"] == "tool_use"]
-    thoughts = [str(block.get("thinking") or "") for block in found if block["type"] == "thinking"]
+    results = [_result(block) for block in special if block["type"] == "tool_result"]
+    calls = [_tool_use(block) for block in special if block["type"] == "tool_use"]
+    thoughts = [str(block.get("thinking") or "") for block in special if block["type"] == "thinking"]
     spoken = {**message, "content": rest}
     if calls:
         spoken["tool_calls"] = calls

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.perturb._base import NotApplicable
 from jrh_mlflow.perturb.english import fences, prose_lines, sentences, unlike_fences
-from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
+from jrh_mlflow.perturb.surface import Indentation, SpaceClusters, VerticalSpacing
 from tests.perturb.code_tools import BENCH, ESSAY, TEXTS, complaints, target, written
 
 LAYOUTS = [VerticalSpacing(), SpaceClusters(), Indentation()]
