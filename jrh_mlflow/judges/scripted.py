@@ -14,9 +14,11 @@ import zlib
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jrh_mlflow.errors import RecipeError, suggest
@@ -87,8 +89,13 @@ class Scripted(AnsweringJudge):
     simulated = True
     inline = True
 
+    name = ""
+
     def __init__(self) -> None:
-        self.name = type(self).__name__
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        self.name = self.name or type(self).__name__
 
     @abstractmethod
     def answer(self, call: Call) -> str:
@@ -97,6 +104,10 @@ class Scripted(AnsweringJudge):
     async def ask(self, call: Call) -> object:
         """Answer at once."""
         return self.answer(call)
+
+    def settings(self) -> dict[str, object]:
+        """Name every argument; rates by step or by test as one text."""
+        return super().settings() | {name: _as_setting(value) for name, value in self._fields().items()}
 
     def fingerprint(self) -> str | None:
         """Identify by name and settings."""
@@ -109,8 +120,23 @@ class Scripted(AnsweringJudge):
         return self.defined_by(**{"class": type(self).__name__, "arguments": self.arguments()})
 
     def arguments(self) -> dict[str, Any]:
-        """What the class was called with, as plain JSON."""
-        return {}
+        """What the class was called with, as plain JSON: rates by step are pairs, for the names of JSON are texts."""
+        return {
+            name: list(map(list, value.items())) if name in _BY_STEP else value
+            for name, value in self._fields().items()
+        }
+
+    def _fields(self) -> dict[str, Any]:
+        # The name tells nothing about the answers: a definition has it beside the arguments.
+        declared = fields(self) if is_dataclass(self) else ()
+        return {field.name: getattr(self, field.name) for field in declared if field.name != "name"}
+
+
+def _as_setting(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    steps = (f"{key:g}" if isinstance(key, float) else key for key in value)
+    return ", ".join(f"{step}: {rate:g}" for step, rate in zip(steps, value.values(), strict=True)) or None
 
 
 class Looking(Scripted):
@@ -187,9 +213,8 @@ class LongerWins(Looking):
 class _Informed(Scripted):
     """A scripted judge that knows the label of every source, for items of which only a direction is expected."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._labels: dict[tuple[str, str], str] = {}
+    _labels: Mapping[tuple[str, str], str] = MappingProxyType({})
+    """By source; known after `begin`."""
 
     def begin(self, suite: Suite) -> None:
         """Learn the labels of the baselines."""
@@ -233,78 +258,50 @@ class Oracle(_Informed):
         return f"{scale[0] + (scale[-1] - scale[0]) * met:.9f}"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Noisy(Scripted):
     """Answers at random with known rates; the truth that `jrh validate` compares estimates with.
 
     A draw is a hash of seed, item, order and replicate, so a run is repeatable call by call.
+
+    Args:
+        dark_current: Chance of a preference on a vacuum call.
+        stable: Chance that an equal-quality pair gets the same content twice.
+        positional: Chance that it gets the same slot twice.
+        one_sided: Chance that it gets a preference in one order only.
+        sensitivity: Step to the chance of choosing the better content.
+        matched: The same on the matched ladder; as on the ladder when None.
+        tie: Share of the remaining ladder calls that are ties; the rest are wrong choices.
+        filler: Chance of choosing the padded content.
+        unparsed: Chance that a call ends as `unparsed`.
+        icc: Intraclass correlation of tasks: each task has rates of its own with the above as means.
+        seed: Of all draws.
     """
 
-    def __init__(
-        self,
-        *,
-        dark_current: float = 0.1,
-        stable: float = 0.1,
-        positional: float = 0.2,
-        one_sided: float = 0.1,
-        sensitivity: Mapping[float, float] | None = None,
-        matched: Mapping[float, float] | None = None,
-        tie: float = 0.1,
-        filler: float = 0.5,
-        unparsed: float = 0.0,
-        icc: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        """Set the rates.
+    dark_current: float = 0.1
+    stable: float = 0.1
+    positional: float = 0.2
+    one_sided: float = 0.1
+    sensitivity: Mapping[float, float] | None = None
+    matched: Mapping[float, float] | None = None
+    tie: float = 0.1
+    filler: float = 0.5
+    unparsed: float = 0.0
+    icc: float = 0.0
+    seed: int = 0
 
-        Args:
-            dark_current: Chance of a preference on a vacuum call.
-            stable: Chance that an equal-quality pair gets the same content twice.
-            positional: Chance that it gets the same slot twice.
-            one_sided: Chance that it gets a preference in one order only.
-            sensitivity: Step to the chance of choosing the better content.
-            matched: The same on the matched ladder; as on the ladder when None.
-            tie: Share of the remaining ladder calls that are ties; the rest are wrong choices.
-            filler: Chance of choosing the padded content.
-            unparsed: Chance that a call ends as `unparsed`.
-            icc: Intraclass correlation of tasks: each task has rates of its own with the above as means.
-            seed: Of all draws.
-        """
-        super().__init__()
-        self.dark_current, self.filler, self.unparsed = dark_current, filler, unparsed
-        self.delta_0 = (stable, positional, one_sided, 1 - stable - positional - one_sided)
-        self.sensitivity = dict(sensitivity or {1.0: 0.6, 2.0: 0.7, 3.0: 0.8, 4.0: 0.88, 5.0: 0.94})
-        self.matched = dict(matched or self.sensitivity)
-        self.tie, self.icc, self.seed = tie, icc, seed
-        rates = (dark_current, filler, unparsed, tie, *self.delta_0, *self.sensitivity.values(), *self.matched.values())
-        if not all(0 <= rate <= 1 for rate in rates) or not 0 <= icc < 1:
-            raise ValueError(f"Rates must lie in [0, 1] and their sum on delta 0 too, but got {rates=}, {icc=}.")
-
-    def settings(self) -> dict[str, object]:
-        """Name every rate."""
-        stable, positional, one_sided, _ = self.delta_0
-        return super().settings() | {
-            "dark_current": self.dark_current,
-            "stable": stable,
-            "positional": positional,
-            "one_sided": one_sided,
-            "sensitivity": ", ".join(f"{step:g}: {rate:g}" for step, rate in self.sensitivity.items()),
-            "matched": ", ".join(f"{step:g}: {rate:g}" for step, rate in self.matched.items()),
-            "tie": self.tie,
-            "filler": self.filler,
-            "unparsed": self.unparsed,
-            "icc": self.icc,
-            "seed": self.seed,
-        }
-
-    def arguments(self) -> dict[str, Any]:
-        """Every rate; rates by step as pairs, for the names of JSON are texts."""
-        stable, positional, one_sided, _ = self.delta_0
-        plain = ("dark_current", "tie", "filler", "unparsed", "icc", "seed")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            **{"stable": stable, "positional": positional, "one_sided": one_sided},
-            **{name: [[*pair] for pair in getattr(self, name).items()] for name in _BY_STEP},
-        }
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sensitivity = dict(self.sensitivity or {1.0: 0.6, 2.0: 0.7, 3.0: 0.8, 4.0: 0.88, 5.0: 0.94})
+        self.matched = dict(self.matched or self.sensitivity)
+        equal = (self.stable, self.positional, self.one_sided)
+        self._delta_0 = (*equal, 1 - self.stable - self.positional - self.one_sided)
+        steps = (*self.sensitivity.values(), *self.matched.values())
+        rates = (self.dark_current, self.filler, self.unparsed, self.tie, *self._delta_0, *steps)
+        if not all(0 <= rate <= 1 for rate in rates) or not 0 <= self.icc < 1:
+            raise ValueError(
+                f"Rates must lie in [0, 1] and their sum on delta 0 too, but got {rates=}, icc={self.icc}."
+            )
 
     def answer(self, call: Call) -> str:
         """Draw an answer with the rates of the item's condition."""
@@ -327,7 +324,7 @@ class Noisy(Scripted):
         return slot_of("v" if self._draw(call, "filler") < rate else "u", call.order)
 
     def _equal_quality(self, call: Call) -> str:
-        stable, positional, one_sided, _ = self._rates(call.item.task, call.item.condition, self.delta_0)
+        stable, positional, one_sided, _ = self._rates(call.item.task, call.item.condition, self._delta_0)
         draw, side = self._draw(call, "pair", per_pair=True), self._draw(call, "side", per_pair=True) < 0.5
         if draw < stable:
             return slot_of("u" if side else "v", call.order)
@@ -339,7 +336,8 @@ class Noisy(Scripted):
 
     def _ladder(self, call: Call) -> str:
         item = call.item
-        right = (self.sensitivity if item.condition == LADDER else self.matched).get(item.delta or 0.0)
+        rates = self.sensitivity if item.condition == LADDER else self.matched
+        right = (rates or {}).get(item.delta or 0.0)
         if right is None:
             raise ValueError(f"Noisy has no sensitivity for delta {item.delta}.")
         ties = (1 - right) * self.tie
@@ -376,50 +374,33 @@ def _task_rates(seed: int, task: str, what: str, means: tuple[float, ...], icc: 
     return tuple(draw / sum(draws) for draw in draws)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Grader(_Informed):
     """Gives the expected label with a known chance, and otherwise the next one.
 
     Draws are a hash of seed and item, so a run is repeatable call by call and replicates agree unless `flip` says
     otherwise. Where only a direction is expected it goes that way: down one label per dose of `error_injection`.
+
+    Args:
+        accuracy: Chance of the expected label where `tests` says nothing, the baseline included.
+        tests: Test to the chance of the expected label.
+        flip: Chance that a single call is drawn anew, whatever the other replicates said.
+        seed: Of all draws.
+        name: What the judge is called.
     """
 
-    def __init__(
-        self,
-        *,
-        accuracy: float = 0.9,
-        tests: Mapping[str, float] | None = None,
-        flip: float = 0.0,
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        """Set the rates.
+    accuracy: float = 0.9
+    tests: Mapping[str, float] | None = None
+    flip: float = 0.0
+    seed: int = 0
+    name: str = ""
 
-        Args:
-            accuracy: Chance of the expected label where `tests` says nothing, the baseline included.
-            tests: Test to the chance of the expected label.
-            flip: Chance that a single call is drawn anew, whatever the other replicates said.
-            seed: Of all draws.
-            name: What the judge is called.
-        """
-        super().__init__()
-        self.name = name or self.name
-        self.accuracy, self.tests, self.flip, self.seed = accuracy, dict(tests or {}), flip, seed
-        rates = (accuracy, flip, *self.tests.values())
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.tests = dict(self.tests or {})
+        rates = (self.accuracy, self.flip, *self.tests.values())
         if not all(0 <= rate <= 1 for rate in rates):
             raise ValueError(f"Rates must lie in [0, 1], but got {rates=}.")
-
-    def settings(self) -> dict[str, object]:
-        """Name every rate."""
-        return super().settings() | {
-            "accuracy": self.accuracy,
-            "tests": ", ".join(f"{name}: {rate:g}" for name, rate in self.tests.items()) or None,
-            "flip": self.flip,
-            "seed": self.seed,
-        }
-
-    def arguments(self) -> dict[str, Any]:
-        """Every rate."""
-        return {"accuracy": self.accuracy, "tests": self.tests, "flip": self.flip, "seed": self.seed}
 
     def answer(self, call: Call) -> str:
         """Draw an answer with the rate of the item's test."""
@@ -427,7 +408,7 @@ class Grader(_Informed):
         again = uniform(self.seed, item.id, call.replicate, "again") < self.flip
         draw = uniform(self.seed, item.id, call.replicate if again else "", "right")
         right = answers.index(self._expected(call))
-        if draw < self.tests.get(item.condition, self.accuracy):
+        if draw < (self.tests or {}).get(item.condition, self.accuracy):
             return answers[right]
         # The neighbour: one up, or down from the top.
         return answers[right + 1 if right + 1 < len(answers) else right - 1]
@@ -576,34 +557,27 @@ _HEDGE = re.compile(
 """`May` with a capital is mostly the month."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Shortcut(Looking):
     """Prefers the content that scores more, or less, on something that can be counted without reading.
 
     A single response has nothing beside it to score more than: there it abstains. Only where any score may be
     answered, on single responses of known level, it answers its score (`less`: with a minus).
+
+    Args:
+        direction: `more` prefers the higher score, `less` the lower one.
+        seed: Of the coin that decides between equal scores.
     """
 
-    def __init__(self, *, direction: Direction = "more", seed: int = 0) -> None:
-        """Choose what wins.
+    direction: Direction = "more"
+    seed: int = 0
 
-        Args:
-            direction: `more` prefers the higher score, `less` the lower one.
-            seed: Of the coin that decides between equal scores.
-        """
-        super().__init__()
-        if direction not in DIRECTIONS:
-            raise ValueError(f"`direction` must be 'more' or 'less', but got {direction!r}.")
-        self.direction, self.seed = direction, seed
-        if direction == "less":
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.direction not in DIRECTIONS:
+            raise ValueError(f"`direction` must be 'more' or 'less', but got {self.direction!r}.")
+        if self.direction == "less":
             self.name = f"{self.name} (less)"
-
-    def settings(self) -> dict[str, object]:
-        """Name the direction and the seed."""
-        return super().settings() | {"direction": self.direction, "seed": self.seed}
-
-    def arguments(self) -> dict[str, Any]:
-        """The direction and the seed."""
-        return {"direction": self.direction, "seed": self.seed}
 
     @abstractmethod
     def score(self, text: str, presentation: Presentation) -> float:
@@ -680,25 +654,22 @@ class TfidfCosine(Shortcut):
         return _cosine(_weighted(text, weights), _weighted(presentation.instruction, weights))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CharacterNgrams(Shortcut):
-    """Share of a content's character n-grams that occur in the instruction: whole phrases count, split words too."""
+    """Share of a content's character n-grams that occur in the instruction: whole phrases count, split words too.
 
-    def __init__(self, *, n: int = 4, direction: Direction = "more", seed: int = 0) -> None:
-        """Choose the length.
+    Args:
+        direction: As for every shortcut.
+        seed: As for every shortcut.
+        n: Characters of an n-gram, spaces included.
+    """
 
-        Args:
-            n: Characters of an n-gram, spaces included.
-            direction: As for every shortcut.
-            seed: As for every shortcut.
-        """
-        super().__init__(direction=direction, seed=seed)
-        if n < 1:
-            raise ValueError(f"`n >= 1` must hold, but got {n=}.")
-        self.n = n
+    n: int = 4
 
-    def settings(self) -> dict[str, object]:
-        """Name the length too."""
-        return super().settings() | {"n": self.n}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n < 1:
+            raise ValueError(f"`n >= 1` must hold, but got n={self.n}.")
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Look every n-gram up."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.scripted import DIRECTIONS, SHORTCUTS, Shortcut, every_shortcut
+from jrh_mlflow.judges.scripted import DIRECTIONS, SHORTCUTS, Shortcut, every_shortcut, from_definition
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.schema.presentation import Presentation
 from tests.readings import PROPERTY, asked, value
@@ -131,6 +131,13 @@ def test_shortcuts_say_that_they_are_simulated_and_what_they_prefer():
     assert len({judge.fingerprint() for judge in judges}) == len({judge.name for judge in judges}) == len(judges)
     ngrams = jrh.scripted.CharacterNgrams
     assert ngrams(n=3).fingerprint() != ngrams(n=4).fingerprint()
+
+
+def test_a_shortcut_is_made_again_with_its_own_length():
+    definition = jrh.scripted.CharacterNgrams(n=3).definition()
+    assert definition is not None
+    again = from_definition(definition)
+    assert again.fingerprint() == jrh.scripted.CharacterNgrams(n=3).fingerprint()
 
 
 def test_shortcuts_are_found_by_name():
