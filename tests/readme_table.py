@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
+from operator import itemgetter
 
 from jrh_mlflow.measures.axes import AXES, Axis
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name
-from jrh_mlflow.show.plain_text import table
+from jrh_mlflow.show.tables import Column, Table
 
 HEAD = ("axis", "meaning", "good", "bad", "what to do")
 SHORT = (
@@ -39,7 +40,8 @@ def rows(keys: tuple[str, ...] | list[str], *, short: bool = False) -> list[str]
         texts = [f"{meaning}.", guide.good, guide.bad, guide.advice]
         cells = [_REST.sub("", text).rstrip(".") for text in texts] if short else texts
         found.append([f"**{axis_name(key)}**" + ("" if short else f"<br>`{key}`"), *cells])
-    return table(HEAD, found)
+    columns = (Column(head, itemgetter(at), marked=True) for at, head in enumerate(HEAD))
+    return Table(tuple(columns))(found).to_markdown().splitlines()
 
 
 def short_table() -> list[str]:

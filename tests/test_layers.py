@@ -100,9 +100,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "matplotlib": (
         "show/",
         "comparing/jury/jury_view.py",
-        "people/agreement_figures.py",
-        "people/corrected_figures.py",
-        "people/alignment/alignment_figures.py",
+        "people/agreement_view.py",
+        "people/corrected_view.py",
         "sweeps/sweep_view.py",
     ),
     "litellm": ("models/",),
@@ -138,16 +137,13 @@ SAME_THING = {
 
 DOUBLE_FUNCTIONS = (
     "candidates",
-    "decide",
     "finished",
     "halves",
-    "headline",
     "inside",
     "label_rows",
     "number_text",
     "plain",
     "render",
-    "sentences",
     "shortened",
     "wrapped",
 )

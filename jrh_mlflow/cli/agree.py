@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from html import unescape
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
-from jrh_mlflow.cli.printing import print_lines
-
-_DETAILS = ("Confusion matrix", "Disagreements", "Judge")
-"""Sections that only the whole page has."""
+from jrh_mlflow.cli.printing import print_page
 
 
 @click.command()
@@ -50,13 +46,14 @@ def agree(source: str, no_log: bool, as_json: bool, markdown: bool, **options: A
              jrh agree traces:/support-bot --name helpful --queue "second look"
     """
     from jrh_mlflow.people.agree import agree as run
-    from jrh_mlflow.show.terminal import text_of
 
     result = run(source, log=not no_log, **options)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    page = result.to_markdown()
-    print_lines([page] if markdown else map(unescape, text_of(page, without=_DETAILS)))
+    if markdown:
+        click.echo(result.to_markdown())
+    else:
+        print_page(result.title, [*result.page.to_text(), ""], notes=result.notes)
     if result.link is not None:
         click.echo(f"logged: {result.link}")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
-from jrh_mlflow.cli.printing import print_lines
+from jrh_mlflow.cli.printing import print_lines, print_page
 from jrh_mlflow.errors import TrackingError
 
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -66,18 +66,18 @@ def align(
     """
     from jrh_mlflow.people.alignment.align import align as run
     from jrh_mlflow.people.alignment.align import register_aligned
-    from jrh_mlflow.show.terminal import text_of
 
     where: dict[str, Any] = {"traces": traces, "tracking_uri": tracking_uri}
     options |= {"suite": None if no_suite else "short", "log": not no_log, "register": register is not None}
     result = run(judge, **where, **options)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+    elif markdown:
+        click.echo(result.to_markdown())
     else:
-        page = result.to_markdown()
-        print_lines([page] if markdown else text_of(page))
-        if result.link is not None:
-            click.echo(f"logged: {result.link}")
+        print_page(result.page.title, [*result.page.to_text(), ""], notes=result.page.notes)
+    if result.link is not None and not as_json:
+        click.echo(f"logged: {result.link}")
     if register and result.returned:
         try:
             register_aligned(result, register, **where)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, store
-from jrh_mlflow.cli.printing import print_lines
+from jrh_mlflow.cli.printing import print_page
 
 _SAMPLINGS = ("random", "stratified", "by_verdict")
 
@@ -55,13 +55,14 @@ def correct(
     Example: jrh correct scores.csv labelled.csv --positive 4 --positive 5 --json
     """
     from jrh_mlflow.people.correct import correct as run
-    from jrh_mlflow.show.terminal import text_of
 
     result = run(verdicts, calibration, positive=positive or None, **options)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    page = result.to_markdown()
-    print_lines([page] if markdown else text_of(page))
+    if markdown:
+        click.echo(result.to_markdown())
+    else:
+        print_page(result.title, [*result.page.to_text(), ""], notes=result.page.notes)
     if result.link is not None:
         click.echo(f"logged: {result.link}")

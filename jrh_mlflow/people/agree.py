@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
-from jrh_mlflow.people.agreement_figures import agreement_figures
 from jrh_mlflow.people.agreement_view import (
     ACCURACY,
     CEILING,
     LINK,
-    agreement_cells,
-    agreement_markdown,
+    agreement_card,
+    agreement_figures,
+    agreement_headline,
     agreement_page,
     agreement_points,
+    agreement_sentences,
     agreement_tables,
-    headline,
     headline_agreement,
-    sentences,
 )
 from jrh_mlflow.people.labels import (
     CODE,
@@ -40,7 +39,7 @@ from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import reading_text
-from jrh_mlflow.show.page import Drawing
+from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.show.readings import brief_readings, readings_frame
 from jrh_mlflow.show.tables import frame_rows
@@ -173,12 +172,18 @@ class Agreement:
 
     def to_markdown(self) -> str:
         """Return the agreement as a readable page."""
-        return agreement_markdown(
-            self.report, title=self.title, notes=self.notes, disagreements=self.disagreements, judge=self.judge
-        )
+        return self.page.to_markdown()
 
     def to_html(self) -> str:
         """Return the agreement as one self-contained HTML file: no script, no request, every text escaped."""
+        return self._page(self._drawings).to_html()
+
+    @property
+    def page(self) -> Page:
+        """What people see of it, without its figures."""
+        return self._page()
+
+    def _page(self, figures: Sequence[Drawing] = ()) -> Page:
         return agreement_page(
             self.report,
             title=self.title,
@@ -186,7 +191,7 @@ class Agreement:
             notes=self.notes,
             disagreements=self.disagreements,
             judge=self.judge,
-            figures={drawing.caption: drawing.svg for drawing in self._drawings},
+            figures=figures,
         )
 
     @property
@@ -206,7 +211,7 @@ class Agreement:
         return {
             "run_id": self.run_id,
             "link": self.link,
-            "headline": headline(self.report),
+            "headline": agreement_headline(self.report),
             "source": self.source.shown,
             **self.report.to_dict(),
             "judge": dict(self.judge),
@@ -242,10 +247,10 @@ class Agreement:
     def _repr_html_(self) -> str:
         return Card(
             title=self.title,
-            profile=headline(self.report).removesuffix("."),
+            profile=agreement_headline(self.report).removesuffix("."),
             marks=["simulated"] if self.source.simulated else [],
-            tables=agreement_cells(self.report),
-            notes=[*sentences(self.report), *self.notes],
+            tables=agreement_card(self.report),
+            notes=[*agreement_sentences(self.report), *self.notes],
             facts=self._facts,
             links=[self.link] if self.link else [],
         ).to_html()
@@ -394,4 +399,4 @@ def _tags(done: Agreement) -> dict[str, str]:
     """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
     readings = {axis: one for axis, one in done.estimates.items() if isinstance(one, Estimate)}
     shown = {keys.own_key(axis): reading_text(one, places=2) for axis, one in readings.items()}
-    return {keys.TAG_PROFILE: headline(done.report), **shown}
+    return {keys.TAG_PROFILE: agreement_headline(done.report), **shown}

@@ -1,88 +1,107 @@
-"""Agreement of a judge with people in sentences, tables, Markdown and one HTML file, with n and interval."""
+"""What people see of an agreement and what MLflow is told: sentences, tables, page, figures and keys."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from jrh_mlflow.people.agreement import AgreementReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.show.cards import MOST, CardTable
-from jrh_mlflow.show.html import render
-from jrh_mlflow.show.names import axis_meaning, axis_name
+from jrh_mlflow.show.figures.canvas import (
+    Spot,
+    canvas,
+    ends_kept,
+    hover_spots,
+    label_cells,
+    label_inches,
+    label_rows,
+    marks,
+    reach,
+    short,
+    wrapped,
+    write_cell,
+    write_corners,
+)
+from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import cell_text, number_text, p_text, short_interval, source_ends
-from jrh_mlflow.show.plain_text import code, line_text, plain, table
-from jrh_mlflow.show.readings import PageRow, axes_by_reason, page_row, readings_frame
-from jrh_mlflow.show.tables import frame_rows
+from jrh_mlflow.show.page import Drawing, Facts, Named, Only, Page, Section
+from jrh_mlflow.show.plain_text import plain
+from jrh_mlflow.show.readings import (
+    DETECTABLE_NOTE,
+    MISSING,
+    PageRow,
+    axis_row,
+    missing_rows,
+    readings_frame,
+    readings_table,
+)
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, frame_rows
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LINK = "link"
 """Column of disagreements that says where an item can be looked at."""
-_PLAIN_ADDRESS = re.compile(r"https?://[A-Za-z0-9./:#?&=%~+-]+")
 
 ACCURACY, CEILING, ON_CEILING = "agreement/accuracy", "agreement/human_ceiling", "agreement/judge_on_ceiling"
 ALPHA, QUADRATIC = "agreement/human_alpha", "agreement/kappa_quadratic"
 WINNING, ADVANTAGE = "alt_test/winning_rate", "alt_test/advantage_probability"
 
-_AXES = (
-    ACCURACY,
-    "agreement/kappa",
-    QUADRATIC,
-    "agreement/ac1",
-    "agreement/sensitivity",
-    "agreement/specificity",
-    ON_CEILING,
-    CEILING,
-    ALPHA,
-    WINNING,
-    ADVANTAGE,
-)
-"""In the order they are shown."""
 _BY_GROUP = (ACCURACY, QUADRATIC, "agreement/sensitivity", "agreement/specificity", ON_CEILING, CEILING)
 """What a table of groups has room for; `groups` has all."""
 _JUDGE = (ACCURACY, "agreement/kappa", QUADRATIC, "agreement/ac1", "agreement/sensitivity", "agreement/specificity")
-_SECTIONS = {
+_PARTS = {
     "The judge against the people's label": _JUDGE,
     "The human ceiling, and the judge beside it": (ON_CEILING, CEILING, ALPHA),
     "Alternative annotator test": (WINNING, ADVANTAGE),
 }
+"""What the readings are about, in the order they are shown."""
 _EPSILON = (
     "ε is by how much the judge may fit the other people less often than a person does and still win, since it costs "
     "less than one: 0.2 is usual where people are experts, 0.15 for trained annotators, 0.1 for crowd workers."
 )
-_MOST_ROWS = 200
-"""Disagreements on the page; the table `disagreements` has all."""
-_MOST_LISTED = 25
-"""Disagreements in Markdown."""
+_MOST_LISTED: dict[Medium, int] = {"html": 200, "markdown": 25}
+"""Disagreements that a medium has room for; the table `disagreements` has all."""
 PASSES = 0.5
 """Winning rate from which on the test is passed: the judge can replace at least half of the people."""
 MOST_LEVELS = 20
 """Of a confusion matrix that can be read."""
-_PEOPLE = ("person", "items", "agrees with the others")
-_TESTED = ("judge on the same items", "ρ judge", "ρ person", "p adjusted", "judge may replace them")
 _PEOPLE_HOW = (
     "Each person, and the judge on the same items, against the label of the other people. ρ: how often the judge fits "
     "the others at least as well as the person, and the person as well as the judge; p is of the test that the judge "
     "is worse by ε or more, adjusted by Benjamini and Yekutieli over people."
 )
+_DISAGREEMENTS_HOW = "Items on which the judge and the people's label differ, the worst first."
+_CONFUSION_HOW = (
+    "Rows are the label of the people, columns that of the judge; each cell counts items, with the share of its row."
+)
 _HOW = (
     "Intervals are 95 % over items. Errors and missing labels are no label; items without a majority (or with a median "
     "between two levels) have no reference, are left out and counted."
 )
+_MOST_DRAWN = 12
+"""Levels of a heatmap that can be read; the table has more."""
+_MOST_PEOPLE = 20
+"""Of the figure."""
+_ROW = 0.62
+"""Inches of a row of the figure."""
+_CELL_WIDTH, _CELL_HEIGHT = 1.25, 0.62
+_OF_JUDGE, _OF_PEOPLE = 0, 1
+"""Places in the palette."""
+_DETAILS: tuple[Medium, ...] = ("html", "markdown")
+"""Where there is room for everything."""
+
+Ends = tuple[float, float | None, float | None]
 
 
-Named = Callable[[str], str]
-"""How a name of any origin is written where a text goes."""
-
-
-def headline(report: AgreementReport, *, named: Named = plain) -> str:
+def agreement_headline(report: AgreementReport, named: Named = plain) -> str:
     """Say in plain words how well judge and people agree, and people with each other."""
     ceiling = report.estimates[CEILING]
     if isinstance(ceiling, Estimate):
@@ -125,15 +144,15 @@ def _value(reading: Estimate) -> str:
     return f"a quadratic kappa of {cell_text(reading)}" if reading.statistic == "value" else _share(reading)
 
 
-def sentences(report: AgreementReport) -> list[str]:
+def agreement_sentences(report: AgreementReport) -> list[str]:
     """Say where the judge stands beside the ceiling, and what the alternative annotator test says."""
-    found, beside, ceiling = [], report.estimates.get(ON_CEILING), report.estimates[CEILING]
+    lines, beside, ceiling = [], report.estimates.get(ON_CEILING), report.estimates[CEILING]
     if isinstance(beside, Estimate) and isinstance(ceiling, Estimate):
-        found.append(
-            "With one person left out at a time and the others as reference, the judge reaches "
-            f"{_value(beside)} and the person {_value(ceiling)}."
+        lines.append(
+            f"Against the label of the others, one person at a time, the judge reaches {_value(beside)} and the "
+            f"person {_value(ceiling)}."
         )
-    return found if report.judge is None else [*found, *_test_sentences(report)]
+    return lines if report.judge is None else [*lines, *_test_sentences(report)]
 
 
 def _test_sentences(report: AgreementReport) -> list[str]:
@@ -146,32 +165,170 @@ def _test_sentences(report: AgreementReport) -> list[str]:
     return [
         f"The judge {passed} the alternative annotator test at ε = {report.epsilon:g}: it may replace "
         f"{int(tested['rejected'].sum())} of {len(tested)} people (winning rate ω = {winning.value:.2f}; {PASSES:g} or "
-        f"more passes). On {_share(advantage)} of their items it fits the others at least as well as the person left "
-        "out (ρ).",
+        f"more passes). On {_share(advantage)} of their items it fits the others at least as well as the person "
+        "does (ρ).",
         _EPSILON,
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinkedRow:
-    """A row of a table, and where what it is about can be looked at."""
-
-    cells: Sequence[str]
-    link: str = ""
+READINGS: Table[PageRow] = readings_table("item", first="measure")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageTable:
-    """A table of the page under its heading."""
+def _readings(report: AgreementReport) -> FilledTable[PageRow]:
+    """Show the readings that have a number."""
+    known = {axis: reading for axis, reading in report.estimates.items() if isinstance(reading, Estimate)}
+    parts = {axis: part for part, axes in _PARTS.items() for axis in axes if axis in known}
+    return READINGS((_reading_row(axis, known[axis]) for axis in parts), style="axes", group=lambda row: parts[row.key])
 
-    heading: str
-    header: Sequence[str]
-    rows: Sequence[LinkedRow]
-    how: Sequence[str] = ()
-    more: str = ""
-    """What the table leaves out, and where it is."""
-    labels: bool = False
-    """Whether its cells are labels, which may be long, and not numbers."""
+
+def _reading_row(axis: str, reading: Estimate) -> PageRow:
+    bar = (0.0, reading.value) if reading.statistic == "rate" else None
+    return replace(axis_row(axis, reading), bar=bar)
+
+
+PersonRow = Mapping[str, Any]
+"""A row of the report's table of people."""
+
+
+def _with_ends(name: str, row: PersonRow) -> str:
+    """Write a number of a row with its interval."""
+    ends = short_interval(row[f"{name}_low"], row[f"{name}_high"])
+    return number_text(row[name]) if ends == "–" else f"{number_text(row[name])} {ends}"
+
+
+PEOPLE: Table[PersonRow] = Table.of(
+    Column("person", lambda row: row["person"], as_code=True),
+    Column("items", lambda row: f"{row['n']:,}"),
+    Column("agrees with the others", partial(_with_ends, "accuracy")),
+)
+TESTED_PEOPLE: Table[PersonRow] = Table.of(
+    *PEOPLE.columns,
+    Column("judge on the same items", partial(_with_ends, "judge_accuracy")),
+    Column("ρ judge", partial(_with_ends, "rho_f")),
+    Column("ρ person", lambda row: number_text(row["rho_j"])),
+    Column("p adjusted", lambda row: p_text(row["p_adjusted"])),
+    Column(
+        "judge may replace them",
+        lambda row: "–" if row["rejected"] is None else "yes" if row["rejected"] else "no",
+    ),
+)
+"""With the alternative annotator test of each person."""
+
+
+def _people(report: AgreementReport) -> FilledTable[PersonRow]:
+    """Show each person; without a judge only how they agree with the others."""
+    return (PEOPLE if report.judge is None else TESTED_PEOPLE)(frame_rows(report.people))
+
+
+def _groups(report: AgreementReport) -> FilledTable[str]:
+    """Show each group on the axes that any of them has a number of."""
+    groups = report.groups
+    axes = [axis for axis in _BY_GROUP if any(isinstance(own[axis], Estimate) for own in groups.values())]
+
+    def axis_column(axis: str) -> Column[str]:
+        return Column(axis_name(axis), lambda name: cell_text(groups[name][axis]))
+
+    table: Table[str] = Table.of(
+        Column("group", lambda name: name, as_code=True),
+        *map(axis_column, axes),
+        Column("items", lambda name: f"{max(reading.n for reading in groups[name].values()):,}"),
+    )
+    return table(groups)
+
+
+def _confusion(confusion: pd.DataFrame) -> FilledTable[Any]:
+    """Show how many items have each pair of labels; no rows where there are none, or more than can be read."""
+    levels, counts = list(confusion.index), confusion.to_numpy()
+
+    def judge_column(at: int) -> Column[int]:
+        return Column(f"judge: {confusion.columns[at]}", lambda row: _confusion_cell(counts[row], at, same=at == row))
+
+    table: Table[int] = Table.of(
+        Column("people say", lambda row: levels[row], as_code=True),
+        *map(judge_column, range(len(levels))),
+        Column("items", lambda row: f"{counts[row].sum():,}"),
+    )
+    readable = counts.sum() and len(levels) <= MOST_LEVELS
+    return table(range(len(levels)) if readable else (), style="matrix")
+
+
+def _confusion_cell(counts: Any, at: int, *, same: bool) -> Cell:
+    n, total = counts[at], counts.sum()
+    return Cell(f"{n:,} ({100 * n / total:.0f} %)" if total else f"{n:,}", tone="same" if same else "")
+
+
+def _disagreements(frame: pd.DataFrame, *, most: int) -> FilledTable[Any]:
+    """List items with every label; the item leads to where it can be looked at."""
+    names = [name for name in frame.columns if name not in ("item", LINK)]
+    table: Table[Mapping[str, Any]] = Table.of(
+        Column("item", _item_cell, as_code=True, link=_page_address),
+        *(Column(name, partial(_label_text, name), as_code=True, words=True) for name in names),
+    )
+    more = f"The first {most:,} of {len(frame):,}; the table `disagreements` has all." if len(frame) > most else ""
+    return table(frame_rows(frame.head(most)), more=more)
+
+
+def _item_cell(row: Mapping[str, Any]) -> Cell:
+    # Where no server shows a trace, its link is a text that leads nowhere.
+    words = row.get(LINK) if _page_address(row) is None else None
+    return Cell(_label_text("item", row), below=(words,) if words else ())
+
+
+def _page_address(row: Mapping[str, Any]) -> str | None:
+    link = row.get(LINK) or ""
+    return link if link.startswith(("http://", "https://")) else None
+
+
+def _label_text(name: str, row: Mapping[str, Any]) -> str:
+    label = row[name]
+    return "–" if label is None else f"{label:.3g}" if isinstance(label, float) else str(label)
+
+
+def agreement_card(report: AgreementReport) -> list[FilledTable[Any]]:
+    """Return what a notebook shows: what was read, then a row for each person."""
+    return [_readings(report), _people(report).first(what="people", where="`.people`")]
+
+
+def agreement_page(
+    report: AgreementReport,
+    *,
+    title: str,
+    disagreements: pd.DataFrame,
+    facts: Mapping[str, str] = MappingProxyType({}),
+    notes: Sequence[str] = (),
+    judge: Mapping[str, Any] = MappingProxyType({}),
+    figures: Sequence[Drawing] = (),
+) -> Page:
+    """Return the answer in words, then readings, people, groups, the confusion matrix and disagreements.
+
+    Args:
+        report: The numbers.
+        title: Of the page.
+        disagreements: With a column `link` where items can be looked at.
+        facts: Source, items and people, shown as they are.
+        notes: What to know first.
+        judge: What identifies the judge.
+        figures: Drawn, for the page.
+    """
+    by_person = [_people(report), *([_PEOPLE_HOW] if report.judge is not None else [])]
+    lists = [Only((medium,), _disagreements(disagreements, most=most)) for medium, most in _MOST_LISTED.items()]
+    return Page(
+        title=title,
+        lead=partial(agreement_headline, report),
+        sentences=agreement_sentences(report),
+        notes=notes,
+        facts=facts,
+        sections=[
+            Section(heading="Readings", blocks=[_readings(report), f"{_HOW} {DETECTABLE_NOTE}"]),
+            Section(heading="Figures", blocks=[figures], media=("html",)),
+            Section(heading="By person", blocks=by_person),
+            Section(heading="By group", blocks=[_groups(report)]),
+            Section(heading="Confusion matrix", blocks=[_CONFUSION_HOW, _confusion(report.confusion)], media=_DETAILS),
+            Section(heading="Disagreements", blocks=[_DISAGREEMENTS_HOW, *lists], media=_DETAILS),
+            Section(heading="Without a number", blocks=[MISSING(missing_rows(report.estimates))]),
+            Section(heading="Judge", blocks=[Facts(judge)], media=_DETAILS),
+        ],
+    )
 
 
 def agreement_tables(
@@ -190,218 +347,6 @@ def agreement_tables(
     return {name: frame for name, frame in tables.items() if frame is not None and not frame.empty}
 
 
-def agreement_cells(report: AgreementReport) -> list[CardTable]:
-    """Show what was read, then a row for each person."""
-    rows = [[axis_name(axis), *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
-    header, people = _people_rows(report)
-    more = f"… and {len(people) - MOST} more people: `.people` has all." if len(people) > MOST else ""
-    return [
-        CardTable(header=["reading", "value [95 %]", "n", "left out"], rows=rows),
-        CardTable(header=header, rows=people[:MOST], more=more),
-    ]
-
-
-def agreement_markdown(
-    report: AgreementReport,
-    *,
-    title: str,
-    notes: Sequence[str],
-    disagreements: pd.DataFrame,
-    judge: Mapping[str, Any],
-) -> str:
-    """Render the answer in words, then readings, people, groups, the confusion matrix and disagreements."""
-    lines = [f"# {line_text(title)}", "", f"**{headline(report, named=code)}**", ""]
-    lines += [line for text in sentences(report) for line in (text, "")]
-    lines += [f"> {line_text(note)}\n" for note in notes]
-    rows = [[axis_name(axis), *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
-    lines += ["### Readings", "", *table(["reading", "value [95 %]", "n", "left out"], rows), "", _HOW, ""]
-    for heading, (header, cells) in {"By person": _people_rows(report), "By group": _group_rows(report)}.items():
-        named = [[code(row[0]), *row[1:]] for row in cells]
-        lines += [f"### {heading}", "", *table(header, named), ""] if named else []
-    lines += _confusion_lines(report.confusion)
-    lines += _disagreement_lines(disagreements)
-    known = [[code(str(key)), code(str(value))] for key, value in judge.items()]
-    lines += ["### Judge", "", *table(["", ""], known), ""] if known else []
-    missing = [[", ".join(names), line_text(reason)] for reason, names in _missing(report.estimates).items()]
-    return "\n".join(
-        [*lines, *(["### Without a number", "", *table(["readings", "reason"], missing), ""] if missing else [])]
-    )
-
-
-def agreement_page(
-    report: AgreementReport,
-    *,
-    title: str,
-    facts: Mapping[str, str],
-    notes: Sequence[str],
-    disagreements: pd.DataFrame,
-    judge: Mapping[str, Any],
-    figures: Mapping[str, Markup],
-) -> str:
-    """Render the agreement as one HTML file: no script, no request, every text escaped.
-
-    Args:
-        report: The numbers.
-        title: Of the page.
-        facts: Source, items and people, shown as they are.
-        notes: What to know first.
-        disagreements: With a column `link` where items can be looked at.
-        judge: What identifies the judge.
-        figures: Caption to drawing (`figures.svg`).
-    """
-    shown = _shown(report.estimates)
-    header, people = _people_rows(report)
-    by_group = _group_rows(report)
-    return render(
-        "agreement.html",
-        title=title,
-        facts=facts,
-        notes=notes,
-        headline=headline(report),
-        sentences=sentences(report),
-        sections={
-            heading: [_page_row(axis, shown[axis]) for axis in axes if axis in shown]
-            for heading, axes in _SECTIONS.items()
-        },
-        figures=figures,
-        confusion=_confusion_cells(report.confusion),
-        tables=[
-            PageTable(
-                heading="By person",
-                header=header,
-                rows=[LinkedRow(cells=row) for row in people],
-                how=[_PEOPLE_HOW] if report.judge is not None else [],
-            ),
-            PageTable(heading="By group", header=by_group[0], rows=[LinkedRow(cells=row) for row in by_group[1]]),
-            _disagreement_table(disagreements),
-        ],
-        missing=_missing(report.estimates),
-        judge=judge,
-    )
-
-
-def _shown(estimates: Mapping[str, Reading]) -> dict[str, Estimate]:
-    """Return the readings that have a number, in the order they are shown."""
-    return {axis: one for axis in _AXES if isinstance(one := estimates.get(axis), Estimate)}
-
-
-def _missing(estimates: Mapping[str, Reading]) -> dict[str, list[str]]:
-    """Return the names of the readings without a number under the reason."""
-    found = axes_by_reason(estimates).items()
-    return {reason: [axis_name(axis) for axis in axes] for (_, reason), axes in found}
-
-
-def _reading_cells(reading: Estimate) -> list[str]:
-    return [cell_text(reading), _count(reading), f"{reading.excluded:,}"]
-
-
-def _count(reading: Estimate) -> str:
-    plural = "people" if reading.unit == "person" else f"{reading.unit}s"
-    return f"{reading.n:,} {reading.unit if reading.n == 1 else plural}"
-
-
-def _page_row(axis: str, reading: Estimate) -> PageRow:
-    bar = (0.0, reading.value) if reading.statistic == "rate" else None
-    return replace(page_row(axis_name(axis), reading), meaning=axis_meaning(axis), n=_count(reading), bar=bar)
-
-
-def _people_rows(report: AgreementReport) -> tuple[list[str], list[list[str]]]:
-    """Return header and a row for each person; without a judge only how they agree with the others."""
-    rows = []
-    for one in frame_rows(report.people):
-        row = [one["person"], f"{one['n']:,}", _cell(one, "accuracy")]
-        if report.judge is not None:
-            replaced = "–" if one["rejected"] is None else "yes" if one["rejected"] else "no"
-            row += [_cell(one, "judge_accuracy"), _cell(one, "rho_f"), number_text(one["rho_j"])]
-            row += [p_text(one["p_adjusted"]), replaced]
-        rows.append(row)
-    return [*_PEOPLE, *(_TESTED if report.judge is not None else ())], rows
-
-
-def _cell(row: Mapping[str, Any], name: str) -> str:
-    """Write a number of a row with its interval."""
-    ends = short_interval(row[f"{name}_low"], row[f"{name}_high"])
-    return number_text(row[name]) if ends == "–" else f"{number_text(row[name])} {ends}"
-
-
-def _group_rows(report: AgreementReport) -> tuple[list[str], list[list[str]]]:
-    """Return header and a row for each group, with the axes that any of them has a number of."""
-    axes = [axis for axis in _BY_GROUP if any(axis in _shown(readings) for readings in report.groups.values())]
-    rows = [
-        [name, *(cell_text(readings[axis]) for axis in axes), _items(readings)]
-        for name, readings in report.groups.items()
-    ]
-    return ["group", *map(axis_name, axes), "items"], rows
-
-
-def _items(readings: Mapping[str, Reading]) -> str:
-    return f"{max(reading.n for reading in readings.values()):,}"
-
-
-def _confusion_cells(confusion: pd.DataFrame) -> dict[str, Any] | None:
-    """Return levels and rows with shares; None where there is nothing to show or more than can be read."""
-    if not confusion.to_numpy().sum() or len(confusion) > MOST_LEVELS:
-        return None
-    rows = []
-    for place, (level, counts) in enumerate(zip(confusion.index, confusion.to_numpy().tolist(), strict=True)):
-        n = sum(counts)
-        cells = [{"n": one, "share": one / n if n else None, "same": at == place} for at, one in enumerate(counts)]
-        rows.append({"level": level, "cells": cells, "n": n})
-    return {"levels": list(confusion.columns), "rows": rows}
-
-
-def _confusion_lines(confusion: pd.DataFrame) -> list[str]:
-    found = _confusion_cells(confusion)
-    if found is None:
-        return []
-    header = ["people say", *(f"judge: {code(level)}" for level in found["levels"]), "items"]
-    rows = [
-        [code(row["level"]), *(_confusion_text(cell) for cell in row["cells"]), f"{row['n']:,}"]
-        for row in found["rows"]
-    ]
-    return ["### Confusion matrix", "", *table(header, rows), ""]
-
-
-def _confusion_text(cell: Mapping[str, Any]) -> str:
-    return f"{cell['n']:,}" if cell["share"] is None else f"{cell['n']:,} ({100 * cell['share']:.0f} %)"
-
-
-def _disagreement_lines(disagreements: pd.DataFrame) -> list[str]:
-    listed = _disagreement_table(disagreements, most=_MOST_LISTED)
-    if not listed.rows:
-        return []
-    rows = [
-        [code(row.cells[0]), *map(code, row.cells[1:]), *([_address(row.link)] if row.link else [])]
-        for row in listed.rows
-    ]
-    header = [*map(code, listed.header), *(["link"] if listed.rows[0].link else [])]
-    return ["### Disagreements", "", *table(header, rows), "", *([listed.more, ""] if listed.more else [])]
-
-
-def _address(link: str) -> str:
-    """Write where an item can be looked at: a link, where nothing in the address is Markdown.
-
-    A short one: MLflow gives a column of long addresses the room of what stands beside the description.
-    """
-    return f"[open]({link})" if _PLAIN_ADDRESS.fullmatch(link) else code(link)
-
-
-def _disagreement_table(disagreements: pd.DataFrame, *, most: int = _MOST_ROWS) -> PageTable:
-    names = [name for name in disagreements.columns if name != LINK]
-    rows = [
-        LinkedRow(cells=[_text(row[name]) for name in names], link=_text(row.get(LINK), missing=""))
-        for row in frame_rows(disagreements.head(most))
-    ]
-    n = len(disagreements)
-    more = f"The first {most:,} of {n:,}; the table `disagreements` has all." if n > most else ""
-    how = "Items on which the judge and the people's label differ, the worst first."
-    return PageTable(heading="Disagreements", header=names, rows=rows, how=[how], more=more, labels=True)
-
-
-def _text(cell: object, *, missing: str = "–") -> str:
-    return missing if cell is None else f"{cell:.3g}" if isinstance(cell, float) else str(cell)
-
-
 def agreement_points(
     estimates: Mapping[str, Reading], groups: Mapping[str, Mapping[str, Reading]], *, counts: Mapping[str, int]
 ) -> list[keys.Point]:
@@ -414,3 +359,110 @@ def headline_agreement(points: Iterable[keys.Point], estimates: Mapping[str, Rea
     """Return the points that MLflow gets: every axis with n and interval, and counts; groups are in the artifacts."""
     own = {f"{axis}/{name}" for axis in estimates for name in ("rate", "value", "ci_low", "ci_high", "n")}
     return [point for point in points if point.key in own or point.key.count("/") == 1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Against:
+    """Judge and people, or one person, against the same references."""
+
+    label: str
+    judge: Ends | None
+    people: Ends | None
+
+
+def agreement_figures(report: AgreementReport, *, title: str) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures: Mapping[str, Figure | None] = {
+        "ceiling.png": ceiling_chart(report, title=title),
+        "confusion.png": confusion_heatmap(report.confusion),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
+    """Judge beside people, all and one by one, each against the label of the others, with intervals over items."""
+    rows = _rows(report)
+    if not rows:
+        return None
+    left = 0.15 + label_inches([row.label for row in rows])
+    width = max(left + 5.2, 7.0)
+    figure, axes = canvas(width, 1.75 + _ROW * len(rows), left=left, bottom=0.95, top=0.8)
+    for place, row in enumerate(rows):
+        for kind, ends, side in ((_OF_JUDGE, row.judge, -0.13), (_OF_PEOPLE, row.people, 0.13)):
+            if ends is not None:
+                _dot(axes, ends, place + side, kind, words=f"{row.label}, {('judge', 'people')[kind]}")
+    label_rows(axes, [short(row.label) for row in rows], dark=1)
+    lowest = [end for row in rows for ends in (row.judge, row.people) if ends for end in ends if end is not None]
+    axes.set_xlim(min(0.0, *lowest), 1.03)
+    share = "share of items with the label of the others"
+    axes.set_xlabel(share if report.kind == "nominal" else "quadratic kappa against the others")
+    handles = [_key(axes, kind, label) for kind, label in ((_OF_JUDGE, "judge"), (_OF_PEOPLE, "people"))]
+    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=10)
+    write_corners(figure, title=short(title, most=60), foot="bars: 95 % over items")
+    return figure
+
+
+def _rows(report: AgreementReport) -> list[_Against]:
+    judge, people = (_ends(report.estimates.get(axis)) for axis in (ON_CEILING, CEILING))
+    if people is None:
+        judge = _ends(report.estimates[ACCURACY])
+        return [] if judge is None else [_Against(label=f"{len(report.people_names)} person", judge=judge, people=None)]
+    first = _Against(label=f"all {len(report.people_names)} people", judge=judge, people=people)
+    # One by one people are read by the share of equal labels, which is no kappa.
+    people_rows = frame_rows(report.people.head(_MOST_PEOPLE)) if report.kind == "nominal" else []
+    return [first, *(_person(row) for row in people_rows)]
+
+
+def _person(row: Mapping[str, Any]) -> _Against:
+    judge, own = (
+        None if row[name] is None else (row[name], row[f"{name}_low"], row[f"{name}_high"])
+        for name in ("judge_accuracy", "accuracy")
+    )
+    return _Against(label=ends_kept(str(row["person"]), most=30), judge=judge, people=own)
+
+
+def _ends(reading: Reading | None) -> Ends | None:
+    return (reading.value, *source_ends(reading)) if isinstance(reading, Estimate) else None
+
+
+def _dot(axes: Axes, ends: Ends, place: float, kind: int, *, words: str) -> None:
+    words = f"{words}: {ends[0]:.2f} {short_interval(*ends[1:])}"
+    hover_spots(axes, [Spot(x=ends[0], y=place, words=words)])
+    axes.errorbar([ends[0]], [place], xerr=reach([ends]), capsize=3, linestyle="none", **marks(kind))
+
+
+def _key(axes: Axes, kind: int, label: str) -> Any:
+    (line,) = axes.plot([], [], linestyle="none", label=label, **marks(kind))
+    return line
+
+
+def confusion_heatmap(confusion: pd.DataFrame) -> Figure | None:
+    """Labels of the people × labels of the judge: items, and the share of the row."""
+    levels, counts = [str(level) for level in confusion.index], confusion.to_numpy()
+    if not counts.sum() or len(levels) > _MOST_DRAWN:
+        return None
+    heads = [wrapped(ends_kept(level, most=30)) for level in levels]
+    top = 0.6 + 0.19 * max(head.count("\n") + 1 for head in heads)
+    labels = [ends_kept(level, most=30) for level in levels]
+    left, bottom, n = label_inches(labels), 0.5, len(levels)
+    width = max(left + _CELL_WIDTH * n + 0.25, 5.0)
+    right = width - left - _CELL_WIDTH * n
+    figure, axes = canvas(width, top + _CELL_HEIGHT * n + bottom, left=left, right=right, top=top, bottom=bottom)
+    for row, cells in enumerate(counts.tolist()):
+        for column, cell in enumerate(cells):
+            words = f"people say {levels[row]}, the judge says {levels[column]}"
+            _cell(axes, column, row, cell, of=sum(cells), words=words)
+    label_cells(axes, heads, labels, range(n), fontsize=10)
+    write_corners(figure, title="People say (rows), the judge says (columns)", foot="items, and share of the row")
+    return figure
+
+
+def _cell(axes: Axes, column: int, row: int, n: int, *, of: int, words: str) -> None:
+    from matplotlib import colormaps
+
+    share = n / of if of else 0.0
+    colour = colormaps["Blues" if column == row else "Oranges"](0.05 + 0.75 * share)
+    ink = "white" if share > 0.65 else "black"
+    below = f"{100 * share:.0f} %" if of else ""
+    words = f"{words}: {n:,} of {of:,} items"
+    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{n:,}", at=0.36, below=below, words=words)

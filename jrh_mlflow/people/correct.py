@@ -18,11 +18,10 @@ from jrh_mlflow.people.corrected import (
     correct_difference,
     correct_rate,
 )
-from jrh_mlflow.people.corrected_figures import corrected_figures
 from jrh_mlflow.people.corrected_view import (
     corrected_axis,
-    corrected_cells,
-    corrected_markdown,
+    corrected_figures,
+    corrected_page,
     corrected_points,
     level_text,
     void_points,
@@ -46,6 +45,7 @@ from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import interval_text, reading_text
+from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.corrected_rates import bounded_mean
@@ -143,14 +143,19 @@ class Corrected:
 
     def to_markdown(self) -> str:
         """Return the result as a readable page."""
-        return corrected_markdown(
+        return self.page.to_markdown()
+
+    @property
+    def page(self) -> Page:
+        """What people see of it, without its figures."""
+        return corrected_page(
             self.readings,
             title=self.title,
             headline=self._headline,
             level=self.level,
             note=self.note,
             facts=self._facts,
-            versions={name: each.readings for name, each in self.versions.items()},
+            versions=self._version_readings,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,10 +181,8 @@ class Corrected:
         return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
-        tables = [corrected_cells(each, level=self.level) for each in (self.readings, *self._version_readings.values())]
-        links = [self.link] if self.link else []
-        notes = [self.note] if self.note else []
-        return Card(title=self.title, tables=tables, notes=notes, facts=self._facts, links=links).to_html()
+        links, page = [self.link] if self.link else [], self.page
+        return Card(title=page.title, tables=page.tables, notes=page.notes, facts=self._facts, links=links).to_html()
 
     @property
     def _version_readings(self) -> dict[str, dict[str, Reading]]:

@@ -1,15 +1,20 @@
-"""Corrected rates as tables and Markdown: the estimate beside the judge's own mean and what people say alone."""
+"""What people see of a corrected rate and what MLflow is told: table, page, figure and keys."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.show.cards import CardTable
+from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_inches, label_rows, marks, short, write_corners
 from jrh_mlflow.show.numbers import interval_text, missing_text, source_ends
-from jrh_mlflow.show.plain_text import plain, table
+from jrh_mlflow.show.page import Facts, Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.tracking.runs import keys
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LABELS = {
     "corrected": "corrected",
@@ -21,6 +26,9 @@ LABELS = {
     "ties": "pairs with a tie in one order or both",
 }
 """Readings of a corrected rate, in words."""
+_DRAWN = ("corrected", "naive", "people_only")
+_ROW = 0.5
+"""Inches of a row of the figure."""
 
 
 def level_text(level: float) -> str:
@@ -28,13 +36,30 @@ def level_text(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def corrected_cells(readings: Mapping[str, Reading], *, level: float) -> CardTable:
+def corrected_table(readings: Mapping[str, Reading], *, level: float) -> FilledTable[tuple[str, Reading]]:
     """Show every reading with its interval, n and what was left out."""
-    rows = [[_label(name), *_cells(reading)] for name, reading in readings.items()]
-    return CardTable(header=["", "value", level_text(level), "n", "left out", "how"], rows=rows)
+    table: Table[tuple[str, Reading]] = Table.of(
+        Column("reading", lambda row: LABELS[row[0]]),
+        Column("value", lambda row: _value(row[1])),
+        Column(level_text(level), lambda row: _interval(row[1])),
+        Column("n", lambda row: f"{row[1].n:,}"),
+        Column("left out", lambda row: f"{row[1].excluded:,}"),
+        Column("how", lambda row: row[1].method if isinstance(row[1], Estimate) else row[1].reason),
+    )
+    return table(readings.items())
 
 
-def corrected_markdown(
+def _value(reading: Reading) -> str:
+    if isinstance(reading, NotEstimable):
+        return missing_text(reading)
+    return f"{reading.value:+.4f}" if reading.statistic == "value" else f"{reading.value:.4f}"
+
+
+def _interval(reading: Reading) -> str:
+    return interval_text(*source_ends(reading)) if isinstance(reading, Estimate) else "–"
+
+
+def corrected_page(
     readings: Mapping[str, Reading],
     *,
     title: str,
@@ -43,40 +68,19 @@ def corrected_markdown(
     note: str,
     facts: Mapping[str, str],
     versions: Mapping[str, Mapping[str, Reading]],
-) -> str:
-    """Render the headline, what a reader must know, the readings, those of each version, and how labels were drawn."""
-    lines = [f"# {_line(title)}", "", f"**{_line(headline)}**", ""]
-    lines += [f"> {_line(note)}", ""] if note else []
-    lines += [*_table(readings, level), ""]
-    for name, own in versions.items():
-        lines += [f"### Version {_line(name)}", "", *_table(own, level), ""]
-    lines += [f"- {_line(key)}: {_line(value)}" for key, value in facts.items()]
-    return "\n".join([*lines, ""])
-
-
-def _table(readings: Mapping[str, Reading], level: float) -> list[str]:
-    cells = corrected_cells(readings, level=level)
-    return table(cells.header, [[str(cell) for cell in row] for row in cells.rows])
-
-
-def _label(name: str) -> str:
-    return LABELS.get(name, name)
-
-
-def _cells(reading: Reading) -> Sequence[str]:
-    if isinstance(reading, NotEstimable):
-        return [missing_text(reading), "–", str(reading.n), str(reading.excluded), reading.reason]
-    ends = interval_text(*source_ends(reading))
-    return [_value(reading), ends, f"{reading.n:,}", str(reading.excluded), reading.method]
-
-
-def _value(reading: Estimate) -> str:
-    return f"{reading.value:+.4f}" if reading.statistic == "value" else f"{reading.value:.4f}"
-
-
-def _line(text: str) -> str:
-    """Put a text of any origin on one line: it can begin no heading, list or quotation, and be no tag and no link."""
-    return plain(text).replace("<", "&lt;").replace("](", "] (")
+) -> Page:
+    """Return the headline, what a reader must know, the readings, those of each version, and how labels were drawn."""
+    own = {f"Version {name}": readings for name, readings in versions.items()}
+    tables = {"Readings": readings, **own}
+    return Page(
+        title=title,
+        lead=headline,
+        notes=[note] if note else [],
+        sections=[
+            *(Section(heading=name, blocks=[corrected_table(own, level=level)]) for name, own in tables.items()),
+            Section(heading="How it was read", blocks=[Facts(facts)]),
+        ],
+    )
 
 
 def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[keys.Point]:
@@ -115,3 +119,46 @@ def void_points(axis: str, logged: Iterable[str]) -> list[keys.Point]:
         [Point(key='polite/corrected/n', value=nan, step=0)]
     """
     return [keys.Point(key=key, value=math.nan) for key in sorted(logged) if key.startswith(f"{axis}/")]
+
+
+def corrected_figures(
+    readings: Mapping[str, Reading], versions: Mapping[str, Mapping[str, Reading]], *, title: str, level: float
+) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures = {
+        "corrected.png": _intervals({"": readings}, title=title, level=level),
+        "versions.png": _intervals(versions, title=f"Versions: {title}", level=level),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _intervals(readings: Mapping[str, Mapping[str, Reading]], *, title: str, level: float) -> Figure | None:
+    """Rates under one another; None where none has a number."""
+    rows = {
+        f"{version} {LABELS[name]}".strip(): (name, reading)
+        for version, own in readings.items()
+        for name, reading in own.items()
+        if name in _DRAWN and isinstance(reading, Estimate)
+    }
+    if not rows:
+        return None
+    left = label_inches(rows)
+    figure, axes = canvas(left + 5.2, 1.5 + _ROW * len(rows), left=left, bottom=0.95, top=0.55)
+    label_rows(axes, [short(label) for label in rows])
+    for place, (name, reading) in enumerate(rows.values()):
+        axes.errorbar(
+            [reading.value],
+            [place],
+            xerr=error_bars([reading]),
+            capsize=4,
+            linestyle="none",
+            **marks(_DRAWN.index(name)),
+        )
+        axes.annotate(
+            f"{reading.value:.3f}", (reading.value, place), (0, 7), textcoords="offset points", ha="center", fontsize=9
+        )
+    signed = any(reading.statistic == "value" for _, reading in rows.values())
+    axes.set_xlim(*((None, None) if signed else (0, 1)))
+    axes.set_xlabel("difference of the rates" if signed else "rate")
+    write_corners(figure, title=short(title, most=80), foot=f"{level_text(level)} intervals.")
+    return figure

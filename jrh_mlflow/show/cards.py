@@ -6,7 +6,7 @@ notebook around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,30 +14,12 @@ from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.html import render
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note
-from jrh_mlflow.show.readings import (
-    axes_by_reason,
-    brief_readings,
-    finding_lines,
-)
-from jrh_mlflow.show.tables import FilledTable, Whisker
+from jrh_mlflow.show.readings import axes_by_reason, finding_lines
+from jrh_mlflow.show.tables import MOST, Column, FilledTable, Table
 from jrh_mlflow.text import clean_text
 
-MOST = 8
-"""Rows of a table that may be long: differences, configurations, examples."""
 _LONGEST = 160
 """Characters of an example's text."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CardTable:
-    """Rows of text; a cell may also be a whisker, or None where there is nothing to draw."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str | Whisker | None]]
-    more: str = ""
-    """What the table leaves out, and where it is."""
-    words: bool = False
-    """Cells are texts to read, not numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +32,7 @@ class Card:
     """Beside the title: simulated, recorded, truncated."""
     profile: str = ""
     """The judge in one line."""
-    tables: Sequence[CardTable | FilledTable[Any]] = ()
+    tables: Sequence[FilledTable[Any]] = ()
     notes: Sequence[str] = ()
     links: Sequence[str] = ()
     """Where the run can be looked at: addresses, or words where no server shows it."""
@@ -81,19 +63,12 @@ def _some(axes: Sequence[str]) -> str:
     return f"{', '.join(map(axis_name, axes[:6]))}{more}"
 
 
-def first_rows(table: CardTable, *, what: str) -> CardTable:
-    """Return a table cut to a few rows that says how many there are."""
-    return CardTable(header=table.header, rows=table.rows[:MOST], words=table.words, more=_more(len(table.rows), what))
-
-
-def _more(count: int, what: str) -> str:
-    return f"… and {count - MOST} more {what}: `to_frame()` has all." if count > MOST else ""
-
-
-def examples_table(examples: Iterable[tuple[str, str, Sequence[str]]]) -> CardTable:
-    """Show items by condition: id, condition, and the beginning of the texts that a judge would see."""
-    rows = [[name, condition, "\n".join(map(_beginning, texts))] for name, condition, texts in examples]
-    return CardTable(header=["example", "condition", "what a judge sees"], rows=rows, words=True)
+EXAMPLES: Table[tuple[str, str, Sequence[str]]] = Table.of(
+    Column("example", lambda row: row[0]),
+    Column("condition", lambda row: row[1], words=True),
+    Column("what a judge sees", lambda row: "\n".join(map(_beginning, row[2])), words=True),
+)
+"""Items by condition: id, condition, and the texts that a judge would see."""
 
 
 def _beginning(text: str) -> str:
@@ -104,16 +79,3 @@ def _beginning(text: str) -> str:
 def brief_run(run_id: str | None) -> str:
     """Name a run in a line of text."""
     return "not logged" if run_id is None else f"run {run_id[:8]}"
-
-
-__all__ = [
-    "MOST",
-    "Card",
-    "CardTable",
-    "brief_readings",
-    "brief_run",
-    "examples_table",
-    "finding_notes",
-    "first_rows",
-    "missing_notes",
-]

@@ -101,12 +101,3 @@ def shortened(markdown: str, *, artifact: str, most: int = MAX_DESCRIPTION) -> s
     # A first section that alone is too long ends with a whole line, so that its table stays one.
     end = section if section > room // 2 else markdown.rfind("\n", 0, room)
     return markdown[: end if end > 0 else room] + pointer
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Render a Markdown table of texts; cells are escaped, so that text from a model cannot break out of one."""
-
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
-
-    return [line(header), line(["---"] * len(header)), *(line(row) for row in rows)]

@@ -46,6 +46,7 @@ _MOST_BIASES = 10
 _MOST_REASONS = 6
 """Reasons why numbers are withheld that a screen lists."""
 _VERDICTS = {"found": "bias found", "none found": "none found", "not known": "not known"}
+_PLURALS = {"person": "people"}
 _ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
 
 
@@ -94,7 +95,7 @@ def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
         spelled,
         value=threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.3f}",
         interval=_ends(reading),
-        n=f"{reading.n:,} {unit}{'' if reading.n == 1 else 's'}",
+        n=f"{reading.n:,} {unit if reading.n == 1 else _PLURALS.get(unit, f'{unit}s')}",
         detectable=number_text(detectable(key, reading)),
         bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
     )
@@ -364,7 +365,7 @@ MISSING: Table[Missing] = Table.of(
     Column("reason", lambda row: row.reason, media=("html",)),
     Column("", lambda row: row.state, media=("markdown",)),
     Column("axes", lambda row: row.names, exact=lambda row: row.first_names, words=True),
-    Column("reason", lambda row: row.reason, media=("markdown",)),
+    Column("reason", lambda row: row.reason, media=("markdown", "text"), words=True),
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jrh_mlflow.people.alignment.held_out import BETTER, DECISIONS, SENT_BACK, AlignDecision, decide
+from jrh_mlflow.people.alignment.held_out import BETTER, DECISIONS, SENT_BACK, AlignDecision, align_decisions
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.simulations.loop import ALPHA, Batch, Part, Rng, Simulation, filled, listed
 from jrh_mlflow.stats import Array, Mask
@@ -123,7 +123,7 @@ def _split_check(world: Splits, optimiser: Optimiser, accuracy: float, n: int, r
     if optimiser.name == MEMORISING:
         after[training] = True
     gains, losses = (after[held] & ~before[held]).sum(axis=1), (before[held] & ~after[held]).sum(axis=1)
-    words = decide(gains, losses, n_held, margin=world.margin)
+    words = align_decisions(gains, losses, n_held, margin=world.margin)
     shares = {word: float((words == word).mean()) for word in DECISIONS}
     return SplitCheck(
         optimiser=optimiser.name,

@@ -153,21 +153,26 @@ class Suite:
         }
 
     def _repr_html_(self) -> str:
-        from jrh_mlflow.show.cards import Card, CardTable, examples_table
+        from jrh_mlflow.show.cards import EXAMPLES, Card
+        from jrh_mlflow.show.tables import Column, Table
 
         facts, conditions = self.manifest, Counter(item.condition for item in self.items)
         calls = Counter[str]()
         for item in self.items:
             calls[item.condition] += len(item.orders) * item.replicates
-        rows = [[name, f"{count:,}", f"{calls[name]:,}"] for name, count in conditions.items()]
+        counts: Table[str] = Table.of(
+            Column("condition", lambda name: name),
+            Column("items", lambda name: f"{conditions[name]:,}"),
+            Column("calls", lambda name: f"{calls[name]:,}"),
+        )
         first = {item.condition: item for item in reversed(self.items) if item.instruction is not None}
         examples = [first[name] for name in conditions if name in first]
         shown = {item.id: item for item in [*examples[:1], *examples[len(examples) // 2 :][:1], *examples[-1:]]}
         return Card(
             title=f"Suite {self.name}",
             tables=[
-                CardTable(header=["condition", "items", "calls"], rows=rows),
-                examples_table((item.id, item.condition, _texts(item)) for item in shown.values()),
+                counts(conditions),
+                EXAMPLES((item.id, item.condition, _texts(item)) for item in shown.values()),
             ],
             facts={
                 "sha256": self.sha256,

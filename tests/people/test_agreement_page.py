@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 
 from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
-from jrh_mlflow.people.agreement_figures import agreement_figures
 from jrh_mlflow.people.agreement_view import (
-    agreement_cells,
-    agreement_markdown,
+    agreement_card,
+    agreement_figures,
+    agreement_headline,
     agreement_page,
+    agreement_sentences,
     agreement_tables,
-    headline,
-    sentences,
 )
 from jrh_mlflow.people.ratings import read_ratings
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.show.page import Drawing
 from tests.comparing.test_comparison_page import DRAWING, HOSTILE, read
 
 
@@ -57,31 +57,31 @@ def page(found: AgreementReport, **options) -> str:
         "notes": [],
         "disagreements": found.disagreements.assign(link=links),
         "judge": {"name": found.judge},
-        "figures": {"Figure": DRAWING},
+        "figures": [Drawing("Figure", DRAWING)],
     }
-    return agreement_page(found, **given | options)
+    return agreement_page(found, **given | options).to_html()
 
 
 def test_the_first_sentence_says_how_well_judge_and_people_agree():
     share = r"\d+ %( of 100 items)? \[\d+, \d+\]"
     pattern = f"gpt agrees with the majority of people on {share}; people agree with each other on {share}\\."
-    assert re.fullmatch(pattern, headline(report()))
+    assert re.fullmatch(pattern, agreement_headline(report()))
     assert re.search(r'<p class="profile">gpt agrees with the majority of people on \d+ %', page(report()))
-    ordered = headline(report(words=("low", "mid", "high"), scale=("low", "mid", "high")))
+    ordered = agreement_headline(report(words=("low", "mid", "high"), scale=("low", "mid", "high")))
     assert re.search(r"on \d+ % of \d+ items \[\d+, \d+\] \(quadratic kappa 0\.\d+ \[", ordered)
     alone = {name: GOOD[name] for name in ("ann", "bob")}
-    assert re.match(r"People agree with each other on \d+ % \[", headline(report(alone, judge=None)))
-    one = headline(report({"ann": 0.1, "gpt": 0.1}))
+    assert re.match(r"People agree with each other on \d+ % \[", agreement_headline(report(alone, judge=None)))
+    one = agreement_headline(report({"ann": 0.1, "gpt": 0.1}))
     assert one.endswith("how well people agree with each other is not known (one person: a ceiling needs two).")
 
 
 def test_the_test_is_passed_by_a_judge_like_people_and_not_by_one_that_guesses():
-    passed = " ".join(sentences(report()))
+    passed = " ".join(agreement_sentences(report()))
     assert "The judge passes the alternative annotator test at ε = 0.2: it may replace 3 of 3 people" in passed
     assert "ε is by how much the judge may fit the other people less often than a person" in passed
-    failed = " ".join(sentences(report({**GOOD, "gpt": 0.5})))
+    failed = " ".join(agreement_sentences(report({**GOOD, "gpt": 0.5})))
     assert "The judge does not pass the alternative annotator test at ε = 0.2: it may replace 0 of 3" in failed
-    few = " ".join(sentences(report(n=20)))
+    few = " ".join(agreement_sentences(report(n=20)))
     assert "Alternative annotator test: no result (no person has 30 items" in few
 
 
@@ -95,7 +95,7 @@ def test_every_reading_is_on_the_page_with_n_and_interval_or_its_reason():
     tables = agreement_tables(found, disagreements=found.disagreements, calibration=None)
     assert set(tables) == {"estimates", "people", "groups", "confusion", "disagreements"}
     assert set(tables["estimates"]["axis"]) == set(found.estimates)
-    assert [table.header[0] for table in agreement_cells(found)] == ["reading", "person"]
+    assert [table.columns[0].head for table in agreement_card(found)] == ["measure", "person"]
     assert "https://mlflow.example/#/" in html
 
 
@@ -103,7 +103,7 @@ def test_long_lists_are_cut_and_say_so():
     found = report({**GOOD, "gpt": 0.5}, n=600)
     assert len(found.disagreements) > 200
     assert f"The first 200 of {len(found.disagreements)}; the table `disagreements` has all." in page(found)
-    markdown = agreement_markdown(found, title="t", notes=[], disagreements=found.disagreements, judge={})
+    markdown = agreement_page(found, title="t", disagreements=found.disagreements).to_markdown()
     assert f"The first 25 of {len(found.disagreements)};" in markdown
 
 
@@ -111,8 +111,9 @@ def test_long_lists_are_cut_and_say_so():
 def test_only_addresses_become_links(links):
     found = report()
     html = page(found, disagreements=found.disagreements.assign(link=links))
-    hrefs = [attributes["href"] for tag, attributes in read(html).tags if tag == "a"]
-    assert all(str(href).startswith("https://") for href in hrefs)
+    hrefs = [str(attributes["href"]) for tag, attributes in read(html).tags if tag == "a"]
+    hrefs = [href for href in hrefs if not href.startswith("#term-")]
+    assert all(href.startswith("https://") for href in hrefs)
     assert bool(hrefs) == links.startswith("https")
     assert "script" not in {tag for tag, _ in read(html).tags}
 
@@ -123,13 +124,18 @@ def test_hostile_text_makes_no_element_and_no_attribute():
     found = measure_agreement(read_ratings(frame, judge=HOSTILE[9], group="kind"), positive=words[0])
     text = "\n".join(HOSTILE)
     html = page(
-        found, title=text, facts={HOSTILE[0]: text}, notes=[text], judge={HOSTILE[1]: text}, figures={text: DRAWING}
+        found,
+        title=text,
+        facts={HOSTILE[0]: text},
+        notes=[text],
+        judge={HOSTILE[1]: text},
+        figures=[Drawing(text, DRAWING)],
     )
     allowed = {tag for tag, _ in read(page(report())).tags} | {"section", "ul", "li"}
     for tag, attributes in read(html).tags:
         assert tag in allowed
         assert not [name for name in attributes if name.startswith("on") or name in ("srcset", "action")]
-        assert str(attributes.get("href", "https://mlflow.example/")).startswith("https://mlflow.example/")
+        assert str(attributes.get("href", "#term-")).startswith(("https://mlflow.example/", "#term-"))
     shown = "".join(read(html).text)
     assert all(part in shown for part in HOSTILE)
 

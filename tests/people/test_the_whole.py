@@ -152,7 +152,7 @@ def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, ag
     assert {"agreement.json", "agreement.md", "agreement.html", "tables", "figures"} <= held
     for row in agreement.disagreements.head(5).itertuples():
         assert row.item in row.link
-        assert f"[open]({row.link})" in run.data.tags["mlflow.note.content"]
+        assert f"]({row.link})" in run.data.tags["mlflow.note.content"]
 
 
 def test_the_command_prints_what_the_function_returns(

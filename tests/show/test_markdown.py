@@ -6,7 +6,8 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.show.numbers import interval_text, threshold_text, value_text
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened, table
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
+from jrh_mlflow.show.tables import Column, Table
 from tests.readings import asked, estimate, pairs
 
 MLFLOW_TAG_LIMIT = 8000
@@ -122,7 +123,8 @@ def test_the_longest_datasheet_fits_into_an_mlflow_run_description(half_steps):
 
 
 def test_a_cell_cannot_break_out_of_its_table():
-    assert table(["a", "b"], [["x|y", "one\ntwo"]]) == ["| a | b |", "| --- | --- |", "| x\\|y | one two |"]
+    table = Table.of(Column("a", lambda row: row[0]), Column("b", lambda row: row[1]))
+    assert table([("x|y", "one\ntwo")]).to_markdown() == "| a | b |\n| --- | --- |\n| x\\|y | one two |"
 
 
 def test_numbers_are_printed_to_four_places_and_missing_ones_as_words(paper):

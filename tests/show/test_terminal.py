@@ -13,7 +13,6 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.show.plain_text import WIDTH, aligned
 from jrh_mlflow.show.sheets import sheet_lines
-from jrh_mlflow.show.terminal import text_of
 from tests.measures.pointwise import points, report
 from tests.readings import asked
 
@@ -80,12 +79,6 @@ def test_names_from_files_and_models_move_no_cursor() -> None:
     assert not any("\x1b" in line or "\x07" in line for line in aligned(["judge"], [[ESCAPE], ["two\nlines"]]))
     rows = points("baseline", [("yes", "yes")] * 4) + points(ESCAPE, [("yes", "yes")] * 4)
     assert not any("\x1b" in line for line in sheet_lines(report(rows, labels=("no", "yes"))))
-
-
-def test_a_page_of_ours_becomes_text_with_aligned_tables_and_without_the_sections_left_out() -> None:
-    page = "# Jury\n\n> Note.\n\n### Kept\n\n| a | b |\n| --- | --- |\n| x\\|y | **1** |\n\n### Left\n\nunsaid\n"
-    assert text_of(page, without=["Left"]) == ["Jury", "", "Note.", "", "Kept", "", "a    b", "x|y  1", ""]
-    assert text_of("# &lt;b> &#91;x] R&amp;D\n")[0] == "<b> [x] R&D"
 
 
 def test_one_evaluation_is_a_screen_with_profile_cost_and_where_it_is(

@@ -133,7 +133,7 @@ class AlignmentReport:
         return plain_fields(self)
 
 
-def decide(
+def align_decisions(
     gains: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, *, margin: float, level: float = 0.95
 ) -> npt.NDArray[np.str_]:
     """Decide for arrays of counts, by the lower end of the paired difference.
@@ -141,7 +141,7 @@ def decide(
     `better` where it is above 0, `not worse` above `-margin`, else `sent back`.
 
     Example:
-        >>> decide([12, 3, 0, 1], [1, 3, 0, 9], 100, margin=0.05).tolist()
+        >>> align_decisions([12, 3, 0, 1], [1, 3, 0, 9], 100, margin=0.05).tolist()
         ['better', 'sent back', 'not worse', 'sent back']
     """
     low, _ = paired_share_interval(gains, losses, n, level=level)
@@ -156,7 +156,7 @@ def least_traces(margin: float) -> int:
         5
     """
     n = np.arange(1, 7)  # with 6 gains of 6 the lower end is above 0
-    return int(n[decide(n, 0 * n, n, margin=margin) != SENT_BACK][0])
+    return int(n[align_decisions(n, 0 * n, n, margin=margin) != SENT_BACK][0])
 
 
 def needed_traces(margin: float, *, changed: float = 0.0) -> int:
@@ -326,7 +326,7 @@ def _share(k: int, n: int, *, excluded: int, left_out: Mapping[str, int]) -> Est
 def _decision(agreement: PairedReadings, margin: float) -> AlignDecision:
     if isinstance(agreement.difference, NotEstimable):
         return SENT_BACK
-    word = str(decide(agreement.gains, agreement.losses, agreement.difference.n, margin=margin))
+    word = str(align_decisions(agreement.gains, agreement.losses, agreement.difference.n, margin=margin))
     return next(decision for decision in DECISIONS if decision == word)
 
 

@@ -254,7 +254,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         told = str(error) if isinstance(error, JrhError) else f"{type(error).__name__}: {error}"
         facts = {"name": judge.name, **_facts(judge)}
         asked = held_out.rows(store.uri)
-        content = failed_content(safe_text(told), settings=self._settings, judge=facts, asked=asked)
+        content = failed_content(safe_text(told), settings=self._settings, judge=facts, answers=asked)
         try:
             keep_failed(store, run_id, content)
         except TrackingError as problem:

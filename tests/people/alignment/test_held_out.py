@@ -16,7 +16,7 @@ from jrh_mlflow.people.alignment.held_out import (
     JudgedTrace,
     Probe,
     Verdict,
-    decide,
+    align_decisions,
     least_traces,
     measure_alignment,
     needed_traces,
@@ -51,7 +51,7 @@ def test_a_decision_is_the_lower_end_of_the_paired_difference_and_nothing_else(g
     assert difference.value == pytest.approx((gains - losses) / (gains + losses + same))
     assert difference.ci_low is not None
     expected = BETTER if difference.ci_low > 0 else NOT_WORSE if difference.ci_low > -margin else SENT_BACK
-    assert report.decision == expected == str(decide(gains, losses, gains + losses + same, margin=margin))
+    assert report.decision == expected == str(align_decisions(gains, losses, gains + losses + same, margin=margin))
 
 
 def test_each_decision_says_why_with_its_numbers():
@@ -150,10 +150,12 @@ def test_tokens_and_dollars_are_summed_where_told_and_never_taken_for_nothing():
 def test_how_many_traces_it_takes_is_where_the_decision_itself_turns():
     for margin in (0.02, 0.05, 0.1, 0.3):
         n = needed_traces(margin)
-        assert decide(0, 0, [n - 1, n], margin=margin).tolist() == [SENT_BACK, NOT_WORSE]
+        assert align_decisions(0, 0, [n - 1, n], margin=margin).tolist() == [SENT_BACK, NOT_WORSE]
         least = least_traces(margin)
-        assert decide(least, 0, least, margin=margin) != SENT_BACK
-        assert decide(np.arange(1, least), 0, np.arange(1, least), margin=margin).tolist() == [SENT_BACK] * (least - 1)
+        assert align_decisions(least, 0, least, margin=margin) != SENT_BACK
+        assert align_decisions(np.arange(1, least), 0, np.arange(1, least), margin=margin).tolist() == [SENT_BACK] * (
+            least - 1
+        )
     assert "about 154 where one in ten does" in str(size_note(40, 0.05))
     assert size_note(73, 0.05) is None
 

@@ -35,7 +35,6 @@ OTHER_THINGS = {
     "exporting/status.py": {"jrh.evaluate(judge)", "jrh.evaluate(judge, "},  # what to call
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
     "show/addresses.py": {"calls/", "review/"},  # addresses
-    "people/agreement_view.py": {"agreement.html"},  # templates
     "show/datasheet_page.py": {"datasheet.html"},
     "show/results.py": {"category/"},  # names of withheld axes
 }
