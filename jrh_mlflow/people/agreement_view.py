@@ -289,6 +289,11 @@ def agreement_card(report: AgreementReport) -> list[FilledTable[Any]]:
     return [_readings(report), _people(report).first(what="people", where="`.people`")]
 
 
+def _on_page(text: str) -> Only:
+    # A description has room for 7,900 characters: the disagreements and their links come before what explains them.
+    return Only(("html",), text)
+
+
 def agreement_page(
     report: AgreementReport,
     *,
@@ -310,7 +315,7 @@ def agreement_page(
         judge: What identifies the judge.
         figures: Drawn, for the page.
     """
-    by_person = [_people(report), *([_PEOPLE_HOW] if report.judge is not None else [])]
+    by_person = [_people(report), *([_on_page(_PEOPLE_HOW)] if report.judge is not None else [])]
     lists = [Only((medium,), _disagreements(disagreements, most=most)) for medium, most in _MOST_LISTED.items()]
     return Page(
         title=title,
@@ -319,12 +324,16 @@ def agreement_page(
         notes=notes,
         facts=facts,
         sections=[
-            Section(heading="Readings", blocks=[_readings(report), f"{_HOW} {DETECTABLE_NOTE}"]),
+            Section(heading="Readings", blocks=[_readings(report), _HOW, Only(("html", "text"), DETECTABLE_NOTE)]),
             Section(heading="Figures", blocks=[figures], media=("html",)),
             Section(heading="By person", blocks=by_person),
             Section(heading="By group", blocks=[_groups(report)]),
-            Section(heading="Confusion matrix", blocks=[_CONFUSION_HOW, _confusion(report.confusion)], media=_DETAILS),
-            Section(heading="Disagreements", blocks=[_DISAGREEMENTS_HOW, *lists], media=_DETAILS),
+            Section(
+                heading="Confusion matrix",
+                blocks=[_on_page(_CONFUSION_HOW), _confusion(report.confusion)],
+                media=_DETAILS,
+            ),
+            Section(heading="Disagreements", blocks=[_on_page(_DISAGREEMENTS_HOW), *lists], media=_DETAILS),
             Section(heading="Without a number", blocks=[MISSING(missing_rows(report.estimates))]),
             Section(heading="Judge", blocks=[Facts(judge)], media=_DETAILS),
         ],

