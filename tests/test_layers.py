@@ -139,13 +139,6 @@ DOUBLE_FUNCTIONS = (
     "candidates",
     "finished",
     "halves",
-    "inside",
-    "label_rows",
-    "number_text",
-    "plain",
-    "render",
-    "shortened",
-    "wrapped",
 )
 """Public names of functions that two modules still define; each goes when one of the two is renamed."""
 

@@ -26,11 +26,11 @@ from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.evaluate import checked_metric
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.scoring.metric import DEFAULT
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
 from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import measure

@@ -19,10 +19,9 @@ from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls
 from jrh_mlflow.show.figures.reliability import cost_curve, heatmap
-from jrh_mlflow.show.html import kept, render_part
+from jrh_mlflow.show.html import Addresses, kept, render_part
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name, statistic_name
 from jrh_mlflow.show.numbers import (
     bounds_ends,

@@ -15,7 +15,6 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from jrh_mlflow.measures.rules import RuleCheck, State, overall
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.decided_rules import (
     CHECKS,
@@ -26,6 +25,7 @@ from jrh_mlflow.show.decided_rules import (
     with_markdown_section,
     with_section,
 )
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, line_text, plain, shortened, wrapped_line
 from jrh_mlflow.tracking.runs import keys

@@ -27,10 +27,10 @@ from jrh_mlflow.measuring.until import UntilReport
 from jrh_mlflow.options import Metrics
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import at_least_text, short_interval, tag_text, withheld_text
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
 from jrh_mlflow.show.sheets import invalid_note

@@ -17,14 +17,13 @@ from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.until import UNTIL, UntilReport, until_section
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.decided_rules import DecisionSection, with_section
-from jrh_mlflow.show.figures.calibration import calibration_figures
 from jrh_mlflow.show.figures.canvas import Figures
-from jrh_mlflow.show.figures.datasheet import datasheet_figures
+from jrh_mlflow.show.figures.datasheet import calibration_figures, datasheet_figures
 from jrh_mlflow.show.figures.reliability import report_figures
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import TERMS
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import at_least_text, money_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import Datasheet, Report, read_report

@@ -23,8 +23,7 @@ from jrh_mlflow.measures.records import choice
 from jrh_mlflow.review.guard import Refusal
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
-from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.html import render
+from jrh_mlflow.show.html import Addresses, render_page
 from jrh_mlflow.show.names import axis_meaning, axis_name, condition_name
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.readings import PageRow, across_row, page_row
@@ -83,7 +82,7 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
     page = 1 if opened else max(1, min(_whole_number(query.get("page", "")) or 1, last))
     start = (page - 1) * PAGE_SIZE
     rows = [] if opened else _shown(calls, found[start : start + PAGE_SIZE], behind)
-    return render(
+    return render_page(
         TEMPLATE,
         addresses=_ADDRESSES,
         run_id=run.run_id,

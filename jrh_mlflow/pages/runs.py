@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from jrh_mlflow.errors import JrhError, TrackingError
 from jrh_mlflow.review.guard import FORM_POLICY, SANDBOX_POLICY, Refusal
-from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.run_overview import RunSummary
 from jrh_mlflow.text import clean_text
 

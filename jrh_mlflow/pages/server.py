@@ -78,7 +78,7 @@ def page_links(address: str, token: str) -> list[str]:
         >>> page_links("http://127.0.0.1:5000", "secret")[0]
         'judges     http://127.0.0.1:5000/jrh/'
     """
-    from jrh_mlflow.show.addresses import FOLDER, Addresses
+    from jrh_mlflow.show.html import FOLDER, Addresses
 
     to = Addresses(f"{address}/{FOLDER}")
     # The review alone needs the token: it writes decisions, the other pages only read.

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.schema.label_words import BOOLEAN_PAIRS, BOOLEANS, label_key, label_text, number_text
+from jrh_mlflow.schema.label_words import BOOLEAN_PAIRS, BOOLEANS, label_key, label_of_number, label_text
 from jrh_mlflow.stats import Array, Codes, Mask
 
 LabelKind = Literal["nominal", "ordinal", "numeric"]
@@ -62,7 +62,7 @@ class Ratings:
         """
         if math.isnan(value):
             return None
-        return number_text(value) if self.kind == "numeric" else self.levels[int(value)]
+        return label_of_number(value) if self.kind == "numeric" else self.levels[int(value)]
 
     def level_codes(self, values: Array) -> Array:
         """Return the places in `levels`; NaN for a number that is no level."""
@@ -318,7 +318,7 @@ class _Labels:
         numbers = np.array(keys, float)
         low, high = (float(str(end)) for end in bounds) if bounds else (numbers.min(), numbers.max())
         outside = [key for key in keys if not low <= float(key) <= high]
-        _refuse_outside(outside, f"{number_text(float(low))} to {number_text(float(high))}")
+        _refuse_outside(outside, f"{label_of_number(float(low))} to {label_of_number(float(high))}")
         whole = (numbers == np.floor(numbers)).all() and high - low < MOST_LEVELS and float(low).is_integer()
         levels = tuple(str(level) for level in range(int(low), int(high) + 1)) if whole else ()
         return cls(kind="numeric", levels=levels, values=numbers[codes])
@@ -342,7 +342,7 @@ def _are_mixed_booleans(keys: Iterable[float | str]) -> bool:
 
 
 def _word(key: float | str) -> str:
-    return key if isinstance(key, str) else number_text(key)
+    return key if isinstance(key, str) else label_of_number(key)
 
 
 def _boolean(key: float | str) -> bool:
@@ -374,7 +374,7 @@ def _is_range(scale: Sequence[object], cells: pd.Series[Any]) -> bool:
 
 def _refuse_outside(keys: Sequence[float | str], scale: str) -> None:
     if keys:
-        shown = ", ".join(key if isinstance(key, str) else number_text(key) for key in keys[:5])
+        shown = ", ".join(key if isinstance(key, str) else label_of_number(key) for key in keys[:5])
         raise RecipeError(
             f"{len(keys)} label(s) outside the scale {scale}: {shown}. Correct them, or give their scale."
         )

@@ -141,7 +141,7 @@ def label_text(cell: object) -> str | None:
     if isinstance(plain, int):
         return str(plain)
     if isinstance(plain, float | Decimal) and math.isfinite(plain):
-        return number_text(float(str(cell)))
+        return label_of_number(float(str(cell)))
     return None
 
 
@@ -159,7 +159,7 @@ def label_word(cell: object) -> str:
         ['true', 'yes', '3', '3', '01']
     """
     key = label_key(label_text(cell) or str(cell).strip())
-    return key if isinstance(key, str) else number_text(key)
+    return key if isinstance(key, str) else label_of_number(key)
 
 
 def label_number(text: str) -> float | None:
@@ -168,6 +168,6 @@ def label_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def number_text(number: float) -> str:
+def label_of_number(number: float) -> str:
     """Write a number as a label: 3.0 is `3`."""
     return str(int(number)) if number.is_integer() else repr(number)

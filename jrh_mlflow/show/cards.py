@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.show.html import render
+from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note
 from jrh_mlflow.show.readings import axes_by_reason, finding_lines
@@ -42,7 +42,7 @@ class Card:
         tables = [table for table in self.tables if table.rows]
         shown = {name: getattr(self, name) for name in ("title", "facts", "marks", "profile", "notes", "links")}
         # A kernel sends it as JSON, which cannot hold half of a character.
-        return clean_text(render("card.html", card={**shown, "tables": tables}))
+        return clean_text(render_page("card.html", card={**shown, "tables": tables}))
 
 
 def finding_notes(estimates: Mapping[str, Reading]) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.rules import State
-from jrh_mlflow.show.html import render
+from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.numbers import amount_text
 from jrh_mlflow.show.plain_text import line_text
@@ -154,7 +154,7 @@ class DecisionSection:
 def section_html(section: DecisionSection) -> str:
     """Render a section between the two comments by which it is found again; every text is escaped."""
     begin, end = _marks(section.kind)
-    return f"{begin}\n{render('_decision.html', section=section)}{end}\n"
+    return f"{begin}\n{render_page('_decision.html', section=section)}{end}\n"
 
 
 def with_section(page: str, section: DecisionSection) -> str:

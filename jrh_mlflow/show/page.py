@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.glossary import terms_among
-from jrh_mlflow.show.html import render
+from jrh_mlflow.show.html import Addresses, render_page
 from jrh_mlflow.show.plain_text import broken, code, line_text, plain
 from jrh_mlflow.show.tables import FilledTable, Medium
 
@@ -121,7 +120,7 @@ class Page:
         texts += [*self.findings, *self.findings.values(), *self.notes, *(section.heading for section, _ in sections)]
         texts += [text for tile in self.tiles for text in (tile.label, tile.verdict)]
         heads = [text for table in self._tables() for column in table.shown() for text in (column.head, column.meaning)]
-        return render(
+        return render_page(
             "page.html",
             page=self,
             lead=lead,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.html import render
+from jrh_mlflow.show.html import Addresses, render_page
 
 MOST_RELATED = 200
 KINDS = {
@@ -71,7 +70,7 @@ def evaluations_page(rows: Sequence[RunSummary], *, review: str, most: int) -> s
     experiments: dict[str, list[RunSummary]] = {}
     for row in rows:
         experiments.setdefault(row.experiment_id, []).append(row)
-    return render(
+    return render_page(
         "evaluations.html",
         experiments=experiments,
         review=review,
@@ -98,7 +97,7 @@ class RunFamily:
 
 def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
     """Render a run of any kind; every text is escaped, the description is shown as it was written."""
-    return render(
+    return render_page(
         "run.html",
         title=family.run.name,
         run=family.run,

@@ -18,8 +18,7 @@ from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.expectations import USUAL
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
-from jrh_mlflow.show.addresses import Addresses
-from jrh_mlflow.show.html import render_part
+from jrh_mlflow.show.html import Addresses, render_part
 from jrh_mlflow.show.names import axis_name, reason_text, statistic_name
 from jrh_mlflow.show.numbers import (
     bounds_note,

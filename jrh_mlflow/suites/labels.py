@@ -21,7 +21,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, suggest
 from jrh_mlflow.schema.items import BASELINE, Labels
-from jrh_mlflow.schema.label_words import label_key, label_number, label_text, last_of, number_text, says_bad
+from jrh_mlflow.schema.label_words import label_key, label_number, label_of_number, label_text, last_of, says_bad
 from jrh_mlflow.suites.dataset import LABELLER, DatasetTable, is_missing, present, refuse_rows, structured
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _inferred(cells: Sequence[object], texts: Iterable[str], column: str, ids: S
     distinct = sorted(set(texts))
     numbers = {number for text in distinct if (number := label_number(text)) is not None}
     if all(label_number(text) is not None for text in distinct):
-        answers = tuple(number_text(number) for number in sorted(numbers))
+        answers = tuple(label_of_number(number) for number in sorted(numbers))
         whole = all(number.is_integer() for number in numbers)
     else:
         answers, whole = _worded(distinct), False

@@ -28,7 +28,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.schema.items import CallRecord, Item
-from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.runs import keys

@@ -12,9 +12,9 @@ import pytest
 from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.comparison_view import JudgeCard, JudgeLinks, comparison_page
 from jrh_mlflow.measures.reliability import WorstItem
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import inline_svg
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.page import Drawing
 from tests.comparing.comparing_tools import LABELS, point_calls
 from tests.comparing.test_comparison_page import HOSTILE

@@ -22,7 +22,7 @@ from jrh_mlflow.measures.confidence import confidence_table
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import VACUUM
-from jrh_mlflow.show.figures.calibration import _bars
+from jrh_mlflow.show.figures.datasheet import _bars
 from jrh_mlflow.stats.calibration import reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval
 from tests.comparing.comparing_tools import LABELS, label_of, point_calls

@@ -15,7 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.decisions.gate_result import gate_sections
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.run_page import run_page
-from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.names import axis_name
 from tests.comparing.test_compare import always_no, pointwise_suite
 from tests.compatibility.test_files_of_the_version_before import RUNS, copied

@@ -30,7 +30,7 @@ from jrh_mlflow.review.guard import FORM_POLICY, Guard
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.tracking.runs import run_calls
 from jrh_mlflow.tracking.runs.run_calls import CallStore
 from jrh_mlflow.tracking.runs.store import Store, first_tags

@@ -22,7 +22,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.pages.runs import MOST_COMPARED, run_routes
 from jrh_mlflow.pages.server import Beside
 from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
-from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.run_overview import evaluations_page
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs.read import evaluations_in_runs, run_file

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.show.figures.calibration import calibration_figures
+from jrh_mlflow.show.figures.datasheet import calibration_figures
 from tests.measures.pointwise import point
 from tests.readings import pairs
 

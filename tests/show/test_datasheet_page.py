@@ -11,8 +11,8 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.glossary import TERMS, term_id
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport

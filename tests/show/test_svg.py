@@ -14,12 +14,12 @@ from markupsafe import Markup
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import by_step
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.show.addresses import Addresses
 from jrh_mlflow.show.figures import svg
 from jrh_mlflow.show.figures.canvas import canvas, hover
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, psychometric
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import draw, figure_files, inline_svg
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import hover_text
 from tests.comparing.test_comparison_page import HOSTILE, comparison, read
 from tests.readings import asked

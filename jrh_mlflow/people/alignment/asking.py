@@ -23,7 +23,7 @@ from jrh_mlflow.people.labels import PERSON, labels_of
 from jrh_mlflow.perturb import NotApplicable
 from jrh_mlflow.perturb.english import apply
 from jrh_mlflow.perturb.surface import Indentation, SpaceClusters, VerticalSpacing
-from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
+from jrh_mlflow.schema.label_words import label_key, label_number, label_of_number, label_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
 from jrh_mlflow.tracking.judges.scorer_facts import asked_values, possible_values
 from jrh_mlflow.tracking.judges.scorers import answer_for, ask_scorer
@@ -84,7 +84,7 @@ class LabelScale:
         """
         text = label_text(value)
         key = None if text is None else label_key(text)
-        return number_text(key) if isinstance(key, float) else key
+        return label_of_number(key) if isinstance(key, float) else key
 
 
 def label_scale(scale: Sequence[object] | str | None) -> LabelScale:

@@ -32,7 +32,7 @@ from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.show.addresses import FOLDER, Addresses
+from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, plain, shortened
 from jrh_mlflow.show.readings import reading_columns
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER

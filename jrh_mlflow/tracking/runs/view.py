@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.measures import axes
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.show.addresses import FOLDER, Addresses
+from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 from jrh_mlflow.tracking.runs import keys

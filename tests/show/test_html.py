@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 import pytest
 
-from jrh_mlflow.show.addresses import Addresses
+from jrh_mlflow.show.html import Addresses
 
 RUN, OTHER = "0" * 32, "f" * 32
 
