@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 from typing_extensions import Self
 
 from jrh_mlflow.errors import RecipeError, check_known, suggest
-from jrh_mlflow.schema.criteria import Criterion
+from jrh_mlflow.schema.presentation import Criterion
 
 Number: TypeAlias = int | float
 Moment: TypeAlias = str | date

@@ -29,8 +29,8 @@ from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import prepare
 from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes
 from jrh_mlflow.options import Metrics, checked_metrics
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.presentation import Criterion
 from jrh_mlflow.scoring.ledger import difference_bounds, estimate_difference
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted

@@ -20,8 +20,18 @@ from jrh_mlflow.decisions.gate_result import Gate, Undecided, log_gate
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
 from jrh_mlflow.measures.reliability import usd_per_accuracy_point
-from jrh_mlflow.measures.rule_readings import deciding_ends, is_threshold, step_counts
-from jrh_mlflow.measures.rules import COSTS, IntervalRule, Rule, RuleCheck, State, parse_rules, undecided
+from jrh_mlflow.measures.rules import (
+    COSTS,
+    IntervalRule,
+    Rule,
+    RuleCheck,
+    State,
+    deciding_ends,
+    is_threshold,
+    parse_rules,
+    step_counts,
+    undecided,
+)
 from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema import metric_keys

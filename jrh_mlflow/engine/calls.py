@@ -23,9 +23,8 @@ from jrh_mlflow.models.prices import (
     prompt_size,
     worst_case_micro,
 )
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, Item, Order, labels_cell
-from jrh_mlflow.schema.presentation import Presentation, context_texts
+from jrh_mlflow.schema.presentation import Criterion, Presentation, context_texts
 from jrh_mlflow.schema.requests import Request
 from jrh_mlflow.suites.suite import Suite
 

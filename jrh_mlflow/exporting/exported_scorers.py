@@ -62,9 +62,8 @@ from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.measures.composite import cast_vote, decision_of
 from jrh_mlflow.models.transports import known_secrets
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, USABLE, Call, CallRecord, Item, Order, is_scale
-from jrh_mlflow.schema.presentation import Message, read_message
+from jrh_mlflow.schema.presentation import Criterion, Message, read_message
 from jrh_mlflow.scoring.pointwise import Scale
 from jrh_mlflow.suites.dataset import is_na
 from jrh_mlflow.suites.transcripts.transcript import from_openai

@@ -18,7 +18,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import BUILT_IN, resolve_judge
 from jrh_mlflow.models.catalog import endpoint_of, split_model
 from jrh_mlflow.options import JudgeOptions
-from jrh_mlflow.schema.criteria import BUILT_IN as CRITERIA
+from jrh_mlflow.schema.presentation import TIE_CRITERIA as CRITERIA
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.identity import (
     Definition,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.prices import Overrides, Price, price_of
 from jrh_mlflow.models.transports import what_is_missing
-from jrh_mlflow.schema.criteria import BUILT_IN, Criterion, criterion
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, criterion
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,7 +61,7 @@ class Judge(ABC):
     """True when it never waits, so that the engine need not schedule it."""
     registered: Sequence[Mapping[str, Any]] = ()
     """Name, version and experiment of what it was made of, where that came from MLflow's registry of scorers."""
-    tie_criterion: Criterion = BUILT_IN["allowed"]
+    tie_criterion: Criterion = TIE_CRITERIA["allowed"]
 
     @property
     def model_judge(self) -> ModelJudge | None:

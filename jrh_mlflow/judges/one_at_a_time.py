@@ -12,9 +12,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges._base import Judge, ModelJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import Scripted
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item
-from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.presentation import Criterion, Presentation
 from jrh_mlflow.suites.datasheet import QUESTIONS
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, 
 from jrh_mlflow.models.local.weights import BY_HASH, canonical, is_local, shown_model
 from jrh_mlflow.models.prices import refuse_surcharges
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
-from jrh_mlflow.schema.criteria import BUILT_IN, Criterion, criterion
-from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, Presentation, criterion
 from jrh_mlflow.schema.requests import Request, Response
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _SECRET_WORDS = frozenset(
 )
 _SECRET_ENDINGS = ("key", "token", "credentials", "secrets")
 _PROVIDER = "openai/"
-_USUAL = BUILT_IN["allowed"]
+_USUAL = TIE_CRITERIA["allowed"]
 _WORD = re.compile(r"[\w.:+/-]{1,40}", re.ASCII)
 _NAMED_APART = frozenset(("model", "kind", "tie_criterion", "prompt", "prompt_uri"))
 """Settings that are named in a way of their own."""
@@ -493,7 +492,7 @@ def _model_name(model: str, shown: str) -> str:
 
 def _criterion_name(criterion: Criterion) -> str:
     of_a_sentence = criterion.offers_tie and criterion.name == _digest(criterion.text)
-    if criterion in BUILT_IN.values() or of_a_sentence:
+    if criterion in TIE_CRITERIA.values() or of_a_sentence:
         return criterion.name
     return f"criterion={_digest([criterion.name, criterion.text, criterion.offers_tie])}"
 

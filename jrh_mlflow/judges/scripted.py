@@ -25,7 +25,6 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.perturb import english, written_by
 from jrh_mlflow.perturb.english import STOP_WORDS
-from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.items import (
     BASELINE,
     DELTA_0,
@@ -37,7 +36,7 @@ from jrh_mlflow.schema.items import (
     Call,
     Item,
 )
-from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.presentation import Criterion, Presentation, criterion
 
 if TYPE_CHECKING:
     from jrh_mlflow.suites.suite import Suite

@@ -1,22 +1,76 @@
-"""The datasheet: every declared axis measured, of calls on pairs or on single responses of known level.
+"""The datasheet: every declared axis measured, the biases that its readings show, and its profile in one line.
 
 Unlike a reliability report it needs no label: the better content, or the level of a content, is known by construction.
+
+A bias is found where the 95 % interval by task excludes what a judge without it reads (`Axis.neutral`). Where none is
+found, `detectable` tells a judge without it from a design that could not have shown it.
+
+The profile says a word when the 95 % interval by task lies wholly on its side of the limit, whatever the number itself
+is. Where it holds the limit, the profile says that this is not decided, with the reading and the limit: more tasks
+decide it.
+
+| word | rule |
+|---|---|
+| vacuum-clean | dark current is below 0.10 |
+| vacuum-leaky / vacuum-active | it is at least 0.10 / at least 0.50 |
+| equivalence-respecting | raw false preference on delta 0 is below 0.10 |
+| presentation-conflicted | it is at least 0.10, and at least 2/3 of it is positional |
+| stable-preferring | it is at least 0.10, and at least 2/3 of it is stable across orders |
+| one-sided | it is at least 0.10, and at least 1/2 of it comes from pairs that commit in one order only |
+| mixed stable-positional | it is at least 0.10, and at least 1/4 of it is positional and at least 1/4 stable |
+| misses by tie | at the smallest step at least 0.25 of the calls are ties; below it there is no word |
+| resolves one step | at every step at least 75 % of the calls choose the better content |
+| reaches 75 % by delta x | they do at every step from x on |
+| reaches 75 % between delta x and y | they do from y on, and up to x they do not |
+| never reaches 75 % | they do at no step |
+
+The last four are said of the ladder and of the matched ladder. A rule over several steps is decided step by step, see
+`stats.psychometrics.decided_steps`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jrh_mlflow.measures import axes as declarations
-from jrh_mlflow.measures.axes import Axis, Basis, by_step, delta_key, gap_reading, stimuli_axes
+from jrh_mlflow.measures.axes import (
+    ACTIVE,
+    AGREES,
+    AXES,
+    EXPECTED,
+    LEAKS,
+    LEANS,
+    MISSES,
+    PREFERS,
+    SEPARATES,
+    Axis,
+    Basis,
+    by_step,
+    curve_of,
+    declared,
+    delta_key,
+    find,
+    gap_reading,
+    is_no_tie,
+    one_order,
+    same_content,
+    same_slot,
+    stimuli_axes,
+    thresholds,
+)
 from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
-from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores
-from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.measures.single_responses import GradeScale, ResponseTable, UnitScores
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import LADDER
 from jrh_mlflow.scoring.ledger import Resampling
+from jrh_mlflow.scoring.readings import CONSISTENCY
 from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.power import detectable_from_interval, detectable_share
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates
 
 
 def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Reading]:
@@ -77,7 +131,7 @@ def response_axes(table: ResponseTable) -> dict[str, Reading]:
     """Measure every axis that is declared for single responses; of conditions that were not asked there is none."""
     estimates: dict[str, Reading] = {}
     units: dict[str, UnitScores] = {}
-    for axis in declarations.AXES:
+    for axis in AXES:
         if axis.counting and axis.stimuli.among(table.condition).any():
             counted = axis.counted(table)
             units |= counted
@@ -106,3 +160,288 @@ def _by_task(units: UnitScores, n_tasks: int) -> tuple[Array, Array]:
     known = np.isfinite(units.score)
     sums = np.bincount(units.task[known], weights=units.score[known], minlength=n_tasks)
     return sums.astype(float), np.bincount(units.task[known], minlength=n_tasks).astype(float)
+
+
+State = Literal["found", "none found", "not known"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What a reading shows of one bias."""
+
+    key: str
+    """Of the estimate."""
+    state: State
+    reading: Reading
+    detectable: float | None
+    """Smallest bias that a run like this finds in four of five cases; None where it is not known."""
+
+
+def findings(estimates: Mapping[str, Reading]) -> list[Finding]:
+    """Return what was looked for, in the order of the declarations; a bias that nothing was asked about is left out."""
+    declared = [axis.main_key for axis in AXES if axis.neutral is not None]
+    return [
+        Finding(key=key, state=_state(_neutral(key), reading), reading=reading, detectable=detectable(key, reading))
+        for key in (*declared, *filter(_is_consistency, estimates))
+        if (reading := estimates.get(key)) is not None
+        if isinstance(reading, Estimate) or reading.withheld
+    ]
+
+
+def detectable(key: str, reading: Reading) -> float | None:
+    """Smallest effect that a run like this finds in four of five cases; None without an interval by cluster.
+
+    Of a bias that is a share, the share itself, however it clusters (`detectable_share`). Of every other reading the
+    distance of the truth from a limit, or from the neutral value (`detectable_from_interval`).
+    """
+    if not isinstance(reading, Estimate) or reading.cluster_interval is None or reading.censored:
+        return None
+    if _neutral(key) in (0.0, 1.0) and reading.statistic == "rate":
+        return detectable_share(reading.n_clusters)
+    # Some bootstrap intervals leave their value out.
+    low, high = reading.cluster_interval
+    low, high = min(low, reading.value), max(high, reading.value)
+    return detectable_from_interval(reading.value, low, high) or None
+
+
+def _neutral(key: str) -> float | None:
+    if _is_consistency(key):
+        return 1.0
+    axis = None if key.startswith(EXPECTED) else find(key)
+    return axis.neutral if axis else None
+
+
+def _is_consistency(key: str) -> bool:
+    return key.endswith(f"/{CONSISTENCY}")
+
+
+def finding_state(key: str, reading: Reading) -> State | None:
+    """Return what a reading shows of the bias that its axis is about; None where it is about none."""
+    neutral = _neutral(key)
+    return None if neutral is None else _state(neutral, reading)
+
+
+def _state(neutral: float | None, reading: Reading) -> State:
+    ends = None if isinstance(reading, NotEstimable) else reading.cluster_interval
+    if ends is None or neutral is None:
+        return "not known"
+    return "none found" if ends[0] <= neutral <= ends[1] else "found"
+
+
+_KINDS = {
+    "presentation-conflicted": ("positional", 2 / 3),
+    "stable-preferring": ("stable", 2 / 3),
+    "one-sided": ("one-sided", 1 / 2),
+}
+"""Word to the kind of false preference, and how much of all it is at least."""
+_MIXED = 1 / 4
+
+
+class Share(NamedTuple):
+    """A share with the ends of its interval by task; none with one task."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        known = self.low is not None and self.high is not None
+        return (
+            f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" if known else f"{self.value:.2f} without an interval"
+        )
+
+    def side(self, limit: float) -> Literal["below", "above"] | None:
+        """Return on which side of a limit the interval lies; None where it holds the limit, or there is none."""
+        if self.high is not None and self.high < limit:
+            return "below"
+        return "above" if self.low is not None and self.low >= limit else None
+
+    def is_below(self, other: Share) -> bool:
+        """Whether the interval lies wholly below another one."""
+        return self.high is not None and other.low is not None and self.high < other.low
+
+
+class Words(NamedTuple):
+    """What a profile says of one thing: a word, or that it is not decided."""
+
+    decided: str | None = None
+    undecided: str | None = None
+
+
+def profile_line(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -> str:
+    """Describe a judge in one line; axes that were not measured leave no word.
+
+    Args:
+        estimates: Axis to reading.
+        kinds: What the false preference on delta 0 is made of, as `preference_kinds` returns it.
+    """
+    words = [vacuum_words(estimates.get("dark_current")), _delta_0(estimates, kinds)]
+    words += [_threshold(axis, estimates) for axis in thresholds(estimates)]
+    words += [_misses(estimates), _natural(estimates)]
+    return line_of(words) or "not enough measured for a profile"
+
+
+def line_of(parts: Sequence[Words]) -> str:
+    """Join what is decided, and after it what is not; empty where nothing is said."""
+    decided = [", ".join(words.decided for words in parts if words.decided)]
+    undecided = [words.undecided for words in parts if words.undecided]
+    return "; ".join(part for part in decided + undecided if part)
+
+
+def preference_kinds(calls: CallTable) -> dict[str, Share]:
+    """Return which part of the false preference on delta 0 is positional, stable and one-sided.
+
+    RFP0 = SCS + PFP + OSC/2 + Other, so the parts are PFP / RFP0, SCS / RFP0 and OSC / 2 / RFP0: shares among the
+    preferences, whose number differs from task to task. Empty where there is no preference.
+    """
+    pairs = pair_table(calls.where(declared("raw_false_preference").stimuli.among(calls.condition)))
+    units = pairs.units("pairs of equal quality")
+    first, second, _ = seen = pairs.seen
+    every = (is_no_tie(first, "").astype(float) + is_no_tie(second, "")) / 2
+    parts = {"positional": same_slot(*seen), "stable": same_content(*seen), "one-sided": one_order(*seen) / 2}
+    used, items = units.usable, pairs.calls.item[pairs.rows[:, 0]]
+    if not every[used].any():
+        return {}
+
+    def by_task(mass: Array) -> Array:
+        # Replicates of a pair count once, as their mean.
+        return collapse_replicates(mass[used].astype(float), items[used], units.clusters[used])[0]
+
+    return {
+        name: Share(
+            part[used].sum() / every[used].sum(), *(cluster_interval(by_task(part), by_task(every)) or (None, None))
+        )
+        for name, part in parts.items()
+    }
+
+
+def side_words(what: str, reading: Reading | None, limit: float, *, above: str | None, below: str | None) -> Words:
+    """Return the word for the side of a limit on which a reading lies; None as a word says nothing."""
+    share = share_of(reading)
+    if share is None:
+        return Words()
+    side = share.side(limit)
+    return _not_decided(what, share, limit) if side is None else Words(above if side == "above" else below)
+
+
+def share_of(reading: Reading | None) -> Share | None:
+    """Return a reading with its interval by task; None where there is no number."""
+    return Share(reading.value, reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else None
+
+
+def _not_decided(what: str, share: Share, limit: float) -> Words:
+    return Words(undecided=f"{what} not decided: {share}, limit {limit:.2f}")
+
+
+def vacuum_words(reading: Reading | None) -> Words:
+    """Return the word for a dark current."""
+    dark_current = share_of(reading)
+    if dark_current is None:
+        return Words()
+    side = dark_current.side(LEAKS)
+    if side is None:
+        return _not_decided("dark current", dark_current, LEAKS)
+    if side == "below":
+        return Words("vacuum-clean")
+    return Words("vacuum-active" if dark_current.side(ACTIVE) == "above" else "vacuum-leaky")
+
+
+def _delta_0(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -> Words:
+    raw = share_of(estimates.get("raw_false_preference"))
+    if raw is None:
+        return Words()
+    side = raw.side(PREFERS)
+    if side is None:
+        return _not_decided("false preference", raw, PREFERS)
+    return Words("equivalence-respecting") if side == "below" else _kind(kinds)
+
+
+def _kind(kinds: Mapping[str, Share]) -> Words:
+    """Say what the false preference is made of."""
+    if not kinds:
+        return Words()
+    for word, (kind, limit) in _KINDS.items():
+        if kinds[kind].side(limit) == "above":
+            return Words(word)
+    if all(kinds[kind].side(_MIXED) == "above" for kind in ("positional", "stable")):
+        return Words("mixed stable-positional")
+    parts = ", ".join(f"{kind} {share}" for kind, share in kinds.items())
+    return Words(undecided=f"kind of false preference not decided: {parts} of it")
+
+
+def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
+    reading, stimuli = estimates[axis], declared(axis).stimuli
+    if not isinstance(reading, Estimate):
+        return Words()
+    # `Matched ladder (same words, wrong facts)`: the ladder of the paper is the one that needs no name.
+    where = "" if stimuli.name == LADDER else f" on the {stimuli.section.partition(' (')[0].lower()}"
+    if reading.crossing_decided and reading.censored == "left":
+        step = "one step" if reading.value == 1 else f"a step of {reading.value:g}"
+        return Words(f"resolves {step}{where}")
+    if reading.crossing_decided and reading.censored == "right":
+        return Words(f"never reaches 75 %{where}")
+    if reading.reached_by is not None:
+        return Words(f"reaches 75 % {_between(reading.not_reached_at, reading.reached_by)}{where}")
+    curve = curve_of(stimuli, estimates)
+    steps = {step: share for step, share in curve.items() if isinstance(share, Estimate)}
+    last = f": delta {max(steps):g} reads {share_of(steps[max(steps)])}" if steps else ""
+    return Words(undecided=f"75 %{where} not decided{last}")
+
+
+def _between(below: float | None, step: float) -> str:
+    return f"by delta {step:g}" if below is None else f"between delta {below:g} and {step:g}"
+
+
+def _misses(estimates: Mapping[str, Reading]) -> Words:
+    misses = share_of(next(iter(by_step(estimates, "miss_by_tie").values()), None))
+    side = "below" if misses is None else misses.side(MISSES)
+    if misses is not None and side is None:
+        return _not_decided("misses by tie", misses, MISSES)
+    return Words("misses by tie" if side == "above" else None)
+
+
+def _natural(estimates: Mapping[str, Reading]) -> Words:
+    accuracy, stable = (share_of(estimates.get(f"natural/{axis}")) for axis in ("accuracy", "stable_correct"))
+    if accuracy is None or stable is None:
+        return Words()
+    return Words(f"natural pairs {accuracy} right, {stable} in both orders")
+
+
+def response_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str:
+    """Describe a judge of one response in one line; axes that were not measured leave no word.
+
+    It says first what the answers are, then:
+
+    | word | rule |
+    |---|---|
+    | vacuum-clean / vacuum-leaky / vacuum-active | dark current, as for pairs |
+    | separates the levels / does not | separation at the largest distance is at least 0.75 / below it |
+    | the same of the matched levels | the same on the matched ladder |
+    | leans on words | it separates the levels, and the reading gap at the distance in the middle is at least 0.25 |
+    | monotone / not monotone | monotonicity is at least 0.90 / below it |
+    | repeats agree / repeats differ | repeat agreement is at least 0.90 / below it |
+    """
+    separated, matched = (_at(estimates, f"pointwise/{name}", 1.0) for name in ("separation", "matched_separation"))
+    gap = _at(estimates, "pointwise/reading_gap", 0.5)
+    said = partial(side_words, limit=SEPARATES)
+    words = [
+        vacuum_words(estimates.get("pointwise/dark_current")),
+        said("separation", separated, above="separates the levels", below="does not separate the levels"),
+        said("matched separation", matched, above="separates matched levels", below="does not separate matched levels"),
+    ]
+    if words[1].decided == "separates the levels":
+        # Where no level is told from another there is nothing that words could have told.
+        words.append(side_words("reading gap", gap, LEANS, above="leans on words", below=None))
+    for name, word, other in (
+        ("monotonicity", "monotone", "not monotone"),
+        ("repeat_agreement", "repeats agree", "repeats differ"),
+    ):
+        what, reading = name.replace("_", " "), estimates.get(f"pointwise/{name}")
+        words.append(side_words(what, reading, AGREES, above=word, below=other))
+    return f"{scale}; {line_of(words) or 'not enough measured for a profile'}"
+
+
+def _at(estimates: Mapping[str, Reading], name: str, place: float) -> Reading | None:
+    """Return the reading of a family at a place between its smallest step (0) and its largest (1)."""
+    readings = list(by_step(estimates, name).values())
+    return readings[round(place * (len(readings) - 1))] if readings else None

@@ -23,7 +23,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.profile import Share, share_of
+from jrh_mlflow.measures.datasheet import Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges import Judge, registration_facts, shown_name
 from jrh_mlflow.options import Metrics
-from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.items import CallRecord
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion
 from jrh_mlflow.suites.suite import HASHES, Suite
 from jrh_mlflow.text import brief_name, hashed, hidden_id
 from jrh_mlflow.tracking.runs.outbox import Parcel
@@ -75,7 +75,7 @@ class JudgeFacts:
         """The tie criterion that it was told; its text is empty for recorded judgments."""
         name = str(self.settings.get("tie_criterion", ""))
         _, mark, text = self.prompt.rpartition(f"Tie criterion ({name}): ")
-        offers_tie = BUILT_IN[name].offers_tie if name in BUILT_IN else True
+        offers_tie = TIE_CRITERIA[name].offers_tie if name in TIE_CRITERIA else True
         return Criterion(name=name, text=text.strip() if mark else "", offers_tie=offers_tie)
 
     def without_texts(self) -> JudgeFacts:

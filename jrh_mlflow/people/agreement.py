@@ -18,8 +18,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.ratings import LabelKind, Ratings, positive_level
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, proportions
-from jrh_mlflow.stats.agreement import Coefficient
-from jrh_mlflow.stats.annotator_test import FEWEST_ITEMS, AnnotatorTest, annotator_test
+from jrh_mlflow.stats.agreement import FEWEST_ITEMS, AnnotatorTest, Coefficient, annotator_test
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,14 @@
-"""What a judge is shown, and what it answers."""
+"""What a judge is shown, what it is told about equally good responses (the tie criterion), and what it answers."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
+
+from jrh_mlflow.errors import RecipeError, suggest
 
 PAIR_ANSWERS = ("1", "2", "tie")
 FORCED_ANSWERS = ("1", "2")
@@ -132,3 +135,48 @@ class Answer:
     output_tokens: int | None = None
     cost_usd: float | None = None
     confidence: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Criterion:
+    """One arm of the protocol: a name for the run, the text for the judge, the answers it may give."""
+
+    name: str
+    text: str
+    offers_tie: bool = True
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Slot answers of this arm."""
+        return PAIR_ANSWERS if self.offers_tie else FORCED_ANSWERS
+
+
+_TEXTS = {
+    "forced": "Decide which response is better. A choice must be made: there is no tie.",
+    "allowed": "Decide which response is better. The two may be equally good: then the answer is a tie.",
+    "strict": "Decide which response is better in substance. Answer tie whenever the responses differ only in "
+    "wording, style, fluency, verbosity or surface form.",
+}
+TIE_CRITERIA = {name: Criterion(name=name, text=text, offers_tie=name != "forced") for name, text in _TEXTS.items()}
+
+
+def criterion(spec: str | Criterion) -> Criterion:
+    """Resolve a built-in name, or take a sentence of the user's own as the criterion.
+
+    A single word is a name, so a misspelt one is an error and never a criterion of one word.
+
+    Example:
+        >>> criterion("strict").offers_tie
+        True
+    """
+    if isinstance(spec, Criterion):
+        return spec
+    if spec in TIE_CRITERIA:
+        return TIE_CRITERIA[spec]
+    if len(spec.split()) < 2:
+        raise RecipeError(
+            f"Unknown tie criterion {spec!r}.{suggest(spec, TIE_CRITERIA)} "
+            f"Give one of {', '.join(TIE_CRITERIA)}, or a sentence of your own."
+        )
+    digest = hashlib.sha256(spec.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return Criterion(name=f"own-{digest}", text=spec)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_step, declared, find
-from jrh_mlflow.measures.findings import Finding, detectable, finding_state, findings
+from jrh_mlflow.measures.datasheet import Finding, detectable, finding_state, findings
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
@@ -307,7 +307,7 @@ def _count(reading: Reading | None) -> str:
 def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
     """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none.
 
-    Under the name of its axis a bias says how large it must be to be found; see `measures.findings.detectable`.
+    Under the name of its axis a bias says how large it must be to be found; see `measures.datasheet.detectable`.
     """
     known = reading if isinstance(reading, Estimate) else None
     return {

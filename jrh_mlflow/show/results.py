@@ -11,9 +11,14 @@ import pandas as pd
 
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import datasheet_axes, response_axes
-from jrh_mlflow.measures.findings import detectable
-from jrh_mlflow.measures.profile import preference_kinds, profile_line, response_profile
+from jrh_mlflow.measures.datasheet import (
+    datasheet_axes,
+    detectable,
+    preference_kinds,
+    profile_line,
+    response_axes,
+    response_profile,
+)
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
     ReliabilityReadings,

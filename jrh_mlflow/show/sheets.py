@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, declared, find, headline_axes
 from jrh_mlflow.measures.behind import has_calls
-from jrh_mlflow.measures.findings import detectable
+from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys

@@ -20,8 +20,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from jrh_mlflow.measures.rule_readings import share_ends
-from jrh_mlflow.measures.rules import parse_rule
+from jrh_mlflow.measures.rules import parse_rule, share_ends
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, IntervalCell, cells, count_table, interval_ends, truths
 from jrh_mlflow.simulations.loop import (
     ALPHA,

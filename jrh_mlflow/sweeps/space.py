@@ -34,9 +34,9 @@ from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
 from jrh_mlflow.schema.items import CallRecord
+from jrh_mlflow.schema.presentation import criterion
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, by_category, measure
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.sweep_view import sweep_points

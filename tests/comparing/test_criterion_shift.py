@@ -12,7 +12,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.comparing.criterion_shift import _arm_name
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.schema.criteria import Criterion
+from jrh_mlflow.schema.presentation import Criterion
 
 
 @pytest.fixture(scope="module")

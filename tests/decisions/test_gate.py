@@ -16,8 +16,7 @@ from jrh_mlflow.decisions import gate as gate_module
 from jrh_mlflow.decisions.gate import JudgeCalls, RunEvidence, known_facts, tasks_needed
 from jrh_mlflow.decisions.gate_result import gate_reason
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.rule_readings import lost_calls
-from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rules
+from jrh_mlflow.measures.rules import Rule, RuleCheck, lost_calls, parse_rules
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.tracking.runs.read import load_runs
 from tests.comparing.test_compare import always_no, pointwise_suite

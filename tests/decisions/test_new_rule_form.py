@@ -16,8 +16,7 @@ from jrh_mlflow.decisions.gate import JudgeCalls, RunEvidence
 from jrh_mlflow.decisions.gate_result import gate_lines
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures import rules
-from jrh_mlflow.measures.rule_readings import Judges, paired_readings
-from jrh_mlflow.measures.rules import BaselineRule, parse_rule, rule_form
+from jrh_mlflow.measures.rules import BaselineRule, Judges, paired_readings, parse_rule, rule_form
 from jrh_mlflow.measuring.until import bound_axes
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, intervals
 from jrh_mlflow.show.names import rule_name

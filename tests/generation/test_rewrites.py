@@ -15,8 +15,8 @@ from jrh_mlflow.generation.report import problem_kind
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.presentation import criterion
 from tests.generation.tools import CHECKER, PRICES, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import fields_asked

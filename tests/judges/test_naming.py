@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
-from jrh_mlflow.schema.criteria import Criterion
+from jrh_mlflow.schema.presentation import Criterion
 from tests.examples import up_to
 
 MODEL = "openai/qwen2.5-coder-1.5b"

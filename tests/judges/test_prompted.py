@@ -15,9 +15,8 @@ from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.catalog import takes_schema
-from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Call, Item, Order
-from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Message
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.suites.suite import Suite
 
@@ -83,9 +82,9 @@ def test_the_tie_criterion_is_told_once_before_and_once_after_the_candidates():
 def test_another_criterion_gives_the_same_judge_with_another_prompt():
     judge = PromptedJudge(MODEL, seed=3)
     strict = judge.with_criterion("strict")
-    assert (strict.tie_criterion, judge.tie_criterion) == (BUILT_IN["strict"], BUILT_IN["allowed"])
-    assert BUILT_IN["strict"].text in strict.request(call_of(strict)).messages[1]["content"]
-    assert BUILT_IN["strict"].text in strict.prompt()
+    assert (strict.tie_criterion, judge.tie_criterion) == (TIE_CRITERIA["strict"], TIE_CRITERIA["allowed"])
+    assert TIE_CRITERIA["strict"].text in strict.request(call_of(strict)).messages[1]["content"]
+    assert TIE_CRITERIA["strict"].text in strict.prompt()
     assert strict.settings() == judge.settings() | {"tie_criterion": "strict"}
     assert strict.fingerprint() != judge.fingerprint()
     assert strict.with_criterion("allowed").fingerprint() == judge.fingerprint()
@@ -154,7 +153,7 @@ def test_a_rubric_of_the_judge_comes_before_the_suites_and_replaces_nothing():
     judge = PromptedJudge(MODEL, rubric="Facts first.")
     item = replace(PAIR, rubric="Be brief.")
     user = judge.request(call_of(judge, item)).messages[1]["content"]
-    assert f"Facts first.\n\nBe brief.\n\n{BUILT_IN['allowed'].text}" in user
+    assert f"Facts first.\n\nBe brief.\n\n{TIE_CRITERIA['allowed'].text}" in user
     assert "Facts first." in judge.request(call_of(judge, LABEL)).messages[1]["content"]
     assert "Facts first." in judge.prompt()
 

@@ -7,12 +7,12 @@ import pytest
 from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Call, Item
+from jrh_mlflow.schema.presentation import TIE_CRITERIA
 
 SECRET = "sk-planted-0123456789"
 ITEM = Item(id="p", task="t", condition="natural", instruction="Say hello.", u="Hello!", v="Hm.", better="u")
-CALL = Call(item=ITEM, order="uv", replicate=0, presentation=presentation_of(ITEM, "uv", BUILT_IN["allowed"]))
+CALL = Call(item=ITEM, order="uv", replicate=0, presentation=presentation_of(ITEM, "uv", TIE_CRITERIA["allowed"]))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import AXES
-from jrh_mlflow.measures.findings import detectable, findings
+from jrh_mlflow.measures.datasheet import detectable, findings
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.stats.power import detectable_from_interval, detectable_share
 from jrh_mlflow.stats.proportions import cluster_interval

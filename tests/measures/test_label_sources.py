@@ -13,9 +13,9 @@ from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.composite import item_decisions, tally
 from jrh_mlflow.measures.reliability import cost_points, worst_items
-from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import TIE_CRITERIA
 from jrh_mlflow.show.results import by_category
 from jrh_mlflow.tracking.traces.call_traces import failures
 from tests.measures.pointwise import number, points, reading, reason, repeats, report
@@ -143,7 +143,7 @@ def test_worst_items_cost_curve_and_failures_leave_them_out():
     }
     assert len(worst_items(calls, items)) == 3
     assert [point.n for point in cost_points(calls)] == [1, 2, 3]
-    assert failures(calls, BUILT_IN["allowed"]) == ["wrong label"] * 3 + [""] * 5
+    assert failures(calls, TIE_CRITERIA["allowed"]) == ["wrong label"] * 3 + [""] * 5
 
 
 def test_juries_comparisons_sweeps_and_categories_leave_them_out():

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from jrh_mlflow.measures import axes, profile
+from jrh_mlflow.measures import axes, datasheet
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes
 from jrh_mlflow.perturb import AGENT_TESTS, TESTS, expectation_of
 from jrh_mlflow.schema.items import LABEL_SOURCES, LEVEL_CONDITIONS, PAIR_CONDITIONS
@@ -63,7 +63,7 @@ def test_every_headline_axis_says_which_values_are_good_and_bad_and_what_to_do()
 
 
 def test_guides_use_the_limits_of_the_words_of_a_profile():
-    rules = profile.RULES
+    rules = datasheet.__doc__
     assert rules is not None
     for key, limit, word in (
         ("dark_current", axes.LEAKS, "vacuum-clean"),

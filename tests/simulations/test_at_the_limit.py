@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jrh_mlflow.measures.rule_readings import share_ends
+from jrh_mlflow.measures.rules import share_ends
 from jrh_mlflow.simulations import DECISIONS, at_the_limit
 from jrh_mlflow.simulations.at_the_limit import APPLICATIONS, GATES, PASSES, AtTheLimit, Verdicts, best_power
 from jrh_mlflow.simulations.loop import DecisionCheck, SimulationSize, listed

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jrh_mlflow.stats.annotator_test import annotator_test
+from jrh_mlflow.stats.agreement import annotator_test
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/alternative_annotator_test.json").read_text())
 CASES = GOLDEN["cases"]

@@ -23,8 +23,8 @@ from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.errors import CallsError, SuiteError, suggest
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import load_suite
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import NATURAL, CallRecord
+from jrh_mlflow.schema.presentation import Criterion
 from jrh_mlflow.schema.requests import Request, Response
 
 MODEL = "openai/qwen2.5-coder-1.5b"

@@ -29,9 +29,9 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.records import answerers
 from jrh_mlflow.models.local.weights import shown_model
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
-from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name, clean_text
 from jrh_mlflow.tracking.judges.judge_registry import newest_version
@@ -600,7 +600,7 @@ def _logged_prompted(facts: Mapping[str, Any], prompt: str) -> dict[str, Any]:
     now = rendering.package_texts()
     used = {name: asdict(template) for name, template in now.templates.items()} | (templates if is_built_in else {})
     criterion = Criterion(name=parts["criterion"], text=parts["text"])
-    offers = BUILT_IN[criterion.name].offers_tie if criterion.name in BUILT_IN else True
+    offers = TIE_CRITERIA[criterion.name].offers_tie if criterion.name in TIE_CRITERIA else True
     address: str = facts.get("api_base") or ""
     # Whether the environment named an address was not logged: it is taken for one that was given.
     is_given = urlsplit(address).scheme in ("http", "https") and " " not in address
@@ -663,7 +663,7 @@ def _logged_scripted(facts: Mapping[str, Any]) -> Iterator[scripted.Scripted]:
         known = made().arguments()
         if set(known) <= set(facts) and (known or made.__name__ == name):
             judge = made(**{key: _logged_argument(facts[key], like) for key, like in known.items()})
-            judge.name, judge.tie_criterion = name, BUILT_IN[criterion]
+            judge.name, judge.tie_criterion = name, TIE_CRITERIA[criterion]
             yield judge
 
 

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import APART, PAIRED
 from jrh_mlflow.judges.parsing import read_answer, read_grade
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Item
 from jrh_mlflow.schema.label_words import label_number
-from jrh_mlflow.schema.presentation import Message, Presentation, context_texts
+from jrh_mlflow.schema.presentation import Criterion, Message, Presentation, context_texts
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import mlflow_internals
 

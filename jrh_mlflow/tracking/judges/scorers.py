@@ -27,8 +27,7 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.prompted import address_of, holds_secret
 from jrh_mlflow.models.catalog import endpoint_of
-from jrh_mlflow.schema.criteria import Criterion
-from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
+from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Criterion, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.judges.judge_registry import RegisteredScorer, loaded_scorer

@@ -26,9 +26,8 @@ from jrh_mlflow.errors import RecipeError, TrackingError, suggest
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
-from jrh_mlflow.schema.presentation import Message, part_text
+from jrh_mlflow.schema.presentation import Criterion, Message, part_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals

@@ -22,9 +22,8 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.scripted import SHORTCUTS, Shortcut
 from jrh_mlflow.measuring.recorded.answers import recorded_judges
 from jrh_mlflow.measuring.resolve import load_suite, resolve_judge
-from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, Item
-from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.schema.presentation import Criterion, Message
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.judges.identity import WHAT, differences, judge_from

@@ -25,9 +25,8 @@ from jrh_mlflow.measuring.evaluation import traced_calls
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.replay import recorded_suite
 from jrh_mlflow.measuring.resolve import resolve_judge
-from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.schema.presentation import Message, Presentation
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Message, Presentation
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.mlflow_server import running_server
 from jrh_mlflow.tracking.runs.store import Store
@@ -169,7 +168,7 @@ def test_nothing_is_expected_where_there_is_no_right_answer():
 )
 def test_each_failure_has_the_name_of_its_kind(row, kind):
     names = ("condition", "order", "better", "expected", "outcome", "answer")
-    assert failures(pd.DataFrame([row], columns=names), BUILT_IN["allowed"]) == [kind]
+    assert failures(pd.DataFrame([row], columns=names), TIE_CRITERIA["allowed"]) == [kind]
 
 
 @pytest.mark.parametrize(("seconds", "few"), [(0.0, 1), (9.9, 1), (10.0, 2), (45.0, 5), (3600.0, MAX_PER_CONDITION)])
@@ -201,7 +200,7 @@ def test_failures_are_linked_to_the_run_with_expectation_feedback_and_contents_a
     measured = asked(first_always, small, traces="failures")
     run_id, n = logged(either, measured)
     found = traces_of(either, run_id)
-    n_failures = sum(kind != "" for kind in failures(measured.calls, BUILT_IN["allowed"]))
+    n_failures = sum(kind != "" for kind in failures(measured.calls, TIE_CRITERIA["allowed"]))
     assert tag(either, run_id) == f"{n} of {n_failures} failures"
     assert len(found) == n < n_failures
     kinds = Counter((one.info.tags["jrh.condition"], one.info.tags["jrh.failure"]) for one in found)
@@ -215,7 +214,7 @@ def test_failures_are_linked_to_the_run_with_expectation_feedback_and_contents_a
         u, v = ("first", "second") if span.attributes["jrh.order"] == "uv" else ("second", "first")
         assert (span.inputs[u], span.inputs[v]) == (item.u, item.v)
         assert span.inputs["instruction"] == item.instruction
-        assert BUILT_IN["allowed"].text in span.inputs["rubric"]
+        assert TIE_CRITERIA["allowed"].text in span.inputs["rubric"]
         assert trace.info.request_preview.startswith(
             f"{item.id} {span.attributes['jrh.order']} | {item.instruction[:99]}"
         )
