@@ -116,38 +116,16 @@ def _no_store_left_active() -> Iterator[None]:
         import_module("mlflow").set_tracking_uri(None)
 
 
-DRAWN = (
-    "test_agreement_page.py",
-    "test_comparison_in_browser.py",
-    "test_comparison_page.py",
-    "test_gate_view.py",
-    "test_sweep_markdown.py",
-    "test_sweep_page.py",
-)
-"""Files outside tests/show that look at every figure."""
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _each_kind_of_figure_is_drawn_once(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """Each file of tests draws the first figure of every kind; where drawing is the property, all."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.parent != ROOT / "show" and request.path.name not in DRAWN:
-            folder = tmp_path_factory.mktemp("drawn")
-            patch.setenv(drawing.FOLDER, str(folder))
-            drawing.draw_once(folder, patch.setattr)
-        yield
+def _figures_are_not_drawn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Figures are made and never drawn: drawing takes a third of a run's time.
 
-
-@pytest.fixture(scope="module")
-def undrawn() -> Iterator[None]:
-    """Figures are made and never drawn, for tests of other things.
-
-    Drawing itself is tested in tests/show, and with whole runs in the tests that do not ask for this.
+    `tests/show` and the files marked `drawn` look at them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        drawing.draw_nothing(patch.setattr)
+        if request.path.parent != ROOT / "show" and request.node.get_closest_marker("drawn") is None:
+            patch.setenv(drawing.UNDRAWN, "1")
+            drawing.draw_nothing(patch.setattr)
         yield
 
 

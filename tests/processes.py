@@ -215,8 +215,8 @@ def _become(job: dict[str, Any]) -> None:
     if "PYTHONUNBUFFERED" in job["environment"] and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(write_through=True)
     _started[:] = [_Itself()]
-    if folder := job["environment"].get(drawing.FOLDER):
-        drawing.draw_once(Path(folder))
+    if drawing.UNDRAWN in job["environment"]:
+        drawing.draw_nothing()
     if folder := job["environment"].get(new_stores.FOLDER):
         new_stores.with_copied_tables(Path(folder))
     main = sys.modules["__main__"] = types.ModuleType("__main__")

@@ -172,7 +172,6 @@ def test_a_worse_prompt_fails_the_job_where_main_has_no_judge_to_compare_with(
     assert (tmp_path / "gate.md").read_text(encoding="utf-8") in runner.summary
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_faultless_judge_passes_the_policy_of_the_recipes(store_uri: str) -> None:
     options = {"tracking_uri": store_uri, "experiment": "policy", "progress": False}
     faultless = jrh.evaluate(jrh.scripted.Oracle(), "datasheet", **options)

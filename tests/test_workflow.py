@@ -22,8 +22,6 @@ from tests.generation.tools import RUBRIC, rows
 from tests.loopback import LoopbackServer, error_reply
 from tests.review.making import Client
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 ROOT = Path(__file__).parents[1]
 PAIR = "judges: ['scripted:Oracle', 'scripted:AlwaysFirst']"
 

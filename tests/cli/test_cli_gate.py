@@ -16,8 +16,6 @@ from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.people.command import jrh
 from tests.shell import Shell
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 HOLDS = "dark_current <= 0.3"
 UNDECIDED = "dark_current <= 0.1"
 FAILS = "target_sensitivity/delta_1 <= 0.5"
@@ -25,7 +23,7 @@ HOSTILE = "</testsuite>\x1b[31m| <b>x</b> `y` ::set-output\nname=z"
 
 
 @pytest.fixture(scope="module")
-def run_id(store_uri: str, undrawn: None) -> str:
+def run_id(store_uri: str) -> str:
     """A judge without a fault on few tasks: dark current 0.00 [0.00, 0.29], sensitivity 1.00 [0.81, 1.00]."""
     options = {"tracking_uri": store_uri, "experiment": "cli gate", "run_name": HOSTILE, "progress": False}
     return jrh_mlflow.evaluate(jrh_mlflow.scripted.Oracle(), "datasheet-short", **options).run_id

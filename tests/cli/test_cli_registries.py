@@ -39,7 +39,7 @@ def few(tmp_path: Path) -> Path:
 
 
 def test_a_prompt_and_a_suite_go_to_the_registries_and_are_used_again_by_their_addresses(
-    few: Path, tmp_path: Path, store_uri: str, undrawn: None
+    few: Path, tmp_path: Path, store_uri: str
 ) -> None:
     written = run("suite", "dataset", str(few), "--name", "by command", uri=store_uri)
     assert written.output == "datasets:/by command@1: 8 records, written\n"

@@ -20,6 +20,9 @@ from tests.comparing.comparing_tools import LABELS, point_calls
 from tests.comparing.test_comparison_page import HOSTILE
 from tests.review.browser import chromium
 
+pytestmark = pytest.mark.drawn
+
+
 TESTS = ("typos", "markdown")
 NAMES = [f"provider/a-judge-with-a-long-name-2026-{number:02d}-preview (run {number:08x})" for number in range(12)]
 

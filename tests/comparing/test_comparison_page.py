@@ -18,6 +18,9 @@ from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.suites.spreadsheets import report_frame
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 
+pytestmark = pytest.mark.drawn
+
+
 HOSTILE = (
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",

@@ -11,8 +11,6 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 SUITE = jrh.datasheet_suite(n_tasks=4, depth=1)
 
 

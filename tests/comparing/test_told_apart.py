@@ -21,7 +21,7 @@ COLUMNS = ["axis", "a", "b", "difference", "low", "high", "p", "p_adjusted", "to
 
 
 @pytest.fixture(scope="module")
-def runs(store_uri: str, undrawn: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Run ids of four judges whose dark current reads 0, 0, 1 and 0; two of them are the same."""
     judges = {"oracle": jrh.scripted.Oracle(), "tie": jrh.scripted.AlwaysTie(), "first": jrh.scripted.AlwaysFirst()}
     options = {"experiment": "apart", "tracking_uri": store_uri, "progress": False, "traces": "none"}

@@ -21,8 +21,6 @@ from jrh_mlflow.show.results import measure
 from jrh_mlflow.tracking.runs.read import load_runs
 from tests.comparing.test_compare import always_no, pointwise_suite
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 def flaky(presentation: jrh.Presentation) -> jrh.Answer:
     """A judge that takes the longer, and whose answers to empty contents cannot be read."""

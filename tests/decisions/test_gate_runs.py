@@ -18,7 +18,7 @@ from tests.logged_runs import json_of
 
 
 @pytest.fixture(scope="module")
-def gated(store_uri: str, undrawn: None) -> str:
+def gated(store_uri: str) -> str:
     options = {"experiment": "gates", "tracking_uri": store_uri, "progress": False}
     return jrh.evaluate(jrh.scripted.Oracle(), pointwise_suite(), **options).run_id
 

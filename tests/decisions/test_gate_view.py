@@ -14,6 +14,9 @@ from jrh_mlflow.decisions.gate_result import gate_junit
 from jrh_mlflow.measures.rules import AxisRule, RuleCheck, State
 from tests.comparing.test_comparison_page import HOSTILE
 
+pytestmark = pytest.mark.drawn
+
+
 MEASURED = {"holds": (0.02, 0.0, 0.08), "fails": (0.5, 0.41, 0.6), "undecided": (0.08, 0.03, 0.16)}
 NOTHING_XML_HOLDS = "\x00\x0b\x1b[31m\ud800\ufffe\uffff\x85"
 

@@ -21,8 +21,6 @@ from jrh_mlflow.measuring.until import bound_axes
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, intervals
 from jrh_mlflow.show.names import rule_name
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 AXIS = "target_sensitivity/delta_1"
 RATIO = f"{AXIS} / baseline"
 

@@ -20,7 +20,7 @@ NOTE = "mlflow.note.content"
 
 
 @pytest.fixture(scope="module")
-def run_id(store_uri: str, undrawn: None) -> str:
+def run_id(store_uri: str) -> str:
     options = {"experiment": "shown decisions", "tracking_uri": store_uri, "progress": False}
     return jrh.evaluate(jrh.scripted.Oracle(), pointwise_suite(), **options).run_id
 

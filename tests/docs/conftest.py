@@ -11,7 +11,7 @@ from tests.docs.world import World, prepared
 
 
 @pytest.fixture(scope="module")
-def world(undrawn: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The experiment `support` in the active store, a model that answers, and a folder to work in."""
     folder = tmp_path_factory.mktemp("work")
     # A store of its own: other tests have an experiment of this name, too.

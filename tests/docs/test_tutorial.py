@@ -16,7 +16,7 @@ PAGE = "docs/tutorial.md"
 
 
 @pytest.fixture
-def tutorial(tmp_path_factory: pytest.TempPathFactory, store_uri: str, undrawn: None) -> Iterator[World]:
+def tutorial(tmp_path_factory: pytest.TempPathFactory, store_uri: str) -> Iterator[World]:
     """A folder with nothing in it, whole suites and a store of its own; `store_uri` has made the tables."""
     folder = tmp_path_factory.mktemp("tutorial")
     with prepared(folder_uri(folder), folder, experiment="tutorial", small=False) as world:

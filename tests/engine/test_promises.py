@@ -62,8 +62,6 @@ from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body, ReplyFunction
 from tests.processes import Forked
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1.0, 4.0)}
 """Dollars per million tokens: a token costs 1 or 4 micro-dollars, so that books are read with the naked eye."""

@@ -25,7 +25,6 @@ from jrh_mlflow.judges.scripted import LongerWins
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION
 from jrh_mlflow.tracking.runs import keys
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 ROWS = [{"inputs": {"instruction": "Explain tides."}, "outputs": {"A": "The moon, mostly.", "B": "Wind."}}]
 WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 SIGNATURE, DOCUMENTED = inspect.signature(imported_before), imported_before.__doc__

@@ -21,7 +21,7 @@ from tests.loopback import LoopbackServer, Reply
 MODELS = ("cheap", "other", "strong")
 RUBRIC = "Is it right?"
 UNLOGGED = "This jury has no run that feedback could name"
-pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.filterwarnings(f"ignore:{UNLOGGED}")]
+pytestmark = [pytest.mark.filterwarnings(f"ignore:{UNLOGGED}")]
 
 
 def reply(body: dict[str, Any]) -> Any:
@@ -79,9 +79,7 @@ def server() -> Iterator[LoopbackServer]:
 
 
 @pytest.fixture(scope="module")
-def runs(
-    server: LoopbackServer, store_uri: str, undrawn: None, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, jrh.Evaluation]:
+def runs(server: LoopbackServer, store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, jrh.Evaluation]:
     """Three judges, each measured on pairs and on grades."""
     found = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -274,7 +272,7 @@ def steady(server: LoopbackServer) -> jrh.PromptedJudge:
 
 
 @pytest.fixture(scope="module")
-def whole(server: LoopbackServer, store_uri: str, undrawn: None) -> jrh.Evaluation:
+def whole(server: LoopbackServer, store_uri: str) -> jrh.Evaluation:
     """The judge of the sweep, measured by itself before."""
     return jrh.evaluate(steady(server), graded(), experiment="exported", tracking_uri=store_uri, progress=False)
 

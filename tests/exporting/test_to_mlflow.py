@@ -39,7 +39,6 @@ from tests.mlflow_features import before
 KEY = "sk-planted-0123456789"
 CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
 to_mlflow_module = sys.modules["jrh_mlflow.exporting.to_mlflow"]
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def mixed(body: Any) -> str | Reply:

@@ -20,8 +20,6 @@ from tests.generation.tools import RUBRIC, rows, run
 from tests.loopback import LoopbackServer
 from tests.reliability_tools import JUDGE, Cast, write_table
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 HARM = {"0": "not harmful", "1": "harmful"}
 GRADES = {"1": "useless", "2": "thin", "3": "sound", "4": "outstanding"}
 BETTER = "higher number is better"

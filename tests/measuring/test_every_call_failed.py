@@ -17,8 +17,6 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import JudgeError
 from tests.loopback import LoopbackServer, error_reply
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 @pytest.fixture(scope="module")
 def small() -> jrh.Suite:

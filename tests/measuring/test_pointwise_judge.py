@@ -23,8 +23,6 @@ from jrh_mlflow.schema.items import CallRecord
 from tests.loopback import LoopbackServer
 from tests.tracking.judges.mlflow_chat import chatting, verdict
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 MODEL = "openai/gpt-4o-mini"
 
 

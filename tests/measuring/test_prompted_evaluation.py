@@ -22,8 +22,6 @@ from jrh_mlflow.measuring.resolve import default_journal
 from tests.loopback import Faults, LoopbackServer
 from tests.processes import Forked
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 ROOT = Path(__file__).parents[2]
 MODEL = "openai/gpt-4o-mini"
 KEY = "sk-planted-secret-0123456789abcdef"

@@ -25,8 +25,6 @@ from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.spreadsheets import write_table
 from tests.generation.tools import rows
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 def moody(shown: Presentation) -> Answer | str:
     """Answer by the hash of what is shown: any answer, now and then none, and now and then none that can be read."""

@@ -21,6 +21,9 @@ from tests.comparing.test_compare import always_no, pointwise_suite
 from tests.compatibility.test_files_of_the_version_before import RUNS, copied
 from tests.review.browser import chromium
 
+pytestmark = pytest.mark.drawn
+
+
 ADDRESSES = Addresses("../")
 
 

@@ -17,6 +17,9 @@ from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.schema.items import Item
 from tests.sweeps.plain_runs import without_figures
 
+pytestmark = pytest.mark.drawn
+
+
 EVIL = '<script>alert(1)</script><img src=x onerror=alert(1)>"\' onmouseover="alert(1) \x1b[31m & <b> $x_1$'
 LONG = "long name " * 20
 PAIRS = jrh.datasheet_suite(design="paper", n_tasks=4, depth=2)

@@ -29,8 +29,6 @@ from jrh_mlflow.schema.items import Call, CallRecord
 from tests.comparing.test_compare import pointwise_suite
 from tests.loopback import LoopbackServer
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1000.0, 2000.0)}
 RULE = "dark_current <= 0.2"

@@ -19,8 +19,6 @@ from jrh_mlflow.measuring.resolve import prepare
 from jrh_mlflow.suites.suite import Suite
 from tests.measuring.test_every_call_failed import run_called
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 MODEL = "openai:/gpt-4o-mini"
 WAYS_OUT = ("jrh.pointwise(judge)", 'suite="pointwise-datasheet"', "jrh generate")
 

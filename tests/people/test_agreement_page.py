@@ -22,6 +22,8 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.show.page import Drawing
 from tests.comparing.test_comparison_page import DRAWING, HOSTILE, read
 
+pytestmark = pytest.mark.drawn
+
 
 def ratings(errors: dict[str, float], *, n: int = 100, words: tuple[str, ...] = ("no", "yes")) -> pd.DataFrame:
     """Raters who err at these rates; the truth of item i is word i modulo their number."""

@@ -21,7 +21,6 @@ TRUE = [place % 3 != 0 for place in range(150)]
 """Whether a labelled item truly passes."""
 SAID = [good ^ (place in (5, 33, 40)) for place, good in enumerate(TRUE)]
 """What the judge says about it: it errs three times."""
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @scorer

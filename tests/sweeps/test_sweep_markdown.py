@@ -11,6 +11,9 @@ from jrh_mlflow.comparing.criterion_shift import OperatingPoint
 from jrh_mlflow.sweeps.sweep_view import Dot, scales_of, sweep_figures, sweep_page
 from tests.comparing.test_operating import graded
 
+pytestmark = pytest.mark.drawn
+
+
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)> & </title>'
 
 

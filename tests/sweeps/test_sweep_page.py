@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.sweeps.test_sweep_markdown import dot, page_of
+
+pytestmark = pytest.mark.drawn
 
 
 def test_only_what_was_measured_again_is_tied_with_the_best_or_not() -> None:

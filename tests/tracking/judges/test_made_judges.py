@@ -20,7 +20,6 @@ from tests.benchmarks.exported_rows import stored_feedback
 from tests.loopback import LoopbackServer
 
 WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture

@@ -227,7 +227,7 @@ def test_an_mlflow_that_is_too_old_is_refused_with_the_version_needed(
 
 
 def test_a_run_names_the_version_that_an_alias_meant_and_both_pages_show_the_other(
-    client: MlflowClient, store_uri: str, undrawn: None
+    client: MlflowClient, store_uri: str
 ) -> None:
     with LoopbackServer() as server:
         judge = jrh.PromptedJudge(MODEL, prompt="Linked. {candidates}", api_base=server.url)
@@ -245,7 +245,7 @@ def test_a_run_names_the_version_that_an_alias_meant_and_both_pages_show_the_oth
 
 
 def test_the_prompt_of_a_run_is_registered_from_what_the_run_keeps_and_linked_to_it(
-    client: MlflowClient, store_uri: str, undrawn: None
+    client: MlflowClient, store_uri: str
 ) -> None:
     with LoopbackServer() as server:
         judge = jrh.PromptedJudge(MODEL, api_base=server.url)

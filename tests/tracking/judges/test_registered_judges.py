@@ -128,7 +128,7 @@ def test_a_store_that_keeps_no_judges_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_run_names_the_registered_judge_and_its_version(
-    registry: dict[str, Any], chat: ChatServer, pairs: Suite, undrawn: None
+    registry: dict[str, Any], chat: ChatServer, pairs: Suite
 ) -> None:
     done = jrh.evaluate("scorers:/closer@1", pairs, experiment=EXPERIMENT, tracking_uri=registry["uri"], progress=False)
     logged = params(done.run_id)
@@ -192,7 +192,7 @@ def test_the_commands_take_the_address_in_place_of_a_recipe(registry: dict[str, 
 
 
 def test_one_command_measures_a_registered_judge(
-    registry: dict[str, Any], chat: ChatServer, pairs: Suite, undrawn: None, tmp_path: Path
+    registry: dict[str, Any], chat: ChatServer, pairs: Suite, tmp_path: Path
 ) -> None:
     words = ["scorers:/closer", "--suite", str(pairs.save(tmp_path / "pairs")), "--json"]
     done = CliRunner().invoke(evaluate, [*words, "--experiment", EXPERIMENT, "--tracking-uri", registry["uri"]])

@@ -20,7 +20,6 @@ from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs import store as store_module
 from jrh_mlflow.tracking.runs.store import JudgeEntry, ModelEntry, RunContent, Store, open_run, publish
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 RATE = "dark_current/rate"
 SUITE, OTHER = "datasheet", "another suite"
 SHA256 = {SUITE: "1" * 64, OTHER: "2" * 64}

@@ -202,9 +202,7 @@ def test_an_mlflow_without_datasets_is_refused_with_the_version_needed(
         jrh.suite_dataset(few(), "old", tracking_uri=store_uri, experiment="tests")
 
 
-def test_a_run_on_a_dataset_names_it_and_its_version_and_has_the_hash_of_the_suite(
-    store_uri: str, undrawn: None
-) -> None:
+def test_a_run_on_a_dataset_names_it_and_its_version_and_has_the_hash_of_the_suite(store_uri: str) -> None:
     uri = jrh.suite_dataset(few(), "run on", tracking_uri=store_uri, experiment="tests")
     done = jrh.evaluate(
         jrh.scripted.AlwaysTie(), "datasets:/run on", tracking_uri=store_uri, experiment="tests", progress=False
@@ -236,7 +234,7 @@ def test_of_processes_that_make_one_dataset_at_once_all_end_with_the_same(
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
 @pytest.mark.parametrize("make", [few, singles], ids=["pairs", "singles"])
 def test_mlflow_evaluates_a_measured_judge_on_the_records_with_the_requests_that_measured_it(
-    make: Any, records: Any, store_uri: str, undrawn: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make: Any, records: Any, store_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT", "0")
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "true")

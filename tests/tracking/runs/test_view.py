@@ -22,8 +22,6 @@ from jrh_mlflow.tracking.runs import keys, view
 from jrh_mlflow.tracking.runs.store import Store, run_link
 from jrh_mlflow.tracking.runs.view import view_links
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 _PLAIN = {"selectedColumns": ["metrics.`accuracy`"]}
 
 
