@@ -25,6 +25,9 @@ from jrh_mlflow.schema.items import Item
 from tests.comparing.jury.jury_tools import family_errors
 from tests.logged_runs import numbers_of
 
+pytestmark = pytest.mark.drawn
+
+
 N = 80
 Judge = Callable[[jrh.Presentation], jrh.Answer]
 
