@@ -144,7 +144,7 @@ def _print_import(summary: ImportSummary) -> None:
     _warn("last lines cut short: fetch the file again", summary.cut_short)
 
 
-def _warn(text: str, found: Sequence[str]) -> None:
-    if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        click.echo(f"note: {len(found)} {text}: {'; '.join(found[:_SHOWN])}{more}", err=True)
+def _warn(text: str, lines: Sequence[str]) -> None:
+    if lines:
+        more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+        click.echo(f"note: {len(lines)} {text}: {'; '.join(lines[:_SHOWN])}{more}", err=True)

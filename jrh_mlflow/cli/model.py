@@ -48,20 +48,20 @@ def list_models(as_json: bool) -> None:
 
     facts: list[dict[str, Any]] = [
         {
-            "model": f"{PREFIX}{one.name}",
-            "about": one.about,
-            "licence": one.licence,
-            "size_bytes": one.size,
-            "fetched": is_fetched(one),
-            "path": str(model_path(one)),
+            "model": f"{PREFIX}{known.name}",
+            "about": known.about,
+            "licence": known.licence,
+            "size_bytes": known.size,
+            "fetched": is_fetched(known),
+            "path": str(model_path(known)),
         }
-        for one in KNOWN.values()
+        for known in KNOWN.values()
     ]
     if as_json:
         click.echo(json.dumps(facts, indent=1))
         return
-    for one in facts:
-        one |= {"size": f"{one['size_bytes'] / MEGA:.0f} MB", "fetched": "yes" if one["fetched"] else "no"}
+    for row in facts:
+        row |= {"size": f"{row['size_bytes'] / MEGA:.0f} MB", "fetched": "yes" if row["fetched"] else "no"}
     header = ["model", "about", "licence", "size", "fetched", "path"]
-    print_table(header, [[one[name] for name in header] for one in facts], left=6)
+    print_table(header, [[row[name] for name in header] for row in facts], left=6)
     click.echo(f"Any other: {PREFIX}<path of a .gguf file>.")

@@ -274,27 +274,27 @@ def import_batch(
     files = export_files(Path(requests))
     result_files = existing_files([Path(file) for file in ([results] if isinstance(results, str | Path) else results)])
     keys = {name: key for name, key, _ in exported_requests(files, judge, by_request=by_request)}
-    found = read_results(result_files, keys)
-    if not found.outcomes:
-        raise RecipeError(_nothing(files, result_files, found))
-    missing = len(keys) - len(found.outcomes)
+    batch = read_results(result_files, keys)
+    if not batch.outcomes:
+        raise RecipeError(_nothing(files, result_files, batch))
+    missing = len(keys) - len(batch.outcomes)
     importer = BatchImporter(journal, price, is_discounted=discount > 0)
     again = ((key, request) for _, key, request in exported_requests(files, judge, by_request=by_request))
-    run_coroutine(importer.keep_all(again, {keys[name]: found.outcomes.pop(name) for name in list(found.outcomes)}))
+    run_coroutine(importer.keep_all(again, {keys[name]: batch.outcomes.pop(name) for name in list(batch.outcomes)}))
     return ImportSummary(
         **{name: importer.counts[name] for name in ("answered", "already", "refused", "failed")},
         missing=missing,
-        repeated=found.repeated,
-        unknown=tuple(found.unknown),
-        unreadable=tuple(found.unreadable),
-        cut_short=tuple(found.cut_short),
+        repeated=batch.repeated,
+        unknown=tuple(batch.unknown),
+        unreadable=tuple(batch.unreadable),
+        cut_short=tuple(batch.cut_short),
         cost_usd=None if importer.counts["unpriced"] else importer.counts["micro"] / 1_000_000,
     )
 
 
-def _nothing(files: Sequence[Path], result_files: Sequence[Path], found: BatchResults) -> str:
-    rest = f"{len(found.unknown)} lines are of other requests, {len(found.unreadable + found.cut_short)} are unreadable"
-    first = f" (the first: {found.unknown[0]!r})" if found.unknown else ""
+def _nothing(files: Sequence[Path], result_files: Sequence[Path], batch: BatchResults) -> str:
+    rest = f"{len(batch.unknown)} lines are of other requests, {len(batch.unreadable + batch.cut_short)} are unreadable"
+    first = f" (the first: {batch.unknown[0]!r})" if batch.unknown else ""
     return f"{result_files[0]} holds no result of {files[0]}: {rest}{first}. Give the two that belong together."
 
 
@@ -320,19 +320,19 @@ def exported_requests(
     Raises:
         RecipeError: A line is no request, or is none of this judge.
     """
-    asked: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for where, data in read_requests(files):
         try:
             name, body = str(data["custom_id"]), data["body"]
             request = _request(body, judge)
         except (KeyError, TypeError, ValueError):
             raise RecipeError(f"{where} is no request of a batch export. Give the file that was exported.") from None
-        number = _number(request, name, start=asked[request.key(0)])
+        number = _number(request, name, start=counts[request.key(0)])
         if number is None and (by_request or not _OUR_ID.fullmatch(name)) and _body(request) == body:
-            number = asked[request.key(0)]
+            number = counts[request.key(0)]
         if number is None:
             raise RecipeError(f"{where}: {_difference(body, request)} Give the options of the export.")
-        asked[request.key(0)] = number + 1
+        counts[request.key(0)] = number + 1
         yield name, request.key(number), request
 
 
@@ -374,8 +374,8 @@ def export_files(path: Path) -> list[Path]:
     Raises:
         RecipeError: There is none.
     """
-    if found := _written(path):
-        return found
+    if files := _written(path):
+        return files
     raise RecipeError(f"There is no file {path}. Give the one that `jrh batch export` wrote.")
 
 
@@ -446,31 +446,31 @@ class BatchResults:
 
 def read_results(files: Iterable[Path], known: Container[str]) -> BatchResults:
     """Read result files in any order; what cannot be used is told, never dropped without a word."""
-    found = BatchResults()
+    results = BatchResults()
     for file in files:
         for number, line in _lines(file):
             where = f"{file.name}, line {number}"
             data = _object(line)
             if data is None or not isinstance(data.get("custom_id"), str):
                 is_cut = data is None and not line.endswith(b"\n")
-                (found.cut_short if is_cut else found.unreadable).append(where)
+                (results.cut_short if is_cut else results.unreadable).append(where)
             elif data["custom_id"] not in known:
-                found.unknown.append(safe_text(data["custom_id"])[:_MAX_NAME])
+                results.unknown.append(safe_text(data["custom_id"])[:_MAX_NAME])
             else:
-                _add(found, data["custom_id"], read_result(data))
-    return found
+                _add(results, data["custom_id"], read_result(data))
+    return results
 
 
-def _add(found: BatchResults, key: str, outcome: BatchOutcome) -> None:
-    before = found.outcomes.setdefault(key, [])
+def _add(results: BatchResults, key: str, outcome: BatchOutcome) -> None:
+    before = results.outcomes.setdefault(key, [])
     if any(_is_same(outcome, other) for other in before):
-        found.repeated += 1
+        results.repeated += 1
     else:
         before.append(outcome)
 
 
-def _is_same(one: BatchOutcome, other: BatchOutcome) -> bool:
-    return one == other or (isinstance(one, TransportError) and str(one) == str(other))
+def _is_same(outcome: BatchOutcome, other: BatchOutcome) -> bool:
+    return outcome == other or (isinstance(outcome, TransportError) and str(outcome) == str(other))
 
 
 def read_result(line: Mapping[str, Any]) -> BatchOutcome:
@@ -571,8 +571,8 @@ class BatchImporter:
         budget = None
         if micro:
             # A budget with room for exactly this: when it is imported again it is spent, and nothing is booked.
-            said = response.to_json() if response else reason
-            budget = f"batch-{hashlib.sha256(f'{key} {said}'.encode()).hexdigest()}"
+            content = response.to_json() if response else reason
+            budget = f"batch-{hashlib.sha256(f'{key} {content}'.encode()).hexdigest()}"
             self._journal.open_budget(budget, micro)
             # Whatever others do with this call meanwhile: it is booked, not sent.
             if not await self._journal.reserve(key, budget=budget, worst_micro=micro, even_if_taken=True):

@@ -180,8 +180,8 @@ class Budget:
 
     def kept(self, key: str, *, newer_than: float | None = None) -> Response | None:
         """Return the journalled answer of a call."""
-        found = self._journal.get(key, newer_than=newer_than)
-        return None if found is None else Response.from_json(found)
+        response = self._journal.get(key, newer_than=newer_than)
+        return None if response is None else Response.from_json(response)
 
     async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> bool:
         """Keep an answer, durably; a cost of None is unknown and settles at the worst case.
@@ -285,7 +285,8 @@ class Paid:
     output_tokens: int = 0
 
     def __add__(self, other: Paid) -> Paid:
-        return Paid(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+        names = [field.name for field in fields(self)]
+        return Paid(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     @property
     def usd(self) -> float | None:
@@ -309,10 +310,10 @@ def _paid(call: SettledCall, *, is_priced: bool) -> Paid:
         # A failure that is no attempt was turned away or never sent, and costs nothing.
         is_perhaps_billed = call.state == LOST or (call.reason or "").startswith(ATTEMPT)
         return Paid(calls=1, unknown=1) if is_perhaps_billed else Paid()
-    told = Response.from_json(call.response)
-    given, made = told.input_tokens, told.output_tokens
+    response = Response.from_json(call.response)
+    given, made = response.input_tokens, response.output_tokens
     has_usage = given is not None and made is not None
-    is_known = told.cost_usd is not None or (has_usage and (is_priced or call.cost_micro > 0))
+    is_known = response.cost_usd is not None or (has_usage and (is_priced or call.cost_micro > 0))
     return Paid(
         calls=1,
         unknown=not is_known,
@@ -419,9 +420,9 @@ def ending_of(error: TransportError) -> Ending:
 def failure_micro(error: TransportError, price: Price | None, worst_micro: int) -> tuple[int, bool]:
     """Return what a failed attempt is booked at, and whether that is its cost: a worst case is only a bound."""
     ending = ending_of(error)
-    told = response_micro(price, error.usage) if error.usage is not None else None
+    cost = response_micro(price, error.usage) if error.usage is not None else None
     if ending.booked == "nothing":
         return 0, True
-    if told is not None:
-        return told, True
+    if cost is not None:
+        return cost, True
     return worst_micro, price is not None and not worst_micro

@@ -248,9 +248,9 @@ def _check_endpoint(request: Request) -> None:
     """Refuse to ask another endpoint than the one whose answers stand under the request's key."""
     here = None if request.api_base else endpoint_of(request.model)
     if here != request.endpoint:
-        told = f"{request.model} was to be asked at {request.endpoint or 'its usual address'}"
+        place = f"{request.model} was to be asked at {request.endpoint or 'its usual address'}"
         way = "Set the same address in the environment of every process, or give api_base."
-        raise _not_sent("bad_request", f"{told}, but here the environment says {here or 'nothing'}. {way}")
+        raise _not_sent("bad_request", f"{place}, but here the environment says {here or 'nothing'}. {way}")
 
 
 def _not_sent(kind: FailureKind, text: str) -> TransportError:

@@ -179,8 +179,8 @@ def hearing_interrupts() -> Iterator[Interrupts]:
 
 def _handlers() -> dict[int, Any]:
     """Return the signals that nobody else has chosen a handler for, with what they do now."""
-    found = {number: signal.getsignal(number) for number in map(_number, _NAMES) if number is not None}
-    return {number: handler for number, handler in found.items() if handler in _DEFAULTS or _is_of_library(handler)}
+    handlers = {number: signal.getsignal(number) for number in map(_number, _NAMES) if number is not None}
+    return {number: handler for number, handler in handlers.items() if handler in _DEFAULTS or _is_of_library(handler)}
 
 
 def _is_of_library(handler: object) -> bool:

@@ -212,14 +212,14 @@ class _Tries:
 
     def _backoff(self, error: TransportError) -> float:
         """Draw from [0, base · 2^(n-1)], on top of what the provider asked for."""
-        asked = _wait_asked(error)
-        if asked and error.kind == RATE_LIMITED:
+        wait = _wait_asked(error)
+        if wait and error.kind == RATE_LIMITED:
             # The shared pause already keeps everybody back: growing on top of it would only starve the unlucky.
-            return asked + self.rng.uniform(0, self.policy.base_s)
+            return wait + self.rng.uniform(0, self.policy.base_s)
         n = self.rejections if error.kind == RATE_LIMITED else self.failures
         # From zero, not from half: calls that failed together must not come back together.
         longest = min(self.policy.max_backoff_s, self.policy.base_s * 2.0 ** min(max(n, 1) - 1, 60))
-        return asked + self.rng.uniform(0, longest)
+        return wait + self.rng.uniform(0, longest)
 
 
 def _is_outage(error: TransportError, limits: Limits) -> bool:
@@ -228,8 +228,8 @@ def _is_outage(error: TransportError, limits: Limits) -> bool:
 
 def _wait_asked(error: TransportError) -> float:
     """Return the seconds of Retry-After; 0 when there is none, or when it is no length of time."""
-    asked = error.retry_after
-    return asked if asked is not None and asked > 0 else 0.0
+    seconds = error.retry_after
+    return seconds if seconds is not None and seconds > 0 else 0.0
 
 
 async def _tell(on_attempt_failed: OnAttemptFailed | None, error: TransportError, attempt: int) -> None:

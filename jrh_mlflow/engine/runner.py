@@ -288,7 +288,7 @@ def ask_calls(
 
 def needed_of(work: Iterable[Any], stop: PlannedStop) -> Iterator[Any]:
     """Yield prepared work, a call or what holds one, as long as the rule needs it in the moment it is drawn."""
-    return (each for each in work if stop.needs(getattr(each, "call", each)))
+    return (item for item in work if stop.needs(getattr(item, "call", item)))
 
 
 def run_pool(
@@ -329,15 +329,16 @@ def run_pool(
             await pool.settle(ask)
         return Asked(records=pool.results, stopped=pool.stopped, failure=pool.failure, out_of_budget=pool.out_of_budget)
 
-    asked = run_coroutine(run())
-    if raising and asked.failure is not None:
-        raise asked.failure
-    return asked
+    answers = run_coroutine(run())
+    if raising and answers.failure is not None:
+        raise answers.failure
+    return answers
 
 
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
-    frame = pd.DataFrame({each.name: [getattr(record, each.name) for record in records] for each in fields(CallRecord)})
+    names = [column.name for column in fields(CallRecord)]
+    frame = pd.DataFrame({name: [getattr(record, name) for record in records] for name in names})
     empty = [name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()]
     frame = frame.drop(columns=[*empty, *(["raw"] if frame["raw"].isna().all() else [])])
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}

@@ -401,14 +401,16 @@ class PointwiseSession(JudgeSession):
     def _joined(self, call: Call, first: CallRecord, second: CallRecord) -> CallRecord:
         outcome, answer, problem = self._judge.choose(first, second, call.presentation.answers)
         both = {"First": first, "Second": second}
-        said = [f"{slot} ({one.answer or one.outcome}): {one.rationale or ''}".strip() for slot, one in both.items()]
+        reasons = [
+            f"{slot} ({half.answer or half.outcome}): {half.rationale or ''}".strip() for slot, half in both.items()
+        ]
         sums = {name: _sum_of(name, both.values()) for name in ("input_tokens", "output_tokens", "cost_usd")}
         return CallRecord(
             **identity(call),
             outcome=outcome,
             answer=answer,
-            rationale="\n".join(said),
-            raw="\n".join(f"{slot}: {one.raw}" for slot, one in both.items() if one.raw) or None,
+            rationale="\n".join(reasons),
+            raw="\n".join(f"{slot}: {half.raw}" for slot, half in both.items() if half.raw) or None,
             **sums,
             latency_s=_sum_of("latency_s", both.values()),
             cached=first.cached and second.cached,
@@ -425,7 +427,7 @@ async def _awaited(answer: CallRecord | Awaitable[CallRecord]) -> CallRecord:
 
 def _sum_of(name: str, records: Iterable[CallRecord]) -> Any:
     """Sum a column; None where one of the records does not know it."""
-    values = [getattr(one, name) for one in records]
+    values = [getattr(record, name) for record in records]
     return None if None in values else sum(values)
 
 
@@ -454,11 +456,11 @@ class FirstAnswers:
         async def later(waiting: Awaitable[CallRecord]) -> CallRecord:
             return self._checked(await waiting)
 
-        def asked(work: Any) -> CallRecord | Awaitable[CallRecord]:
+        def ask_and_check(work: Any) -> CallRecord | Awaitable[CallRecord]:
             answer = ask(work)
             return self._checked(answer) if isinstance(answer, CallRecord) else later(answer)
 
-        return asked
+        return ask_and_check
 
     def _checked(self, record: CallRecord) -> CallRecord:
         self.note(str(record.prompt_sha256), record.outcome, record.error)
@@ -480,11 +482,11 @@ class FirstAnswers:
         return self._reason is not None
 
     def _explanation(self, counts: list[tuple[str, int]], example: str) -> str:
-        found = ", ".join(f"{count} {problem}" for problem, count in counts)
+        problems = ", ".join(f"{count} {problem}" for problem, count in counts)
         limit = self._judge.max_tokens or "the provider's own"
         advice = _ADVICE.get(counts[0][0], _UNREAD).format(max_tokens=limit)
         return (
-            f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({found}), "
+            f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({problems}), "
             f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."
         )
 
@@ -516,17 +518,17 @@ class FirstGrades:
             return
         self._grades[grade] += 1
         if self._grades.total() >= ENOUGH:
-            found = ", ".join(f"{count} x {grade}" for grade, count in self._grades.most_common(3))
+            grades = ", ".join(f"{count} x {grade}" for grade, count in self._grades.most_common(3))
             raise JudgeError(
-                f"The first {self._grades.total()} answers of {self._judge.name} grade one response ({found}), but "
+                f"The first {self._grades.total()} answers of {self._judge.name} grade one response ({grades}), but "
                 f"were asked to choose between two. {APART}"
             )
 
 
 def _grade(record: CallRecord) -> str | None:
     """Return the grade in what is said of an answer that could not be read."""
-    said = _NOT_ONE_OF.match(record.error or "") if record.outcome == "unparsed" else None
-    return read_grade(said[1]) if said else None
+    match = _NOT_ONE_OF.match(record.error or "") if record.outcome == "unparsed" else None
+    return read_grade(match[1]) if match else None
 
 
 class NoJournal(Journal):

@@ -36,7 +36,7 @@ DEFINITION_FORMAT = 1
 
 def registration_facts(registered: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Spell names and versions, as in `Judge.registered`, for the params of a run; None where there are none."""
-    names, versions = ([str(one[fact]) for one in registered] for fact in ("name", "version"))
+    names, versions = ([str(entry[fact]) for entry in registered] for fact in ("name", "version"))
     return {"registered_name": ", ".join(names) or None, "scorer_version": ", ".join(versions) or None}
 
 

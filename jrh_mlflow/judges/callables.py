@@ -120,7 +120,9 @@ def _held_part(value: object, holder: types.FunctionType, seen: tuple[object, ..
 
 
 def _names_in(code: types.CodeType) -> list[str]:
-    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names_in(one)]
+    inner = [
+        name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names_in(constant)
+    ]
     return sorted({*code.co_names, *inner})
 
 

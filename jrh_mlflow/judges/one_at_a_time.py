@@ -123,17 +123,17 @@ class PointwiseJudge(Judge):
         """Return outcome, answer and what is wrong, from how the two halves ended."""
         ended = {"first": first, "second": second}
         for outcome in _WORST_FIRST:
-            lost = {slot: one.error or one.outcome for slot, one in ended.items() if one.outcome == outcome}
+            lost = {slot: half.error or half.outcome for slot, half in ended.items() if half.outcome == outcome}
             if lost:
                 where = " and ".join(lost)
                 return outcome, "", None if outcome == ABSTAIN else f"{next(iter(lost.values()))} (of the {where})"
-        one, other = self._grade(first.answer), self._grade(second.answer)
-        if one is None or other is None or one[0] != other[0]:
+        grade, other = self._grade(first.answer), self._grade(second.answer)
+        if grade is None or other is None or grade[0] != other[0]:
             scale = ", ".join(self.answers) if self._is_given else "one scale"
             return "unparsed", "", f"{first.answer!r} and {second.answer!r} are not both on {scale}"
-        if one == other:
+        if grade == other:
             return (TIE if TIE in offered else ABSTAIN), "", None
-        return "verdict", "1" if one > other else "2", None
+        return "verdict", "1" if grade > other else "2", None
 
     def _grade(self, answer: str) -> tuple[str, float] | None:
         """Return the scale that an answer is on, and how high; of given answers only their order counts."""

@@ -175,11 +175,11 @@ def _walk(text: str, start: int) -> tuple[int, int, str | None]:
 
 def _step(text: str, position: int, state: str) -> tuple[str, str | None, int]:
     """Return the next token, what it leads to (None when it may not stand here) and where it ends."""
-    found = _TOKEN.match(text, position)
-    if found is None:
+    token = _TOKEN.match(text, position)
+    if token is None:
         return "", None, position
-    mark = found["mark"] or "scalar"
-    move, end = _GRAMMAR[state].get(mark), found.end()
+    mark = token["mark"] or "scalar"
+    move, end = _GRAMMAR[state].get(mark), token.end()
     if move is not None and mark == '"':
         end, closed = string_end(text, end)
         return mark, move if closed else None, end
@@ -188,13 +188,13 @@ def _step(text: str, position: int, state: str) -> tuple[str, str | None, int]:
 
 def _skip(text: str, position: int, depth: int) -> int:
     """Return where broken JSON with `depth` open brackets is closed: nothing within it is at the top level."""
-    while depth and (found := _BRACKET.search(text, position)):
-        position = found.end()
-        if found[0] == '"':
+    while depth and (bracket := _BRACKET.search(text, position)):
+        position = bracket.end()
+        if bracket[0] == '"':
             # Brackets within a string open and close nothing.
             position, _ = string_end(text, position)
         else:
-            depth += 1 if found[0] in "{[" else -1
+            depth += 1 if bracket[0] in "{[" else -1
     return len(text) if depth else position
 
 
@@ -271,24 +271,24 @@ def spoken_text(text: str, *, shown: str) -> str:
 
 def _first_closing(text: str, start: int) -> int | None:
     """Return where the first closing tag behind `start` ends that is not in a string of a whole object."""
-    found = _CLOSER.search(text, start)
+    closer = _CLOSER.search(text, start)
     objects = (span for span in spans(text[start:]) if span.problem is None)
-    while found is not None:
-        around = next((span for span in objects if found.start() < start + span.end), None)
-        if around is None or found.end() <= start + around.start:
-            return found.end()
-        found = _CLOSER.search(text, start + around.end)
+    while closer is not None:
+        around = next((span for span in objects if closer.start() < start + span.end), None)
+        if around is None or closer.end() <= start + around.start:
+            return closer.end()
+        closer = _CLOSER.search(text, start + around.end)
     return None
 
 
 def _unclosed(rest: str, shown: Sequence[str]) -> int:
     """Return where the thought begins that runs to the end of the text, or the text's length."""
-    found = _THOUGHT_OF_A_LINE.search(rest)
-    if found is None:
+    opener = _THOUGHT_OF_A_LINE.search(rest)
+    if opener is None:
         return len(rest)
-    begins = not rest[: found.start(1)].strip(_BEFORE_A_TAG)
-    quoted = any(found[1].casefold() in text.casefold() for text in shown)
-    return len(rest) if quoted and not begins else found.start(1)
+    begins = not rest[: opener.start(1)].strip(_BEFORE_A_TAG)
+    quoted = any(opener[1].casefold() in text.casefold() for text in shown)
+    return len(rest) if quoted and not begins else opener.start(1)
 
 
 def _filler(length: int) -> str:
@@ -366,14 +366,14 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
     if isinstance(value, Unread):
         return "unparsed", "", _not_one_of(value.value, value.asked)
     text = _as_text(value)
-    found = _by_name(answers).get(text) if text is not None else None
-    if found is None:
+    answer = _by_name(answers).get(text) if text is not None else None
+    if answer is None:
         if text == ABSTAIN:
             return "abstain", "", None
         return "unparsed", "", _not_one_of(value, answers)
-    if found.casefold() == TIE:
+    if answer.casefold() == TIE:
         return "tie", "", None
-    return "verdict", found, None
+    return "verdict", answer, None
 
 
 def read_grade(returned: object) -> str | None:
@@ -392,8 +392,8 @@ def read_grade(returned: object) -> str | None:
         return None
     if isinstance(value, float) and "e" in text:
         text = format(Decimal(text), "f")
-    said = next((alike[0] for alike in LABEL_WORDS if text in alike), None)
-    return said or (text if _LEVEL.fullmatch(text) else None)
+    word = next((alike[0] for alike in LABEL_WORDS if text in alike), None)
+    return word or (text if _LEVEL.fullmatch(text) else None)
 
 
 @lru_cache(maxsize=256)
@@ -556,23 +556,23 @@ def _read_text(response: Response, names: Mapping[str, str], shown: Sequence[str
 
 def _objects(spoken: str, shown: Sequence[str]) -> tuple[list[Span], Span]:
     """Return the last object that is no quotation, and those before it."""
-    found = list(spans(spoken))
-    if not found:
+    objects = list(spans(spoken))
+    if not objects:
         said_nothing = not spoken.strip(f"{FILLER}` \t\r\n")
         raise UnreadableError("only_thoughts" if said_nothing else "bad_json" if "{" in spoken else "no_json")
-    while _is_quotation(spoken, found[-1], shown):
-        found.pop()
-        if not found:
+    while _is_quotation(spoken, objects[-1], shown):
+        objects.pop()
+        if not objects:
             raise UnreadableError("quoted")
-    return found[:-1], found[-1]
+    return objects[:-1], objects[-1]
 
 
 def _is_quotation(spoken: str, span: Span, shown: Sequence[str]) -> bool:
     """Whether an object stands behind prose in its line and is, but for blanks, part of what the judge was shown."""
     if not span.start or not _has_words(_line_before(spoken, span)):
         return False
-    said = "".join(spoken[span.start : span.end].split())
-    return any(said in "".join(text.split()) for text in shown)
+    content = "".join(spoken[span.start : span.end].split())
+    return any(content in "".join(text.split()) for text in shown)
 
 
 def _closes(tail: str) -> bool:
@@ -650,16 +650,16 @@ def _with_confidence(
 
 def _verdict_tokens(text: str, where: tuple[int, int], logprobs: Sequence[Mapping[str, Any]]) -> list[_Token] | None:
     """Return the verdict's tokens in their order, or None when they cannot be told from their neighbours."""
-    found: list[_Token] = []
+    verdict: list[_Token] = []
     for token in _tokens_from_the_end(text, logprobs):
         if token.begin < where[1]:
             # A token may carry the quote or brace beside the verdict, but nothing that has a meaning of its own.
             beside = text[token.begin : where[0]] + text[where[1] : token.end]
             if beside.strip(' \t\n\r":,}'):
                 return None
-            found.insert(0, token)
+            verdict.insert(0, token)
         if token.begin <= where[0]:
-            return found
+            return verdict
     return None
 
 
@@ -668,16 +668,16 @@ def _alternatives(text: str, start: int, tokens: Sequence[_Token], names: Mappin
 
     An alternative counts where it can begin one answer's name only; the rest of that name is then taken as sure.
     """
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     before = 0.0
     for token in tokens:
         for instead, logprob in token.top:
             name = _begun(text[start : max(start, token.begin)] + instead, names)
             # The token that was chosen is among its own alternatives, and counted already.
             if name is not None and instead != text[token.begin : token.end]:
-                found[names[name]] = found.get(names[name], 0.0) + math.exp(min(0.0, before + logprob))
+                sums[names[name]] = sums.get(names[name], 0.0) + math.exp(min(0.0, before + logprob))
         before += token.logprob
-    return found
+    return sums
 
 
 def _begun(spelled: str, names: Mapping[str, str]) -> str | None:

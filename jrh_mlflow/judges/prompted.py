@@ -351,9 +351,11 @@ class PromptedJudge(ModelJudge):
         """Return the texts of the package that can reach a prompt of this judge."""
         templates = {}
         if self.template.name == AUTOMATIC:
-            templates = {name: _template_facts(one) for name, one in self.texts.templates.items()}
+            templates = {name: _template_facts(template) for name, template in self.texts.templates.items()}
         elif self.template.system is None:
-            templates = {name: {"system": one.system, "user": ""} for name, one in self.texts.templates.items()}
+            templates = {
+                name: {"system": template.system, "user": ""} for name, template in self.texts.templates.items()
+            }
         return {"templates": templates, "format": self.texts.format, "no_rubric": self.texts.no_rubric}
 
     @classmethod
@@ -383,11 +385,11 @@ class PromptedJudge(ModelJudge):
         fits = rendering.fitting(kind, answers, ordinal)
         if self.template.name == AUTOMATIC:
             return self.texts.templates[fits]
-        asked = self.template.name
+        own = self.template.name
         # Levels may be given as labels, but labels are no scale.
-        if asked in rendering.BUILT_IN and asked != fits and (asked, fits) != ("label", "ordinal"):
+        if own in rendering.BUILT_IN and own != fits and (own, fits) != ("label", "ordinal"):
             raise RecipeError(
-                f"Prompt {asked!r} does not fit a {kind} with the answers {', '.join(answers)}. "
+                f"Prompt {own!r} does not fit a {kind} with the answers {', '.join(answers)}. "
                 f"Use prompt={fits!r}, or leave it out. {APART if kind == 'pair' else PAIRED}"
             )
         return self.template

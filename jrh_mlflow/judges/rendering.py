@@ -300,7 +300,7 @@ def section_of(pieces: Iterable[tuple[str, str]]) -> str | None:
     """Write the section that sends these pieces; None where no template can: a value right between braces."""
     kept = list(pieces)
     text = "".join(
-        f"{{{value}}}" if kind == "variable" else _PLACEHOLDER.sub(lambda found: _escaped(found[0]), value)
+        f"{{{value}}}" if kind == "variable" else _PLACEHOLDER.sub(lambda match: _escaped(match[0]), value)
         for kind, value in kept
     )
     return text if template_pieces(text) == kept else None
@@ -312,11 +312,11 @@ def _escaped(literal: str) -> str:
 
 
 def _sections(text: str, name: str) -> tuple[str | None, str]:
-    before, *found = _SECTION.split(text if text.endswith("\n") else f"{text}\n")
-    if not found:
+    before, *parts = _SECTION.split(text if text.endswith("\n") else f"{text}\n")
+    if not parts:
         return None, before.strip("\n")
-    sections = dict(zip(found[::2], (body.strip("\n") for body in found[1::2]), strict=True))
-    if before.strip() or len(found) != 2 * len(sections) or "user" not in sections:
+    sections = dict(zip(parts[::2], (body.strip("\n") for body in parts[1::2]), strict=True))
+    if before.strip() or len(parts) != 2 * len(sections) or "user" not in sections:
         raise RecipeError(f"Prompt {name!r} must be one [system] and one [user] section, or plain text without either.")
     return sections.get("system"), sections["user"]
 

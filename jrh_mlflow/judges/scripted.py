@@ -14,7 +14,7 @@ import zlib
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import pairwise
@@ -127,7 +127,7 @@ class Scripted(AnsweringJudge):
 
     def _fields(self) -> dict[str, Any]:
         # The name tells nothing about the answers: a definition has it beside the arguments.
-        declared = fields(self) if is_dataclass(self) else ()
+        declared: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
         return {field.name: getattr(self, field.name) for field in declared if field.name != "name"}
 
 
@@ -647,7 +647,7 @@ class TfidfCosine(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Weigh the words by how few sentences hold them."""
-        documents = [set(_words(sentence)) for one in _shown(presentation) for sentence in sentences_of(one)]
+        documents = [set(_words(sentence)) for shown in _shown(presentation) for sentence in sentences_of(shown)]
         held_by = Counter(word for document in documents for word in document)
         weights = {word: 1 + math.log((1 + len(documents)) / (1 + count)) for word, count in held_by.items()}
         return _cosine(_weighted(text, weights), _weighted(presentation.instruction, weights))
@@ -705,7 +705,7 @@ class RareWords(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count words that occur once."""
-        counts = Counter(word for one in _shown(presentation) for word in _words(one))
+        counts = Counter(word for shown in _shown(presentation) for word in _words(shown))
         return sum(counts[word] == 1 for word in set(_words(text)))
 
 
@@ -816,9 +816,9 @@ def _weighted(text: str, weights: Mapping[str, float]) -> dict[str, float]:
     return {word: (1 + math.log(count)) * weights.get(word, 0.0) for word, count in Counter(_words(text)).items()}
 
 
-def _cosine(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    norms = _norm(one.values()) * _norm(other.values())
-    return math.fsum(weight * other.get(word, 0.0) for word, weight in one.items()) / norms if norms else 0.0
+def _cosine(weights: Mapping[str, float], others: Mapping[str, float]) -> float:
+    norms = _norm(weights.values()) * _norm(others.values())
+    return math.fsum(weight * others.get(word, 0.0) for word, weight in weights.items()) / norms if norms else 0.0
 
 
 def _norm(weights: Iterable[float]) -> float:

@@ -142,8 +142,8 @@ def provider_names() -> frozenset[str]:
 
     Any other prefix belongs to the model's name, as in `Qwen/Qwen2.5-7B-Instruct`.
     """
-    found = _PROVIDERS.search(_litellm_file("types/utils.py") or "")
-    of_litellm = _MEMBER.findall(found[1]) if found else ()
+    listed = _PROVIDERS.search(_litellm_file("types/utils.py") or "")
+    of_litellm = _MEMBER.findall(listed[1]) if listed else ()
     return OPENAI_DIALECT | {*of_litellm} | {plugin.name for plugin in plugins(TRANSPORTS)}
 
 
@@ -176,8 +176,8 @@ def endpoint_of(model: str) -> str | None:
     """
     if is_local(model):
         return None
-    said = (_public(name, value) for name in _variables_of(model) if (value := _value(name)))
-    return " ".join(dict.fromkeys(said)) or None
+    settings = (_public(name, value) for name in _variables_of(model) if (value := _value(name)))
+    return " ".join(dict.fromkeys(settings)) or None
 
 
 def _variables_of(model: str) -> tuple[str, ...]:

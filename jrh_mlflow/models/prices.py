@@ -169,12 +169,12 @@ def _from_entry(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _tiers(entry: Mapping[str, Any]) -> tuple[tuple[int, float, float], ...]:
-    found = []
+    tiers = []
     for name, input_usd in entry.items():
         if match := _TIER.fullmatch(name):
             output_usd = entry.get(name.replace("input", "output", 1), entry["output_cost_per_token"])
-            found.append((int(match[1]) * 1000, float(input_usd), float(output_usd)))
-    return tuple(sorted(found))
+            tiers.append((int(match[1]) * 1000, float(input_usd), float(output_usd)))
+    return tuple(sorted(tiers))
 
 
 _ANOTHER_PRICE = "the price per token is another one then"

@@ -132,9 +132,9 @@ class Journal(ABC):
 
         Answers of before `newer_than` (seconds since 1970) are passed over.
         """
-        found = self.peek(keys, newer_than=newer_than)
-        self._hits += len(found)
-        return found
+        responses = self.peek(keys, newer_than=newer_than)
+        self._hits += len(responses)
+        return responses
 
     def get(self, key: str, *, newer_than: float | None = None) -> str | None:
         """Return the response of an answered call, or None."""

@@ -325,12 +325,12 @@ def _repair(path: Path) -> None:
             database.connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             with database.transaction():
                 database.create_tables()
-            found = 0
+            salvaged = 0
             if _make_readable(path, copy, first_page=draft.read_bytes()[:_PAGE_BYTES]):
                 with _opened(copy) as damaged, database.transaction():
-                    found = sum(_salvage(database, row) for row in _readable_calls(damaged, path))
+                    salvaged = sum(_salvage(database, row) for row in _readable_calls(damaged, path))
                     _salvage_budgets(database, damaged)
-        if not found and not _says_journal(path):
+        if not salvaged and not _says_journal(path):
             raise JournalError(
                 f"{path} is not a journal, and nothing in it could be read as one. It was left as it is."
             )
@@ -423,5 +423,7 @@ def _finish_repair(path: Path) -> None:
             part.rename(_beside(aside, suffix))
     salvaged.rename(path)
     with _opened(path) as database:
-        ((found,),) = database.fetch("SELECT count(*) FROM calls")
-    _log.warning("The journal %s was damaged: %d calls were salvaged, the file is kept as %s.", path, found, aside.name)
+        ((n_calls,),) = database.fetch("SELECT count(*) FROM calls")
+    _log.warning(
+        "The journal %s was damaged: %d calls were salvaged, the file is kept as %s.", path, n_calls, aside.name
+    )

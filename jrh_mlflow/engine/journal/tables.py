@@ -297,8 +297,8 @@ class Database(ABC):
             False for an answer that came after another one, which stays.
         """
         query = "SELECT state, cost_micro FROM calls WHERE id = :number AND owner = :owner"
-        found = self.fetch(query + self.for_update, number=held.id, owner=row.owner)
-        state, micro = found[0] if found and found[0][0] in (RESERVED, LOST) else (None, 0)
+        rows = self.fetch(query + self.for_update, number=held.id, owner=row.owner)
+        state, micro = rows[0] if rows and rows[0][0] in (RESERVED, LOST) else (None, 0)
         stands = self._place(row, held.id, state)
         refund, worst = (micro if state == LOST else 0), (micro if state == RESERVED else 0)
         self.book([(row.budget, row.cost_micro - refund)], [(row.budget, worst)])
@@ -357,8 +357,8 @@ class Database(ABC):
 
     def _replay(self, spools: Path, owner: str) -> int:
         """Bring into the database what a spool holds beyond the last commit of its owner."""
-        found = self.fetch("SELECT committed FROM owners WHERE owner = :owner", owner=owner)
-        committed = found[0][0] if found else 0
+        rows = self.fetch("SELECT committed FROM owners WHERE owner = :owner", owner=owner)
+        committed = rows[0][0] if rows else 0
         replayed = 0
         for entry in read_spool(spools, owner):
             if entry.number > committed and not self._is_recorded(entry.row):
@@ -397,8 +397,8 @@ class Database(ABC):
 
     def find_answers(self, keys: Sequence[str]) -> dict[str, CallRow]:
         """Return the rows that answer these keys, whole or not, by the key they were asked under."""
-        asked = {clean_text(key): key for key in keys}
-        return {asked[row.key]: row for row in self.select_answers(list(asked)) if row.key in asked}
+        originals = {clean_text(key): key for key in keys}
+        return {originals[row.key]: row for row in self.select_answers(list(originals)) if row.key in originals}
 
     def put_budget(self, name: str, cap: int | None) -> None:
         """Make a budget, or give it another cap; what it has spent is kept."""
@@ -406,8 +406,8 @@ class Database(ABC):
 
     def read_budget(self, name: str) -> tuple[int, int]:
         """Return what a budget has spent and reserved; zeros for one that was never opened."""
-        found = self.fetch("SELECT spent, reserved FROM budgets WHERE name = :budget", budget=name)
-        return (found[0][0], found[0][1]) if found else (0, 0)
+        sums = self.fetch("SELECT spent, reserved FROM budgets WHERE name = :budget", budget=name)
+        return (sums[0][0], sums[0][1]) if sums else (0, 0)
 
     def settled(self, name: str, after: int) -> list[tuple[Any, ...]]:
         """Return the next calls of a budget with ids above `after`: id, state, response, reason, cost."""

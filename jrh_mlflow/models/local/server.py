@@ -135,7 +135,7 @@ def served(model: str) -> Served:
 
 def cpu_seconds() -> float:
     """Return the processor time that all models served by this process have used so far."""
-    return sum(one.cpu_seconds() for one in list(_running.values()) if one.alive)
+    return sum(server.cpu_seconds() for server in list(_running.values()) if server.alive)
 
 
 @contextmanager
@@ -192,13 +192,13 @@ def _start(path: Path, *, name: str, n_slots: int | None = None, context: int | 
     )
     running = Served(url="", key=key, process=process)
     try:
-        said = _answer(process, json.dumps(settings) + "\n")
-        if "url" not in said:
-            raise JudgeError(_why_not(path, process, said))
+        answer = _answer(process, json.dumps(settings) + "\n")
+        if "url" not in answer:
+            raise JudgeError(_why_not(path, process, answer))
     except BaseException:
         running.stop()
         raise
-    running.url = str(said["url"])
+    running.url = str(answer["url"])
     return running
 
 
@@ -209,16 +209,16 @@ def _answer(process: subprocess.Popen[str], line: str) -> dict[str, Any]:
     try:
         process.stdin.write(line)
         process.stdin.flush()
-        told = process.stdout.readline()
+        reply = process.stdout.readline()
     except (OSError, ValueError):
         return {}
-    answer: dict[str, Any] = json.loads(told) if told else {}
+    answer: dict[str, Any] = json.loads(reply) if reply else {}
     return answer
 
 
-def _why_not(path: Path, process: subprocess.Popen[str], said: dict[str, Any]) -> str:
-    if "error" in said:
-        return f"{path} cannot be loaded ({said['error']}): damaged, or of a kind that this xllamacpp does not know."
+def _why_not(path: Path, process: subprocess.Popen[str], answer: dict[str, Any]) -> str:
+    if "error" in answer:
+        return f"{path} cannot be loaded ({answer['error']}): damaged, or of a kind that this xllamacpp does not know."
     code = process.wait()
     killed = hasattr(signal, "SIGKILL") and code == -signal.SIGKILL
     hint = "The system killed it, most likely for want of memory." if killed else "The file may be damaged."
@@ -270,10 +270,10 @@ def _usable_cores() -> int:
 
 def _number_in(file: Path, pattern: str) -> int | None:
     try:
-        found = re.search(pattern, file.read_text(encoding="ascii"), re.MULTILINE)
+        match = re.search(pattern, file.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None
 
 
 def _check_port(port: int) -> None:
@@ -293,9 +293,9 @@ def _setting(variable: str, default: int) -> int:
     return int(text)
 
 
-def local_models(*asked: object) -> list[str]:
+def local_models(*owners: object) -> list[str]:
     """Return the models on this machine among those of judges, generators and whatever else has a `model`."""
-    models = [getattr(one, "model", None) for one in asked]
+    models = [getattr(owner, "model", None) for owner in owners]
     return [model for model in models if isinstance(model, str) and is_local(model)]
 
 

