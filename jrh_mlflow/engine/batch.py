@@ -273,6 +273,7 @@ def import_batch(
     price = _discounted(judge.price(prices), discount)
     files = export_files(Path(requests))
     result_files = existing_files([Path(file) for file in ([results] if isinstance(results, str | Path) else results)])
+    # The files are read twice: results come in any order, and the texts of all requests need not fit in memory.
     keys = {name: key for name, key, _ in exported_requests(files, judge, by_request=by_request)}
     batch = read_results(result_files, keys)
     if not batch.outcomes:
@@ -452,6 +453,7 @@ def read_results(files: Iterable[Path], known: Container[str]) -> BatchResults:
             where = f"{file.name}, line {number}"
             data = _object(line)
             if data is None or not isinstance(data.get("custom_id"), str):
+                # A last line without its end is a download that stopped, and not a file of another kind.
                 is_cut = data is None and not line.endswith(b"\n")
                 (results.cut_short if is_cut else results.unreadable).append(where)
             elif data["custom_id"] not in known:

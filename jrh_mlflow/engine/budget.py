@@ -135,8 +135,10 @@ class Budget:
         """Wait while too much would be in flight before anything is known of what calls really cost."""
         if self._careful_micro is None:
             left = math.inf if self._name is None else self._journal.left_micro(self._name)
+            # A wrong price, or thinking that nobody counted, shows in the first answer: until then little is at stake.
             self._careful_micro = CAREFUL_SHARE * left
         self.check()
+        # One call may always begin, however dear: waiting for none in flight would be for ever.
         while self._begun and sum(self._begun) + worst_micro > self._careful_micro:
             await self._settled.wait()
             self.check()
@@ -164,6 +166,7 @@ class Budget:
                 continue
             if result is Reservation.IS_ANSWERED and (kept := self.kept(key, newer_than=replaces_before)):
                 raise AnsweredElsewhere(kept)
+            # Whoever holds it may live and be stuck: in the end a call is rather paid twice than never made.
             give_up = min(give_up, time.monotonic() + PATIENCE_S)
             self._tell_waiting(since=give_up - PATIENCE_S)
             await self._give_a_moment()
@@ -220,6 +223,7 @@ class Budget:
         worst = held.pop()
         if not held:
             del self._held[key]
+        # A failure without a response shows nothing about prices, so it does not end the careful beginning.
         if cost_micro is not None and cost_micro > worst:
             self._note_overrun(Overrun(cost_micro, worst))
         elif is_answer:
@@ -339,6 +343,7 @@ def checked_cap(max_usd: float | None, judge: Judge, prices: Overrides | None) -
     if not (math.isfinite(max_usd) and max_usd > 0):
         raise RecipeError(f"`max_usd` must be a positive amount, but got {max_usd!r}.")
     if judge.model_judge is None:
+        # Of a judge around another one the user knows the inner one: that is whose kind has no price.
         paid = judge.inner if isinstance(judge, PointwiseJudge) else judge
         raise RecipeError(f"A cap needs calls that are priced beforehand, and {paid.name!r} is a {paid.kind} judge.")
     judge.model_judge.check_cap(judge.model_judge.price(prices))
@@ -421,6 +426,7 @@ def failure_micro(error: TransportError, price: Price | None, worst_micro: int) 
     """Return what a failed attempt is booked at, and whether that is its cost: a worst case is only a bound."""
     ending = ending_of(error)
     cost = response_micro(price, error.usage) if error.usage is not None else None
+    # Known, not only cheap: a call that was never made cost exactly nothing.
     if ending.booked == "nothing":
         return 0, True
     if cost is not None:

@@ -51,6 +51,7 @@ def item_order(suite: Suite, shuffle: int | None) -> Sequence[Item]:
     """Return the items as they stand in the suite, or in the random order that the seed `shuffle` draws."""
     if shuffle is None:
         return suite.items
+    # With the suite's hash: the same seed gives two suites orders that have nothing to do with each other.
     return random.Random(f"{shuffle}:{suite.sha256}").sample(suite.items, len(suite.items))  # noqa: S311 - an order
 
 
@@ -128,6 +129,7 @@ class Numbering:
             request = self._judge.request(call)
             self._latest[call.order] = (call.presentation, request)
         first = request.key(0)
+        # Not by the replicate: both orders of a pair of equal texts send the same request.
         number = self._counts[first]
         self._counts[first] += 1
         return request, request.key(number) if number else first
@@ -183,6 +185,7 @@ def quote(
         size = prompt_size(request)
         tokens, answer = size // BYTES_PER_TOKEN, min(TYPICAL_OUTPUT_TOKENS, request.max_tokens or 10**9)
         n_input, n_output = n_input + tokens, n_output + answer
+        # Each call rounded up by itself, as the budget books it: a sum of tokens would promise less.
         if price is not None:
             estimate += cost_micro(price, tokens, answer)
             worst += worst_case_micro(price, size, request.max_tokens or answer)

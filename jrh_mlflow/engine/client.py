@@ -71,6 +71,7 @@ class Booking:
     async def settle(self, error: TransportError, attempt: int) -> None:
         """Book a failed attempt; one that costs nothing leaves its reservation to the next."""
         micro, is_known = failure_micro(error, self.price, self.worst_micro)
+        # Reserving again would write to the disk for every 429 of a busy provider.
         if is_known and not micro:
             return
         self.is_held = False
@@ -172,6 +173,7 @@ class ModelClient:
                 self._circuit.check()
             raise
         self._circuit.on_success()
+        # Read before it is kept: a refusal that was kept as an answer would be served for ever.
         cost, problem = self.cost_micro(response), unusable(response)
         if problem is None:
             stands = await self._budget.answered(request, key, response, cost_micro=cost)
@@ -192,6 +194,7 @@ class ModelClient:
             worst_micro=worst,
             replaces_before=replaces_before,
         )
+        # Outside the slots: a call that waits for money must not hold one.
         await booking.reserve()
         try:
             return await send_with_retries(
@@ -221,6 +224,7 @@ class ModelClient:
 
     async def _send_once(self, request: Request) -> Response:
         self._budget.check()
+        # With the slot in hand: while a call waited for it, the first answers may have shown that all is in vain.
         if self._stopped:
             raise NotAsked
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)

@@ -35,6 +35,7 @@ class Stop:
     def stop(self) -> None:
         """End every task that waits; those with something in flight come to its end."""
         self.stopped = True
+        # Only those: a task with a request in flight is paid for, and its answer must reach the journal.
         for task in self.idle:
             task.cancel()
 
@@ -78,6 +79,7 @@ def idle() -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
+        # The cancelling was ours; that of anybody else passes through as it is.
         if stop.stopped:
             raise NotAsked from None
         raise
@@ -105,6 +107,7 @@ class Interrupts:
         # Shell and kernel both announce a terminal that is gone: nobody sits there who could want to abort.
         if self._ignoring or (again and number == _number("SIGHUP")):
             return
+        # Set before listeners run, so that a second signal during them aborts.
         self.first = self.first or number
         if again or not self._listeners:
             raise ended_by(number)

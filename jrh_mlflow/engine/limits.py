@@ -54,6 +54,7 @@ class Bucket:
 
     def ready_at(self, units: float) -> float:
         """Return the moment from which `units` may be taken."""
+        # A bucket that is full at T holds u units already at T - (burst - u) / rate.
         return self._full_at - (self.burst - min(units, self.burst)) / self.rate
 
     def take(self, units: float, now: float) -> None:
@@ -148,6 +149,7 @@ class Window:
 
     def _count(self, rejected: float) -> None:
         self._outcomes = min(MEMORY, self._outcomes + 1)
+        # A running mean at first, and from MEMORY outcomes on an exponential one: no list has to be kept.
         self._share += (rejected - self._share) / self._outcomes
 
 
@@ -320,6 +322,7 @@ class Limits:
         left, where the failure is `is_plain`: nobody there, or a service that says so. One that lasts longer than
         `longest_outage_s` is not waited for any more: then every call may find out by itself.
         """
+        # Calls that were admitted before the failure still succeed; they say nothing about room for more.
         self._window.hold = max(self._window.hold, self.in_flight)
         if call is not None and self._answered:
             self._failing.add(call)
@@ -330,6 +333,7 @@ class Limits:
             self._pause_for_probe()
         elif slot is not None and slot is self._probe:
             self._probes += 1
+            # From here calls are let through again, so that each finds its own end instead of waiting behind the probe.
             self._hopeless = self.is_too_long(longest_outage_s)
             if not self._hopeless:
                 self._pause_for_probe()
@@ -406,6 +410,7 @@ class Limits:
         """Admit waiting callers in their order; set the timer when only the clock holds back the first."""
         while self._waiting:
             future, slot = self._waiting[0]
+            # The first who does not fit keeps the others behind it: else a large call would wait for ever.
             if not future.cancelled() and not self._admit(slot):
                 break
             self._waiting.popleft()

@@ -111,6 +111,7 @@ async def send_with_retries(
         NotAsked: The run was stopped while nothing was in flight.
     """
     tries = _Tries(policy=policy, rng=rng, started=limits.now())
+    # Counted from here to the end, pauses included: an outage begins when all that are left fail.
     limits.trying += 1
     try:
         while True:
@@ -181,6 +182,7 @@ class _Tries:
                 is_plain=error.kind == "unreachable" or error.status in PLAIN,
             )
             return
+        # Even a refusal proves that somebody is there.
         limits.on_reached(slot)
         if error.kind == RATE_LIMITED and self.policy.retries(error):
             limits.on_rate_limited(_wait_asked(error), slot=slot)
@@ -198,6 +200,7 @@ class _Tries:
         if not self.policy.retries(error) or self._used_up(error, limits):
             return None
         seconds = self._backoff(error)
+        # The shared pause holds a retry back too, so it counts towards the deadline.
         start = limits.now() + max(seconds, limits.pause_left)
         deadline = self.policy.deadline_s
         return None if deadline is not None and start > self.started + deadline else seconds
@@ -306,6 +309,7 @@ class Circuit:
 
     def on_failure(self, error: TransportError) -> None:
         """Count a call that failed for good."""
+        # A suite with many long texts must not look like a service that is down.
         if error.kind in OF_THE_ITEM:
             return
         self._in_a_row += 1

@@ -120,6 +120,7 @@ class WorkerPool(Generic[W, R]):
             # Where everything failed, nothing says that it would be otherwise now.
             if self._later and len(self._later) < len(self._results):
                 await self._do_all(do, iter(list(self._later.items())))
+        # What was put off and could not be done again counts as it ended the first time.
         for index in self._later:
             self._tell(self._results[index], self._on_result)
 
@@ -129,6 +130,7 @@ class WorkerPool(Generic[W, R]):
     async def _work(self, do: Callable[[W], R | Awaitable[R]], numbered: Iterator[tuple[int, W]]) -> None:
         while self.stopped is None:
             try:
+                # The workers share one iterator and one thread, so no item is drawn twice.
                 index, item = next(numbered)
                 result = do(item)
                 done: R = await result if isinstance(result, Awaitable) else result
@@ -163,6 +165,7 @@ class WorkerPool(Generic[W, R]):
         try:
             reason = on_result(done)
         except BaseException as error:
+            # A rule or a progress bar that broke once is not told again, while what is in flight is still kept.
             self._on_result = self._on_put_off = None
             self._fail(error)
         else:
@@ -206,6 +209,7 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
         return await coroutine
 
     with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="jrh-loop") as pool:
+        # With the context of the caller, in which its signals are heard.
         done = pool.submit(copy_context().run, asyncio.run, watched())
         try:
             return done.result()
@@ -219,6 +223,7 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
 @contextmanager
 def calm_collector() -> Iterator[None]:
     """Keep the garbage collector from walking every imported module again with each few hundred answers."""
+    # Somebody outside has frozen it: unfreezing at the end would undo that.
     if gc.get_freeze_count():
         yield
         return

@@ -141,6 +141,7 @@ class AnsweringSession(JudgeSession):
         self.workers = 1 if judge.inline else concurrency
 
     async def __aenter__(self) -> Self:
+        # By hand, not by `with`: the pool of threads lives from here to `__aexit__`.
         self._running.__enter__()
         return self
 
@@ -372,6 +373,7 @@ class PointwiseSession(JudgeSession):
                 waiting.append(call)
                 yield from self._judge.halves(call)
 
+        # Looked up ahead in chunks by the inner session, so calls wait here until their two halves come out.
         work = iter(self._inner.prepare(halves()))
         for first in work:
             yield PairOfWork(waiting.popleft(), first, next(work))
@@ -395,6 +397,7 @@ class PointwiseSession(JudgeSession):
         return self.kept(work) or self._ask(work)
 
     async def _ask(self, work: PairOfWork) -> CallRecord:
+        # In turn, not together: a pair then takes one place in the window, as its worker counts it.
         first = await _awaited(self._ask_inner(work.first))
         return self._joined(work.call, first, await _awaited(self._ask_inner(work.second)))
 
@@ -473,9 +476,11 @@ class FirstAnswers:
         if self._problems is None or self._reason is not None:
             return self._reason is not None
         problem = (error or "").partition(":")[0]
+        # One that can be read proves prompt and parser: later ones that cannot are the judge's own.
         if outcome in USABLE:
             self._problems = None
         elif problem in PROBLEMS:
+            # By key, so that a call which is asked again, or noted on receipt and again as a record, counts once.
             self._problems[key] = problem
             if len(self._problems) >= ENOUGH:
                 self._reason = self._explanation(Counter(self._problems.values()).most_common(), str(error))
@@ -621,6 +626,7 @@ class LiveJudge:
             await session.leave()
 
     def _current(self, price: Price | None) -> _SharedSession:
+        # In the loop's own thread, like every use of a session: two threads cannot both make one.
         session = self._session
         if session is None or session.retired or session.process != os.getpid():
             session = self._session = _SharedSession(self.judge, price)
@@ -642,6 +648,7 @@ class _SharedSession:
     async def ask(self, call: Call) -> CallRecord:
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._session.__aenter__())
+        # Shared: a row that gives up must not cancel the opening that others wait for.
         await asyncio.shield(self._opening)
         self._calls_left -= 1
         self.retired = self.retired or self._calls_left <= 0

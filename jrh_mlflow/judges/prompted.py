@@ -251,7 +251,7 @@ class PromptedJudge(ModelJudge):
         if self.rubric:
             shown = replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
         style, ordinal = self.answer_style, call.item.ordinal
-        messages = rendering.render(template, shown, style=style, ordinal=ordinal, texts=self.texts)
+        messages = rendering.judge_messages(template, shown, style=style, ordinal=ordinal, texts=self.texts)
         return self.request_with(messages, schema=answer_schema(self._names(shown)) if self.structured else None)
 
     def request_with(self, messages: Sequence[Mapping[str, str]], *, schema: dict[str, Any] | None) -> Request:

@@ -191,7 +191,7 @@ def answer_names(kind: str, answers: tuple[str, ...], style: str) -> Mapping[str
     return {slots.get(answer, answer): answer for answer in answers}
 
 
-def render(
+def judge_messages(
     template: Template,
     shown: Presentation,
     *,

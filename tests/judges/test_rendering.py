@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.judges.rendering import NO_RUBRIC, answer_names, built_in, fence_code, fitting, render
+from jrh_mlflow.judges.rendering import NO_RUBRIC, answer_names, built_in, fence_code, fitting, judge_messages
 from jrh_mlflow.schema.presentation import Message, Presentation
 from tests.examples import up_to
 
@@ -50,7 +50,7 @@ INJECTIONS = (
 
 
 def messages(shown: Presentation, *, style: str = "letters") -> tuple[str, str]:
-    system, user = render(built_in(fitting(shown.kind, shown.answers)), shown, style=style)
+    system, user = judge_messages(built_in(fitting(shown.kind, shown.answers)), shown, style=style)
     assert (system["role"], user["role"]) == ("system", "user")
     return system["content"], user["content"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.rendering import BUILT_IN, load_template, parse_template, render
+from jrh_mlflow.judges.rendering import BUILT_IN, judge_messages, load_template, parse_template
 from jrh_mlflow.schema.presentation import Presentation
 
 PAIR = Presentation(kind="pair", instruction="Write a note.", rubric="Prefer the truth.", first="One.", second="Two.")
@@ -24,8 +24,8 @@ def test_built_in_templates_are_complete_and_parse_to_themselves(name):
 def test_a_text_of_ones_own_gets_what_it_does_not_place():
     template = load_template("Which is better? {candidates}")
     assert re.fullmatch(r"own-[0-9a-f]{8}", template.name)
-    system, user = render(template, PAIR, style="letters")
-    assert system["content"] == render(load_template("pairwise"), PAIR, style="letters")[0]["content"]
+    system, user = judge_messages(template, PAIR, style="letters")
+    assert system["content"] == judge_messages(load_template("pairwise"), PAIR, style="letters")[0]["content"]
     order = [
         user["content"].index(part) for part in ("<task", "Which", "<response_A", PAIR.rubric or "", "JSON object")
     ]
@@ -40,7 +40,7 @@ def test_a_template_file_is_read_and_named_after_itself(tmp_path):
     for spec in (path, str(path)):
         template = load_template(spec)
         assert template.name.startswith("mine-")
-        system, user = render(template, PAIR, style="letters")
+        system, user = judge_messages(template, PAIR, style="letters")
         assert system["content"] == "Be fair, ü."
         assert 'Prefer the truth. {rubric} {"a": 1}\n<response_A' in user["content"]
 

@@ -79,6 +79,7 @@ class Journal(ABC):
 
     def __init__(self, place: str) -> None:
         self.place = place
+        # A fork shares the connection with its parent: the child must not use it.
         self._process = os.getpid()
         self._closed = False
         self._hits = 0
@@ -284,6 +285,7 @@ class Journal(ABC):
         waiting = self._held.get(key)
         if not waiting:
             return None
+        # Several of one key are held only with `even_if_taken`; which of them is settled first does not matter.
         held = waiting.pop(0)
         if not waiting:
             del self._held[key]
@@ -313,6 +315,7 @@ class Journal(ABC):
         after = 0
         while rows := self._settled_after(after, name):
             yield from (SettledCall(*row) for _, *row in rows)
+            # In pages by id: a long run has more calls than belong in memory.
             after = rows[-1][0]
 
     def _settled_after(self, number: int, budget: str) -> list[tuple[Any, ...]]:
@@ -360,11 +363,14 @@ class Journal(ABC):
     def close(self) -> None:
         """Write what waits and let go of the journal. Calls still in flight count as lost."""
         with self._ordering:
+            # A forked child that closes must leave connection and spool to its parent.
             if self._closed or os.getpid() != self._process:
                 return
             self._closed = True
+        # First: whatever it still writes must be in the database before what is in flight is counted as lost.
         self._writer.stop()
         try:
+            # After a failed commit the spool is the only place of what was paid: it stays for the next opening.
             if self._writer.problem is None:
                 with self._errors():
                     self._sign_off()

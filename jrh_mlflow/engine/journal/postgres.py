@@ -224,6 +224,7 @@ class PostgresDatabase(Database):
 
         The server ends the lock with the connection: an owner without it can commit nothing any more.
         """
+        # Before the row: an owner that others can see without its lock would be taken for dead.
         self.connection.execute("SELECT pg_advisory_lock(%s)", (_lock_number(owner),))
         super().sign_on(owner)
 
@@ -370,8 +371,10 @@ def _recover(database: PostgresDatabase, spools: Path, shown: str) -> Recovery:
         _lock_opening(database.connection)
         here = spool_owners(spools)
         silent = [owner for owner in here if not is_alive(spools, owner)]
+        # Silent here, but its connection may live on at the server: what it still commits must not be replayed too.
         dead = [owner for owner in silent if _outlive(database.connection, owner, _PATIENCE_SECONDS)]
         elsewhere = [owner for (owner,) in database.fetch(reserving) if owner not in here]
+        # Of other machines nothing is waited for: their own next opening replays what they had received.
         gone = [owner for owner in elsewhere if _outlive(database.connection, owner, 0)]
         if dead or gone:
             database.lock_budgets()

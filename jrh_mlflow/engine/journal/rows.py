@@ -27,6 +27,7 @@ class Reservation(IntEnum):
     """Somebody else has reserved it, and lives or was not found dead yet: wait for the answer."""
 
     def __bool__(self) -> bool:
+        # Not by its number: the two refusals below 0 would be true.
         return self is Reservation.GRANTED
 
 
@@ -100,6 +101,7 @@ def seal(
 
 def unserved(row: CallRow, reason: str) -> CallRow:
     """Return what is recorded of an answer that another one stands for: paid, never served."""
+    # Sealed anew, because state and reason are part of what is hashed.
     content = row._replace(state=FAILED, reason=reason)[:-1]
     return CallRow(*content, digest(content))
 

@@ -55,11 +55,13 @@ class SqliteDatabase(Database):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Hold the write lock from the first statement on; commit, or leave nothing behind."""
+        # A plain BEGIN takes the write lock late, and fails there when another process was quicker.
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self.connection.execute("COMMIT")
         except BaseException:
+            # A full disk or a damaged page has rolled back already.
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             raise
@@ -184,6 +186,7 @@ class SqliteJournal(Journal):
             if not _is_damage(error):
                 raise
         if len(keys) > 1:
+            # One by one: a damaged page then costs only the keys that lie on it.
             return {key: row for key in keys for row in self._find_rows([key]).values()}
         # What cannot be read in a damaged file is as if it were not there.
         self._note_damage(keys[0])
@@ -378,6 +381,7 @@ def _readable_calls(damaged: SqliteDatabase, path: Path) -> Iterator[tuple[objec
                 yield row
                 start, missed = row[0] + 1, 0
         except (sqlite3.Error, UnicodeDecodeError):
+            # By one: how many rows a page that cannot be read held is not known.
             start, missed = start + 1, missed + 1
         else:
             return

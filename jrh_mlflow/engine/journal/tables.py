@@ -185,6 +185,7 @@ class Database(ABC):
             number: How far the owner's spool is in the database after this batch; 0 for no further than before.
             owner: Whose spool the answers are in.
         """
+        # Nearly always all of a batch can be settled by a few statements; only then one by one.
         together = True
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -241,6 +242,7 @@ class Database(ABC):
         in_flight = {key for (key,) in self.fetch(_IN_FLIGHT)} if reserving else set()
         free = []
         for change, row in reserving:
+            # A batch that failed is tried again: what the first attempt granted was rolled back.
             change.held = None
             if row.key in answered and not change.even_if_taken:
                 change.reservation = Reservation.IS_ANSWERED
@@ -300,6 +302,7 @@ class Database(ABC):
         rows = self.fetch(query + self.for_update, number=held.id, owner=row.owner)
         state, micro = rows[0] if rows and rows[0][0] in (RESERVED, LOST) else (None, 0)
         stands = self._place(row, held.id, state)
+        # A lost call was booked as spent at its worst case, a reserved one only set aside.
         refund, worst = (micro if state == LOST else 0), (micro if state == RESERVED else 0)
         self.book([(row.budget, row.cost_micro - refund)], [(row.budget, worst)])
         return stands

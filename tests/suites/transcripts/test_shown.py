@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.judges.rendering import built_in, render
+from jrh_mlflow.judges.rendering import built_in, judge_messages
 from jrh_mlflow.schema.presentation import Message, Presentation
 from jrh_mlflow.suites.transcripts import Transcript, approximate_tokens, read_transcripts, transcript_items
 from tests.loopback import LoopbackServer
@@ -21,7 +21,7 @@ def shown(*messages: Message) -> str:
     presentation = Presentation(
         kind="transcript", instruction="Book.", rubric="Polite?", transcript=messages, answers=LABELS
     )
-    return render(built_in("transcript"), presentation, style="letters")[1]["content"]
+    return judge_messages(built_in("transcript"), presentation, style="letters")[1]["content"]
 
 
 def test_a_judge_reads_calls_results_errors_and_reasoning_of_a_log(tmp_path):
