@@ -166,11 +166,11 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
     if options["judge_tie_criterion"]:
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
-    arms = tuple(given_text(one, what="criteria") for one in criteria) or recipe.criteria or ("allowed", "strict")
+    arms = tuple(given_text(arm, what="criteria") for arm in criteria) or recipe.criteria or ("allowed", "strict")
     with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
-        facts = {"run_id": result.run_id, "arms": {name: one.run_id for name, one in result.arms.items()}}
+        facts = {"run_id": result.run_id, "arms": {name: arm.run_id for name, arm in result.arms.items()}}
         click.echo(json.dumps({**facts, "metrics": result.metrics, "link": result.link}, indent=1))
     else:
         print_shift(result, markdown=markdown)
@@ -271,14 +271,14 @@ def _end(evaluations: list[Evaluation]) -> None:
     from jrh_mlflow.measuring.evaluate import MEND_PRICE
     from jrh_mlflow.measuring.run_page import is_decided
 
-    dead = [one for one in evaluations if not one.calls["outcome"].isin(USABLE).any()]
-    for one in dead:
-        click.echo(f"{one.judge.label}: no call gave an answer, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
+    dead = [run for run in evaluations if not run.calls["outcome"].isin(USABLE).any()]
+    for run in dead:
+        click.echo(f"{run.judge.label}: no call gave an answer, e.g. {run.calls['error'].iloc[0]!r}.", err=True)
     if dead:
         click.get_current_context().exit(JudgeError.exit_code)
-    truncated = [one for one in evaluations if one.truncated and not is_decided(one.truncated)]
-    for one in truncated:
-        advice = MEND_PRICE if str(one.truncated).startswith(f"{BUDGET},") else "Raise --max-usd and run it again."
-        click.echo(f"{one.judge.label}: truncated ({one.truncated}). {advice}", err=True)
+    truncated = [run for run in evaluations if run.truncated and not is_decided(run.truncated)]
+    for run in truncated:
+        advice = MEND_PRICE if str(run.truncated).startswith(f"{BUDGET},") else "Raise --max-usd and run it again."
+        click.echo(f"{run.judge.label}: truncated ({run.truncated}). {advice}", err=True)
     if truncated:
         click.get_current_context().exit(BudgetError.exit_code)

@@ -53,43 +53,39 @@ def run_pipeline(
 
 
 def _cost_line(workflow: Workflow, quoted: WorkflowQuote) -> str:
-    asked = sum(one.calls for _, one in quoted.judges if one is not None)
+    n_calls = sum(quote.calls for _, quote in quoted.judges if quote is not None)
     made = "nothing is left to be generated" if quoted.generation is None else f"{quoted.items} items are generated"
     caps = "no cap" if workflow.total_usd is None else f"at most ${workflow.total_usd:g}"
-    dollars = quote_text(quoted.usd, quoted.worst_usd, unknown=_UNKNOWN)
-    return f"{made}, models are asked {asked} times by {len(workflow.judges)} judge(s): {dollars}, {caps}."
+    dollars = _dollars(quoted.usd, quoted.worst_usd)
+    return f"{made}, models are asked {n_calls} times by {len(workflow.judges)} judge(s): {dollars}, {caps}."
 
 
 def _print_quote(workflow: Workflow, quoted: WorkflowQuote, *, as_json: bool) -> None:
-    caps = {"generate": _generation_cap(workflow), "judges": workflow.judging_usd, "total": workflow.total_usd}
+    generation = None if workflow.generation is None else workflow.generation.max_usd
+    caps = {"generate": generation, "judges": workflow.judging_usd, "total": workflow.total_usd}
     if as_json:
         click.echo(json.dumps({**quoted.to_dict(), "max_usd": caps}, indent=1))
         return
-    made = quoted.generation
-    rows = [["generate", *(_made_cells(made) if made else ["0", "nothing is left to be generated"])]]
-    rows += (
-        [["review", "0", "by a person" if workflow.review.decisions is None else "by file"]] if workflow.review else []
-    )
-    for name, one in quoted.judges:
-        cells = ["0", "answers by itself"] if one is None else [str(one.calls), _dollars(one.usd, one.worst_usd)]
+    rows = [["generate", "0", "nothing is left to be generated"]]
+    if (made := quoted.generation) is not None:
+        calls = made.generator_calls + made.validator_calls
+        rows = [["generate", str(calls), _dollars(made.usd, made.worst_usd)]]
+    if workflow.review:
+        rows.append(["review", "0", "by a person" if workflow.review.decisions is None else "by file"])
+    for name, quote in quoted.judges:
+        cells = ["0", "answers by itself"]
+        if quote is not None:
+            cells = [str(quote.calls), _dollars(quote.usd, quote.worst_usd)]
         rows.append([f"judge {name}", *cells])
     print_table(["stage", "calls", "dollars"], rows)
     click.echo(f"\nitems to judge  {quoted.items}, if all can be made and none is rejected")
     click.echo(f"dollars         {_dollars(quoted.usd, quoted.worst_usd)}")
-    told = ", ".join(f"{name} ${cap:g}" for name, cap in caps.items() if cap is not None)
-    click.echo(f"caps            {told or 'none'}")
-
-
-def _made_cells(made: Any) -> list[str]:
-    return [str(made.generator_calls + made.validator_calls), _dollars(made.usd, made.worst_usd)]
+    listed = ", ".join(f"{name} ${cap:g}" for name, cap in caps.items() if cap is not None)
+    click.echo(f"caps            {listed or 'none'}")
 
 
 def _dollars(usd: float | None, worst_usd: float | None) -> str:
     return quote_text(usd, worst_usd, unknown=_UNKNOWN)
-
-
-def _generation_cap(workflow: Workflow) -> float | None:
-    return None if workflow.generation is None else workflow.generation.max_usd
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
@@ -100,13 +96,15 @@ def _print(done: WorkflowRun, *, markdown: bool) -> None:
     click.echo(plain(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {done.path} ({how})"))
     if done.review is not None:
         left = done.review.get("left_out") or {}
-        told = ", ".join(f"{count} {state}" for state, count in left.items())
-        click.echo(f"reviewed: {told + ' left out' if told else 'finished ' + str(done.review.get('finished', 'now'))}")
-    rows = [[plain(one.judge), *_cells(one)] for one in done.judges if one.run_id]
+        counts = ", ".join(f"{count} {state}" for state, count in left.items())
+        click.echo(
+            f"reviewed: {counts} left out" if counts else f"reviewed: finished {done.review.get('finished', 'now')}"
+        )
+    rows = [[plain(judged.judge), *_cells(judged)] for judged in done.judges if judged.run_id]
     if rows:
         print_table(["judge", "calls", "dollars", "run"], rows)
     if done.comparison is None:
-        print_lines(f"logged: {one.link}" for one in done.judges if one.link)
+        print_lines(f"logged: {judged.link}" for judged in done.judges if judged.link)
     if done.comparison is not None and markdown:
         click.echo(done.comparison.to_markdown())
     elif done.comparison is not None:
@@ -120,18 +118,18 @@ def _print(done: WorkflowRun, *, markdown: bool) -> None:
     click.echo(f"pipeline: {done.tag}")
 
 
-def _cells(one: Any) -> list[str]:
+def _cells(judged: Any) -> list[str]:
     from jrh_mlflow.schema.metric_keys import CALLS_TOTAL
 
-    cost = "n/a" if one.cost_usd is None else money_text(one.cost_usd)
-    return [f"{one.metrics.get(CALLS_TOTAL, 0):.0f}", cost, f"{one.run_id}{' (before)' if one.reused else ''}"]
+    cost = "n/a" if judged.cost_usd is None else money_text(judged.cost_usd)
+    return [f"{judged.metrics.get(CALLS_TOTAL, 0):.0f}", cost, f"{judged.run_id}{' (before)' if judged.reused else ''}"]
 
 
 def _print_problems(done: WorkflowRun) -> None:
     if done.truncated:
         click.echo(f"Truncated ({done.truncated}). Raise `max_usd` of `generate`, and run it again.", err=True)
-    for one in done.judges:
-        if one.problem:
-            click.echo(f"{one.judge}: {one.problem}", err=True)
-        elif one.truncated:
-            click.echo(f"{one.judge}: truncated ({one.truncated}). Raise the cap and run it again.", err=True)
+    for judged in done.judges:
+        if judged.problem:
+            click.echo(f"{judged.judge}: {judged.problem}", err=True)
+        elif judged.truncated:
+            click.echo(f"{judged.judge}: truncated ({judged.truncated}). Raise the cap and run it again.", err=True)

@@ -35,20 +35,20 @@ def status(what: str, check: bool, experiment: str | None, tracking_uri: str | N
     """
     from jrh_mlflow.exporting.status import status as find
 
-    found = find(what, experiment=experiment, tracking_uri=tracking_uri)
+    judge = find(what, experiment=experiment, tracking_uri=tracking_uri)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(judge.to_dict(), indent=1, ensure_ascii=False))
     else:
-        print_lines(_lines(found))
-    if check and not found:
+        print_lines(_lines(judge))
+    if check and not judge:
         click.get_current_context().exit(_NOT_MEASURED)
 
 
-def _lines(found: Status) -> list[str]:
+def _lines(judge: Status) -> list[str]:
     """Return the state, what differs, where the datasheet is, and what measures the judge."""
     from jrh_mlflow.show.plain_text import plain
 
-    lines = [plain(f"{found.name}: {found.reason}")]
-    lines += [f"  {plain(str(one))}" for one in found.differs]
-    lines += [f"datasheet: {found.link}"] if found.link else []
-    return lines if found else [*lines, f"measure it: {plain(found.measure)}"]
+    lines = [plain(f"{judge.name}: {judge.reason}")]
+    lines += [f"  {plain(str(difference))}" for difference in judge.differs]
+    lines += [f"datasheet: {judge.link}"] if judge.link else []
+    return lines if judge else [*lines, f"measure it: {plain(judge.measure)}"]

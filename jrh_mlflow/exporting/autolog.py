@@ -92,15 +92,15 @@ def note_datasheets(run_id: str, scorers: Sequence[Any]) -> None:
         try:
             if scorer in seen:
                 continue
-            found = _known(scorer, uri)
-            line = f"{'  ' * depth}- {shown}: {_told(found, uri)}"
+            judge = _known(scorer, uri)
+            line = f"{'  ' * depth}- {shown}: {_told(judge, uri)}"
         except Exception as error:  # of one judge: the others are told all the same
             problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
         seen.append(scorer)
-        states.setdefault(tag_for(name), []).append(_state(found))
+        states.setdefault(tag_for(name), []).append(_state(judge))
         lines[shown] = list(dict.fromkeys([*lines.get(shown, ()), line]))
-    tags = {tag: keys.STATES_APART.join(told) for tag, told in states.items()}
+    tags = {tag: keys.STATES_APART.join(own) for tag, own in states.items()}
     note_judges(run_id, lines=lines, tags=tags, uri=uri)
     if problems:
         _warn("; ".join(problems))
@@ -123,19 +123,19 @@ def _known(scorer: Any, uri: str) -> Status | None:
         return None
 
 
-def _state(found: Status | None) -> str:
-    if found is None:
+def _state(judge: Status | None) -> str:
+    if judge is None:
         return _CODE
-    return found.state if found.run_id is None else f"{found.state}: run {found.run_id}"
+    return judge.state if judge.run_id is None else f"{judge.state}: run {judge.run_id}"
 
 
-def _told(found: Status | None, uri: str) -> str:
-    if found is None:
+def _told(judge: Status | None, uri: str) -> str:
+    if judge is None:
         return "code, not a judge: it has no datasheet."
-    simulated = "Simulated judge. " if found.simulated else ""
-    datasheet = f" [Datasheet]({page_of_run(found.run_id, uri)})." if found.run_id else ""
-    measure = "" if found else f" Measure it: {code(found.measure)}"
-    return f"{simulated}{literal(found.reason)}{datasheet}{measure}"
+    simulated = "Simulated judge. " if judge.simulated else ""
+    datasheet = f" [Datasheet]({page_of_run(judge.run_id, uri)})." if judge.run_id else ""
+    measure = "" if judge else f" Measure it: {code(judge.measure)}"
+    return f"{simulated}{literal(judge.reason)}{datasheet}{measure}"
 
 
 def _warn(problem: str, *, did: str = "note the datasheets of the judges") -> None:
@@ -244,7 +244,7 @@ def described(description: str, lines: Mapping[str, Sequence[str]]) -> str:
     if start is None:
         return "\n".join([*([description.rstrip(), ""] if description.strip() else []), _HEADING, "", *new])
     end = next((number for number in range(start, len(there)) if there[number].startswith("#")), len(there))
-    ours = {number: found[1] for number in range(start, end) if (found := _LINE.match(there[number]))}
+    ours = {number: match[1] for number in range(start, end) if (match := _LINE.match(there[number]))}
     place = max(ours, default=start - 1) + 1
     before = [line for number, line in enumerate(there[:place]) if ours.get(number) not in lines]
     return "\n".join([*before, *new, *there[place:]])

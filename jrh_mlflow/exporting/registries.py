@@ -69,7 +69,7 @@ def sole_template(judge: Judge) -> Template:
         RecipeError: when it has none, or several.
     """
     inner = prompted_inside(judge)
-    return _template_of(inner, "+".join(one.name for one in inner.used) or inner.template.name)
+    return _template_of(inner, "+".join(template.name for template in inner.used) or inner.template.name)
 
 
 def _template_of(judge: PromptedJudge, used: str) -> Template:

@@ -191,9 +191,9 @@ def _together(members: Sequence[tuple[str, Status]], *, name: str, run_id: str |
     states = {member.state for _, member in members}
     state: State = "never measured" if "never measured" in states else "stale" if "stale" in states else "measured"
     differs = tuple(
-        replace(one, measured=f"{judge}: {one.measured}", running=f"{judge}: {one.running}")
+        replace(difference, measured=f"{judge}: {difference.measured}", running=f"{judge}: {difference.running}")
         for judge, member in members
-        for one in member.differs
+        for difference in member.differs
     )
     changed, first = [judge for judge, member in members if not member], members[0][1]
     try:
@@ -246,7 +246,7 @@ def _compared(
     label: str | None = None,
     note: str = "",
 ) -> Status:
-    what = ", ".join(dict.fromkeys(one.what for one in differs))
+    what = ", ".join(dict.fromkeys(difference.what for difference in differs))
     on = f"on {measured.suite_name}" + (f", truncated ({measured.truncated})" if measured.truncated else "")
     reason = f"Stale: {what} differ{'' if ', ' in what else 's'} from what was measured {on}." if differs else ""
     return Status(
@@ -299,8 +299,8 @@ def _answered_since(
     feedback = [assessment for trace in traces for assessment in trace.info.assessments or ()]
     newer = [assessment for assessment in feedback if (assessment.create_time_ms or 0) >= measured.ended_at]
     newer.sort(key=lambda assessment: -(assessment.create_time_ms or 0))
-    told = (answered for assessment in newer for answered in _answered(assessment.metadata or {}))
-    ours = (names for run, mark, names in told if run == measured.run_id and mark in fingerprints)
+    answers = (answered for assessment in newer for answered in _answered(assessment.metadata or {}))
+    ours = (names for run, mark, names in answers if run == measured.run_id and mark in fingerprints)
     return tuple(dict.fromkeys(name for names in ours for name in names))
 
 

@@ -49,6 +49,7 @@ from jrh_mlflow.show.results import measure
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.identity import (
     POSITIONAL,
+    AskedItems,
     JudgeDifference,
     MeasuredJudge,
     changes_since,
@@ -210,14 +211,14 @@ class OneJudge:
         spec, replicates = self.judge_specification(orders, answers, stale), int(self.policy.get("replicates", 1))
         if replicates < 2:
             return spec
-        rest = {name: value for name, value in spec.items() if name != "judge"}
         policy = {"replicates": replicates, "vote": self.policy["vote"]}
-        return {**rest, "kind": "policy", "policy": policy, "members": [spec]}
+        several = {**spec, "kind": "policy", "policy": policy, "members": [spec]}
+        del several["judge"]
+        return several
 
     def judge_specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
         """Return what a scorer carries that asks the judge once."""
-        judge, measured = self.judge, self.measured
-        asked = None if measured is None else measured.asked
+        judge, measured, items = self.judge, self.measured, self._items
         return {
             "format": FORMAT,
             "kind": "judge",
@@ -226,14 +227,18 @@ class OneJudge:
             "fingerprint": judge.fingerprint(),
             "simulated": judge.simulated,
             **self._answerable(answers),
-            "levels": asked is not None and asked.levels,
-            "rubric": None if asked is None else asked.rubric,
+            "levels": items is not None and items.levels,
+            "rubric": None if items is None else items.rubric,
             "orders": self._orders() if orders == "auto" else orders,
             "stale": stale,
             "status": self.state,
             "differs": [asdict(difference) for difference in self.differs],
             "datasheet": None if measured is None else _datasheet_facts(measured),
         }
+
+    @property
+    def _items(self) -> AskedItems | None:
+        return None if self.measured is None else self.measured.asked
 
     def _orders(self) -> str:
         if "orders" in self.policy:
@@ -268,17 +273,20 @@ class OneJudge:
 
     def made_judge(self, name: str | None, answers: Sequence[str] | None) -> Any:
         """Make the MLflow judge that is nearest to it; being another one, it has no datasheet to be stale."""
-        asked, known = None if self.measured is None else self.measured.asked, self._answerable(answers)
-        singles = [kind for kind in asked.kinds if kind != "pair"] if asked is not None else []
+        items, known = self._items, self._answerable(answers)
+        singles = [kind for kind in items.kinds if kind != "pair"] if items is not None else []
         made = instructions_judge(
             self.judge,
             name=fit_name(self.judge.name if name is None else name),
             kind="pair" if known["answers"] is None else singles[0] if singles else "response",
             answers=known["answers"] or (),
             ordinal=known["ordinal"],
-            rubric=None if asked is None else asked.rubric,
+            rubric=None if items is None else items.rubric,
         )
-        note_made_judge(self.judge)
+        say_once(f"note: this is another judge than {brief_name(self.judge.name)}: measure it, `jrh.evaluate(judge)`.")
+        if getattr(self.judge, "api_base", None) is not None:
+            how = "set OPENAI_API_BASE where it runs on a schedule"
+            say_once(f"note: MLflow keeps no address with a registered judge: {how}.")
         return made
 
 
@@ -330,13 +338,15 @@ class SeveralJudges:
         first, states = specs[0], [spec["status"] for spec in specs]
         marks, count = [spec["fingerprint"] for spec in specs], "1 judge" if len(specs) == 1 else f"{len(specs)} judges"
         runs = ", ".join(str(spec["datasheet"]["run_id"]) for spec in specs)
+        digest = hashlib.sha256(json.dumps([marks, rule], sort_keys=True).encode()).hexdigest()
         return {
             **{name: first[name] for name in ("format", "answers", "ordinal", "rubric", "stale")},
             **rule,
             "kind": "cascade" if self._part == "cascade" else "jury",
             "name": " ".join([self._part, *rule["cascade" if self._part == "cascade" else "panel"]["judges"]]),
             "members": specs,
-            "fingerprint": None if None in marks else _digest([marks, rule]),
+            # A judge without a fingerprint cannot be told from another: nor can a jury with such a one.
+            "fingerprint": None if None in marks else digest,
             "simulated": any(spec["simulated"] for spec in specs),
             "orders": orders,
             "status": next((state for state in ("never measured", "stale") if state in states), "measured"),
@@ -443,10 +453,6 @@ def _measured_part(report: Any, table: VoteTable, part: str) -> tuple[dict[str, 
     live = live_cascade(measured)
     shown = {"cascade": {**live.to_dict(), "judges": live.judges}}
     return shown, cascade_answers(table, measured, seed=rule.seed), measured.accuracy
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 # What a scorer carries and is called
@@ -591,16 +597,6 @@ def _rationale_first(make_judge: Callable[..., Any]) -> dict[str, bool]:
     return {word: True} if word in signature(make_judge).parameters else {}
 
 
-def note_made_judge(judge: Judge) -> None:
-    """Say beforehand what MLflow does not keep of a judge that is registered."""
-    address = getattr(judge, "api_base", None)
-    say_once(f"note: this is another judge than {brief_name(judge.name)}: measure it, `jrh.evaluate(judge)`.")
-    if address is not None:
-        say_once(
-            "note: MLflow keeps no address with a registered judge: set OPENAI_API_BASE where it runs on a schedule."
-        )
-
-
 def mlflow_model(model: str) -> str:
     """Return a litellm model name in MLflow's form.
 
@@ -639,12 +635,12 @@ def _instructions(
     if template.name in judge.texts.templates:
         template = judge.texts.templates[fitting(kind, possible, ordinal)]
     criterion = judge.tie_criterion.text if kind == "pair" else None
-    asked = "\n\n".join(text for text in (judge.rubric, rubric, criterion) if text) or judge.texts.no_rubric
+    rubrics = "\n\n".join(text for text in (judge.rubric, rubric, criterion) if text) or judge.texts.no_rubric
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
     placed = {
         **_SLOTS,
         "answers": listed,
-        "rubric": asked,
+        "rubric": rubrics,
         "instruction": _VARIABLES["inputs"],
         "candidates": _VARIABLES["outputs"],
         "format": "",

@@ -134,18 +134,7 @@ def evaluate(
             evaluation is its `.evaluation`. SIGTERM and a hung-up terminal raise `SystemExit`, an exception in `stop`
             itself, in the same way. The run is KILLED when not one pair was complete, and on a second signal.
     """
-    settings = RunSettings(
-        run_name=run_name,
-        parent=parent_run_id,
-        seed=seed,
-        tags=dict(tags or {}),
-        traces=checked_traces(traces),
-        metrics=checked_metrics(metrics),
-        texts=texts,
-        max_usd=max_usd,
-        shuffle=shuffle,
-        progress=progress,
-    )
+    traces, metrics = checked_traces(traces), checked_metrics(metrics)
     prepared = prepare(
         judge,
         suite,
@@ -159,12 +148,29 @@ def evaluate(
         tracking_uri=tracking_uri,
         fresh_after=fresh_after,
     )
-    asking = _Asking.of(prepared, settings, stop=stop, metric=metric)
+    asking = _Asking(
+        prepared=prepared,
+        facts=_facts_of(prepared),
+        metric=checked_metric(metric, prepared.suite),
+        stop=stop,
+        until=bound_until(stop, prepared, seed=seed if shuffle is None else shuffle),
+        run_name=run_name,
+        parent=parent_run_id,
+        seed=seed,
+        tags=dict(tags or {}),
+        traces=traces,
+        metrics=metrics,
+        texts=texts,
+        max_usd=max_usd,
+        shuffle=shuffle,
+        progress=progress,
+    )
+    prepared.check_ready(None if asking.until is None else asking.until.calls)
     store = Store(tracking_uri, experiment)
     key = asking.outbox_key(store)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"note: Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
-        return log_kept(kept, tracking_uri=store.uri, metrics=settings.metrics)
+        return log_kept(kept, tracking_uri=store.uri, metrics=metrics)
     client = ClientSettings(
         concurrency=prepared.concurrency,
         timeout_s=timeout_s,
@@ -194,9 +200,16 @@ def evaluate(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunSettings:
-    """How one evaluation is asked and logged, as the user said it and checked."""
+class _Asking:
+    """One evaluation, ready to be asked: judge and suite that fit, with the rules that may end it early."""
 
+    prepared: Prepared
+    facts: JudgeFacts
+    metric: str | None
+    """What stands for labelled tests; None: accuracy."""
+    stop: StopRule | None
+    until: UntilStop | None
+    """The stop rule bound to its calls, where it is a `jrh.until`."""
     run_name: str | None
     parent: str | None
     """Run that it is nested under."""
@@ -211,32 +224,6 @@ class RunSettings:
     """Seed of the order in which items are asked; None: the order of the suite."""
     progress: bool
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Asking:
-    """One evaluation, ready to be asked: judge and suite that fit, with the rules that may end it early."""
-
-    prepared: Prepared
-    settings: RunSettings
-    facts: JudgeFacts
-    metric: str | None
-    """What stands for labelled tests; None: accuracy."""
-    stop: StopRule | None
-    until: UntilStop | None
-    """The stop rule, where it is a `jrh.until`."""
-
-    @classmethod
-    def of(
-        cls, prepared: Prepared, settings: RunSettings, *, stop: StopRule | Until | None, metric: str | None
-    ) -> _Asking:
-        """Bind rules and metric to the suite, and refuse a judge that could not be asked."""
-        chosen = checked_metric(metric, prepared.suite)
-        until = bound_until(stop, prepared, seed=settings.seed if settings.shuffle is None else settings.shuffle)
-        prepared.check_ready(None if until is None else until.calls)
-        rule = until if until is not None else None if isinstance(stop, Until) else stop
-        facts = _facts_of(prepared)
-        return cls(prepared=prepared, settings=settings, facts=facts, metric=chosen, stop=rule, until=until)
-
     @property
     def fresh_after(self) -> str | None:
         moment = self.prepared.fresh_after
@@ -244,20 +231,18 @@ class _Asking:
 
     def outbox_key(self, store: Store) -> str:
         """Name the evaluation by all that makes it this one: the same call again finds what was kept of it."""
-        settings = self.settings
-        parts = [settings.parent, settings.parent and settings.run_name]
+        parts = [self.parent, self.parent and self.run_name]
         parts += [self.fresh_after] if self.fresh_after else []
-        parts += [] if settings.texts else ["no texts"]
+        parts += [] if self.texts else ["no texts"]
         parts += [f"metric {self.metric}"] if self.metric else []
         parts += [f"until {self.until.until.text} {self.until.until.level}"] if self.until else []
         place = store_place(store.uri), store.experiment_id
-        return outbox.outbox_key(*self.prepared.identity, settings.seed, *place, *parts)
+        return outbox.outbox_key(*self.prepared.identity, self.seed, *place, *parts)
 
     def opened(self, store: Store) -> AbstractContextManager[str]:
         """Open the run."""
-        name, simulated = self.settings.run_name or self.facts.label, self.facts.simulated
-        tags, parent = self.settings.tags, self.settings.parent
-        return open_run(store, "evaluate", name, simulated=simulated, tags=tags, parent=parent)
+        name, simulated = self.run_name or self.facts.label, self.facts.simulated
+        return open_run(store, "evaluate", name, simulated=simulated, tags=self.tags, parent=self.parent)
 
     def ask(self, client: ClientSettings, store: Store, run_id: str) -> tuple[Asked, Measured]:
         """Ask every call, or those that the rules need, and return the answers with the record of them.
@@ -267,42 +252,39 @@ class _Asking:
         """
         prepared, until, total = self.prepared, self.until, self.prepared.n_calls
         started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
-        calls = prepared.plan(self.settings.shuffle) if until is None else until.calls
+        calls = prepared.plan(self.shuffle) if until is None else until.calls
         shown = total if until is None else len(until.calls)
-        with _progress_bar(self.facts.name, total=shown, show=self.settings.progress) as tick:
-            answers = prepared.ask(client, calls, on_record=tick, stop=self.stop)
+        with _progress_bar(self.facts.name, total=shown, show=self.progress) as tick:
+            answers = prepared.ask(client, calls, on_record=tick, stop=until or self.stop)
         if until is not None and answers.stopped is None and len(answers.records) < total:
             answers.stopped = UNTIL
         truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
         if answers.failure is not None and not _is_worth_logging(answers, prepared.judge, until):
-            _tag_ended(store, run_id, truncated, failure=answers.failure, texts=self.settings.texts)
+            _tag_ended(store, run_id, truncated, failure=answers.failure, texts=self.texts)
             raise answers.failure
         record = Measured(
             judge=self.facts,
             suite=prepared.suite,
             calls=_measurable(answers, prepared, until),
-            run=self._run_params(),
+            run={
+                "seed": self.seed,
+                "replicates": prepared.replicates,
+                "concurrency": prepared.concurrency,
+                "max_usd": self.max_usd,
+                "journal": prepared.journal_place,
+                "fresh_after": self.fresh_after,
+                **({"metric": self.metric} if self.metric else {}),
+                **({"until": until.until.text} if until else {}),
+            },
             seconds=time.perf_counter() - started,
             cpu_seconds=clock.seconds(),
-            tags=self.settings.tags,
+            tags=self.tags,
             truncated=truncated,
             until=until.report().to_dict() if until else None,
-            traces=self.settings.traces,
-            metrics=self.settings.metrics,
+            traces=self.traces,
+            metrics=self.metrics,
         )
         return answers, record
-
-    def _run_params(self) -> dict[str, Any]:
-        return {
-            "seed": self.settings.seed,
-            "replicates": self.prepared.replicates,
-            "concurrency": self.prepared.concurrency,
-            "max_usd": self.settings.max_usd,
-            "journal": self.prepared.journal_place,
-            "fresh_after": self.fresh_after,
-            **({"metric": self.metric} if self.metric else {}),
-            **({"until": self.until.until.text} if self.until else {}),
-        }
 
 
 def bound_until(stop: StopRule | Until | None, prepared: Prepared, *, seed: int) -> UntilStop | None:

@@ -211,7 +211,7 @@ def _log(
     with calm_collector():
         seed, metric = int(measured.run["seed"]), measured.run.get("metric")
         sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric)
-        sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
+        sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=seed)
         try:
             points = evaluation_points(measured, sheet)
             content = evaluation_content(measured, sheet, points)
@@ -253,7 +253,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     """Return what the run of one judge on one suite holds; `points` are all its numbers."""
     judge, suite, answered = measured.judge, measured.suite, judge_answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
-    stopped = _stopped(measured, sheet)
+    stopped, items = _stopped(measured, sheet), {item.id: item for item in suite.items}
     shown = ShownRun(
         judge=replace(judge, settings=settings),
         suite=SuiteFacts.of(suite),
@@ -262,7 +262,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         seconds=measured.seconds,
         truncated=measured.truncated,
         stopped=stopped,
-        worst=() if isinstance(sheet, Datasheet) else worst_items(measured.calls, {one.id: one for one in suite.items}),
+        worst=() if isinstance(sheet, Datasheet) else worst_items(measured.calls, items),
     )
     markdown = shown.markdown()
     described = {"name": judge.name, **settings}
@@ -281,7 +281,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
             keys.DATASHEET_JSON: {
                 "judge": judge.label,
                 "suite_sha256": suite.sha256,
-                **({"answered_by": [asdict(one) for one in answered]} if answered else {}),
+                **({"answered_by": [asdict(answerer) for answerer in answered]} if answered else {}),
                 **sheet.to_dict(),
                 "metrics": keys.last_values(points),
             },
@@ -319,12 +319,12 @@ def _entry(
         return None
     judge, readings = measured.judge, _reading_tags(sheet)
     own = (keys.TAG_PROFILE, keys.TAG_RECORDED, keys.TAG_FINGERPRINT, keys.TAG_TRUNCATED, keys.TAG_WITHHELD)
-    told = {tag: text for tag, text in _tags(measured, sheet, answered).items() if tag in own}
+    tags = {tag: text for tag, text in _tags(measured, sheet, answered).items() if tag in own}
     return JudgeEntry(
         label=judge.label,
         fingerprint=judge.fingerprint,
         params=keys.grouped_params({"judge": judge.settings}),
-        tags={**told, **readings, keys.TAG_SIMULATED: str(judge.simulated).lower()},
+        tags={**tags, **readings, keys.TAG_SIMULATED: str(judge.simulated).lower()},
         readings=readings,
         suite_name=measured.suite.name,
         suite_sha256=measured.suite.sha256,
@@ -334,25 +334,19 @@ def _entry(
 
 
 def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
+    judge = measured.judge
+    known = {
+        keys.TAG_RECORDED: "true" if judge.recorded else None,
+        keys.TAG_FINGERPRINT: judge.fingerprint,
+        keys.TAG_GENERATED_BY: measured.suite.origin.get("generate_run_id"),
+        keys.TAG_METRIC: measured.run.get("metric"),
+        keys.TAG_LABEL_SOURCE: ", ".join(label_sources(measured.calls)),
+        keys.TAG_TRUNCATED: measured.truncated,
+        keys.TAG_ANSWERED_BY: answered_by_text(answered) if are_several(answered) else None,
+        keys.TAG_WITHHELD: ", ".join(sheet.withheld),
+    }
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
-    if measured.judge.recorded:
-        tags[keys.TAG_RECORDED] = "true"
-    if measured.judge.fingerprint:
-        tags[keys.TAG_FINGERPRINT] = measured.judge.fingerprint
-    tags[keys.TAG_JUDGE] = measured.judge.name
-    if generated := measured.suite.origin.get("generate_run_id"):
-        tags[keys.TAG_GENERATED_BY] = str(generated)
-    if metric := measured.run.get("metric"):
-        tags[keys.TAG_METRIC] = str(metric)
-    if sources := label_sources(measured.calls):
-        tags[keys.TAG_LABEL_SOURCE] = ", ".join(sources)
-    if measured.truncated:
-        tags[keys.TAG_TRUNCATED] = measured.truncated
-    if are_several(answered):
-        tags[keys.TAG_ANSWERED_BY] = answered_by_text(answered)
-    if sheet.withheld:
-        tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
-    return tags
+    return {**tags, keys.TAG_JUDGE: judge.name, **{tag: str(text) for tag, text in known.items() if text}}
 
 
 def _reading_tags(sheet: Sheet) -> dict[str, str]:
@@ -361,7 +355,9 @@ def _reading_tags(sheet: Sheet) -> dict[str, str]:
     The metric of a censored threshold is a bound: its tag says so.
     """
     readings = {**sheet.headline, **thresholds(sheet.estimates)}
-    tags = {keys.own_key(axis): tag_text(one) for axis, one in readings.items() if isinstance(one, Estimate)}
+    tags = {
+        keys.own_key(axis): tag_text(reading) for axis, reading in readings.items() if isinstance(reading, Estimate)
+    }
     if isinstance(sheet, ReliabilityReport) and (mean := sheet.summary["mean"]) is not None:
         ends = short_interval(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
         tags[keys.own_key(metric_keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"

@@ -116,7 +116,7 @@ class Measured:
 
     def without_texts(self) -> Measured:
         """Return all that is measured, with a hash in the place of each text: what prompts and answers say."""
-        known = [each.name for each in fields(CallRecord) if each.name in self.calls]
+        known = [part.name for part in fields(CallRecord) if part.name in self.calls]
         calls = self.calls[known].copy()
         hiding = {**dict.fromkeys(_TOLD, hashed), "suite_item": hidden_id, "task": hidden_id}
         for name, hide in hiding.items():
@@ -127,7 +127,9 @@ class Measured:
 
     def parcel(self) -> Parcel:
         """Return the record as the outbox keeps it."""
-        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("suite", "calls")}
+        facts = {
+            known.name: getattr(self, known.name) for known in fields(self) if known.name not in ("suite", "calls")
+        }
         return Parcel(facts={**facts, "judge": asdict(self.judge)}, suite=self.suite, calls=self.calls)
 
     @classmethod

@@ -158,13 +158,13 @@ def replay(
         recorded = [_of_run(str(file), tracking_uri)]
     else:
         path, _ = split_sheet(Path(file))
-        found = _by_judge(read_table(file), path, mapping, labels=labels, scale=scale)
+        records = _by_judge(read_table(file), path, mapping, labels=labels, scale=scale)
         if suite is not None and not isinstance(suite, Suite):
             suite = load_suite(suite, tracking_uri=tracking_uri)
-        recorded = _with_suite(found, path, suite, labels=labels, scale=scale)
+        recorded = _with_suite(records, path, suite, labels=labels, scale=scale)
     store = Store(tracking_uri, experiment)
-    recorded = [replace(one, metric=checked_metric(metric or one.metric, one.suite)) for one in recorded]
-    return [_log(store, one, seed=seed, metrics=chosen, texts=texts) for one in recorded]
+    recorded = [replace(judged, metric=checked_metric(metric or judged.metric, judged.suite)) for judged in recorded]
+    return [_log(store, judged, seed=seed, metrics=chosen, texts=texts) for judged in recorded]
 
 
 def _of_run(uri: str, tracking_uri: str | None) -> Recorded:
@@ -190,10 +190,10 @@ def _by_judge(
     scale: GivenLabels,
 ) -> dict[str, pd.DataFrame]:
     if mapping is None:
-        found = _own_records(frame, path)
+        by_judge = _own_records(frame, path)
     else:
-        found = _mapped_records(Table(frame), mapping, labels=labels, scale=scale)
-    return {judge: _checked(records) for judge, records in found.items()}
+        by_judge = _mapped_records(Table(frame), mapping, labels=labels, scale=scale)
+    return {judge: _checked(records) for judge, records in by_judge.items()}
 
 
 def _checked(records: pd.DataFrame) -> pd.DataFrame:
@@ -225,16 +225,16 @@ def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return call records with numbers and booleans where the file could only hold text."""
     frame = frame.copy()
-    for each in fields(CallRecord):
-        if each.name in REQUIRED_COLUMNS or each.name not in frame.columns:
+    for known in fields(CallRecord):
+        if known.name in REQUIRED_COLUMNS or known.name not in frame.columns:
             continue
-        cells = frame[each.name].astype(object).map(lambda cell: None if is_missing(cell) else cell)
-        if each.type == "bool":
-            frame[each.name] = [str(cell).casefold() in ("true", "1", "1.0") for cell in cells]
-        elif str(each.type).startswith(("float", "int")):
-            frame[each.name] = _numbers(cells, each.name)
+        cells = frame[known.name].astype(object).map(lambda cell: None if is_missing(cell) else cell)
+        if known.type == "bool":
+            frame[known.name] = [str(cell).casefold() in ("true", "1", "1.0") for cell in cells]
+        elif str(known.type).startswith(("float", "int")):
+            frame[known.name] = _numbers(cells, known.name)
         else:
-            frame[each.name] = cells
+            frame[known.name] = cells
     return frame
 
 
@@ -254,13 +254,13 @@ def _mapped_records(
     records: dict[str, list[dict[str, object]]] = {}
     for cells in zip(*columns.values(), strict=True):
         row = dict(zip(columns, cells, strict=True))
-        found = [_as_row(record, row) for record in read(row, mapping)]
-        records.setdefault(row.get("judge") or "recorded judge", []).extend(found)
+        own = [_as_row(record, row) for record in read(row, mapping)]
+        records.setdefault(row.get("judge") or "recorded judge", []).extend(own)
     return {judge: pd.DataFrame(rows) for judge, rows in records.items()}
 
 
 def _as_row(record: CallRecord, row: Mapping[str, str]) -> dict[str, object]:
-    plain_record = {each.name: getattr(record, each.name) for each in fields(record)}
+    plain_record = {known.name: getattr(record, known.name) for known in fields(record)}
     return plain_record | ({GROUP: row[GROUP] or None} if GROUP in row else {})
 
 
@@ -308,24 +308,24 @@ Reader = Callable[[Mapping[str, str], Mapped], Iterator[CallRecord]]
 def _pair_records(row: Mapping[str, str], mapping: Mapped) -> Iterator[CallRecord]:
     if "uv" in row:
         for order in _WIDE:
-            yield _pair_record(row, mapping, order=order, said=row[order])
+            yield _pair_record(row, mapping, order=order, word=row[order])
         return
     spelled = {spelling: order for order, spelling in mapping.orders.items()}
-    yield _pair_record(row, mapping, order=spelled.get(row["order"], row["order"]), said=row["answer"])
+    yield _pair_record(row, mapping, order=spelled.get(row["order"], row["order"]), word=row["answer"])
 
 
-def _pair_record(row: Mapping[str, str], mapping: Mapped, *, order: str, said: str) -> CallRecord:
-    outcome, answer = _outcome(said, mapping, order=order, stated=_stated(row))
+def _pair_record(row: Mapping[str, str], mapping: Mapped, *, order: str, word: str) -> CallRecord:
+    outcome, answer = _outcome(word, mapping, order=order, stated=_stated(row))
     better = {mapping.first: "u", mapping.second: "v", "": ""}.get(row.get("better", ""))
     if better is None:
         raise CallsError(
             f"Item {row['item']!r}: `better` must be {mapping.first!r} or {mapping.second!r}, but is {row['better']!r}."
         )
-    record = _record(row, mapping, outcome=outcome, answer=answer, said=said)
+    record = _record(row, mapping, outcome=outcome, answer=answer, word=word)
     return replace(record, order=order, better=better)
 
 
-def _record(row: Mapping[str, str], mapping: Mapped, *, outcome: str, answer: str, said: str) -> CallRecord:
+def _record(row: Mapping[str, str], mapping: Mapped, *, outcome: str, answer: str, word: str) -> CallRecord:
     usual = NATURAL if mapping.of_pairs else BASELINE
     numbers: dict[str, Any] = {name: _number(row, name, kind) for name, kind in _NUMBERS.items()}
     return CallRecord(
@@ -341,7 +341,7 @@ def _record(row: Mapping[str, str], mapping: Mapped, *, outcome: str, answer: st
         expected="",
         rationale=row.get("rationale"),
         raw=row.get("raw") or None,
-        error=f"not an answer: {said!r}" if outcome == "unparsed" else None,
+        error=f"not an answer: {word!r}" if outcome == "unparsed" else None,
         **numbers,
     )
 
@@ -367,9 +367,9 @@ def _stated(row: Mapping[str, str]) -> str:
     return word
 
 
-def _outcome(said: str, mapping: Mapped, *, order: str, stated: str) -> tuple[str, str]:
+def _outcome(given: str, mapping: Mapped, *, order: str, stated: str) -> tuple[str, str]:
     """Read an answer strictly: a known spelling or `unparsed`; an outcome stated by the table is taken at its word."""
-    word = said.casefold()
+    word = given.casefold()
     if stated not in ("", "verdict"):
         return stated, ""
     if word in (tie.casefold() for tie in mapping.tie):
@@ -389,35 +389,35 @@ def _single_reader(table: Table, mapping: Mapped, *, labels: GivenLabels, scale:
         raise CallsError(f"Column {column!r} is empty. {_SAY_LABELS}.")
     given = labels is not None or scale is not None
     # Without a cell to read there are the labels that were given.
-    found = read_labels(cells or list(labels or scale or ()), column=column, ids=None, labels=labels, scale=scale)[1]
-    spelled = {label_key(answer): answer for answer in found.answers}
+    expected = read_labels(cells or list(labels or scale or ()), column=column, ids=None, labels=labels, scale=scale)[1]
+    spelled = {label_key(answer): answer for answer in expected.answers}
 
     def read(row: Mapping[str, str], mapping: Mapped) -> Iterator[CallRecord]:
-        stated, said = _stated(row), row["answer"]
-        answer = spelled.get(label_key(said), "")
-        if said and not answer and not given and stated in ("", "verdict"):
+        stated, word = _stated(row), row["answer"]
+        answer = spelled.get(label_key(word), "")
+        if word and not answer and not given and stated in ("", "verdict"):
             raise CallsError(
-                f"Item {row['item']!r} was answered with {said!r}, which is none of the expected "
-                f"{', '.join(found.answers)}. {_SAY_LABELS}; what is none of them is then no answer."
+                f"Item {row['item']!r} was answered with {word!r}, which is none of the expected "
+                f"{', '.join(expected.answers)}. {_SAY_LABELS}; what is none of them is then no answer."
             )
         outcome = stated if stated not in ("", "verdict") else "verdict" if answer else "unparsed"
-        record = _record(row, mapping, outcome=outcome, answer=answer if outcome == "verdict" else "", said=said)
+        record = _record(row, mapping, outcome=outcome, answer=answer if outcome == "verdict" else "", word=word)
         yield replace(record, expected=spelled[label_key(row["expected"])] if row["expected"] else "")
 
     return read
 
 
 def _with_suite(
-    found: Mapping[str, pd.DataFrame],
+    records: Mapping[str, pd.DataFrame],
     path: Path,
     suite: Suite | None,
     *,
     labels: GivenLabels,
     scale: GivenLabels,
 ) -> list[Recorded]:
-    answers = None if suite is not None else _answers(pd.concat(found.values()), labels=labels, scale=scale)
+    answers = None if suite is not None else _answers(pd.concat(records.values()), labels=labels, scale=scale)
     recorded = []
-    for judge, calls in found.items():
+    for judge, calls in records.items():
         if suite is not None:
             _check_of_suite(calls, suite)
         elif answers is not None and not answers.seen:
@@ -439,14 +439,14 @@ def _answers(calls: pd.DataFrame, *, labels: GivenLabels, scale: GivenLabels) ->
         if given:
             raise RecipeError("Labels and scales are those of single responses, but these records are of pairs.")
         return None
-    said = sorted({*calls["answer"], *calls["expected"]} - {""})
+    words = sorted({*calls["answer"], *calls["expected"]} - {""})
     if given:
-        stated = read_labels(said or ["1"], column="answer", ids=None, labels=labels, scale=scale)[1]
+        stated = read_labels(words or ["1"], column="answer", ids=None, labels=labels, scale=scale)[1]
         return Answers(stated.answers, ordinal=stated.stated_order, meanings=stated.meanings)
-    told = told_labels(normalise(calls.drop_duplicates("suite_item")), None)
-    known = scale_of(said, told)
-    if isinstance(told, Answers):
-        return told
+    written = told_labels(normalise(calls.drop_duplicates("suite_item")), None)
+    known = scale_of(words, written)
+    if isinstance(written, Answers):
+        return written
     if len(known.labels) < 2 or not known.ordered:
         which = "whose order is not known" if len(known.labels) > 1 else "are not enough to tell"
         raise CallsError(f"The labels {', '.join(map(repr, known.labels)) or '(none)'} {which}. {_SAY_LABELS}.")
@@ -515,14 +515,14 @@ def recorded_suite(calls: pd.DataFrame, *, name: str, labels: Answers | None = N
 
 
 def _item(row: Mapping[str, Any], labels: Answers | None) -> Item:
-    told = {name: str(row[name]) for name in (GROUP, *_IN_META) if not is_missing(row.get(name))}
+    meta = {name: str(row[name]) for name in (GROUP, *_IN_META) if not is_missing(row.get(name))}
     item = Item(
         id=row["suite_item"],
         task=row["task"],
         condition=row["condition"],
         delta=None if pd.isna(row["delta"]) else float(row["delta"]),
         better=row["better"] or None,
-        meta=told | ({"labels": SEEN} if labels is not None and labels.seen else {}),
+        meta=meta | ({"labels": SEEN} if labels is not None and labels.seen else {}),
     )
     if labels is None:
         return item

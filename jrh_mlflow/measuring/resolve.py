@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,6 +31,7 @@ from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.tracking.judges.identity import judge_from
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, scorer_at
+from jrh_mlflow.tracking.judges.prompts import registered_prompt
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import (
     MlflowJudge,
@@ -41,6 +41,7 @@ from jrh_mlflow.tracking.judges.scorers import (
     registration_of,
 )
 from jrh_mlflow.tracking.runs.outbox import outbox_key
+from jrh_mlflow.tracking.runs.store import download, say_once
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.runner import OnRecord, StopRule
@@ -150,8 +151,8 @@ class Prepared:
         if judge is None or not may_exist(self.journal):
             return True
         with journal_at(self.journal) as journal:
-            found = looked_up(judge, calls, journal, fresh_after=self.freshness)
-            return not all(is_answered for _, _, is_answered in found)
+            requests = looked_up(judge, calls, journal, fresh_after=self.freshness)
+            return not all(is_answered for _, _, is_answered in requests)
 
     def quote(self, calls: Sequence[Call] | None = None, *, afresh: bool = False) -> Quote:
         """Say what asking every call, or some, would send and cost; a judge that answers by itself has no price.
@@ -159,13 +160,13 @@ class Prepared:
         With `afresh` as if the journal answered nothing: it is not opened.
         """
         n_calls = self.n_calls if calls is None else len(calls)
-        judge, asked = self._model_calls(calls)
+        judge, model_calls = self._model_calls(calls)
         if judge is None:
             return Quote(calls=n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
         if afresh:
-            return quote(judge, asked, None, self.price)
+            return quote(judge, model_calls, None, self.price)
         with journal_at(self.journal) as journal:
-            return quote(judge, asked, journal, self.price, fresh_after=self.freshness)
+            return quote(judge, model_calls, journal, self.price, fresh_after=self.freshness)
 
     def _model_calls(self, calls: Iterable[Call] | None = None) -> tuple[ModelJudge | None, Iterable[Call]]:
         """Return the judge that writes requests, if one does, and the calls it writes them for."""
@@ -266,8 +267,8 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
         alone = judge[0] if isinstance(judge, list | tuple) and len(judge) == 1 else judge
         return _exported_judge(alone, registration_of(alone)) or from_mlflow(judge)
     if isinstance(judge, str) and judge.startswith(SCORERS):
-        found = scorer_at(judge, experiment=experiment, tracking_uri=tracking_uri)
-        return _exported_judge(found, [found.registration]) or from_registered(found, tracking_uri=tracking_uri)
+        scorer = scorer_at(judge, experiment=experiment, tracking_uri=tracking_uri)
+        return _exported_judge(scorer, [scorer.registration]) or from_registered(scorer, tracking_uri=tracking_uri)
     if isinstance(judge, str):
         return PromptedJudge(judge)
     if isinstance(judge, type):
@@ -294,8 +295,6 @@ def with_read_prompt(judge: Judge, *, tracking_uri: str | None = None) -> Judge:
         return judge if inner is judge.inner else judge.with_inner(inner)
     if not isinstance(judge, PromptedJudge) or judge.prompt_uri is None or judge.prompt_version is not None:
         return judge
-    from jrh_mlflow.tracking.judges.prompts import registered_prompt
-
     return judge.with_prompt(registered_prompt(judge.prompt_uri, tracking_uri=tracking_uri))
 
 
@@ -391,8 +390,6 @@ def load_suite(path_or_uri: str | Path, *, tracking_uri: str | None = None) -> S
     if text in BUILT_IN:
         return _built_in(text)
     if text.startswith(("runs:/", "mlflow-artifacts:/", "models:/")):
-        from jrh_mlflow.tracking.runs.store import download
-
         return read_suite(download(text, tracking_uri=tracking_uri))
     if text.startswith("datasets:/"):
         from jrh_mlflow.tracking.runs.suite_datasets import dataset_suite
@@ -430,7 +427,7 @@ def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[J
         return nullcontext(journal)
     if journal is None:
         writable_home()
-        _say_once(f"Paid answers are kept in {journal_place(journal)}.")
+        say_once(f"note: Paid answers are kept in {journal_place(journal)}.")
     return open_journal(journal or default_journal())
 
 
@@ -438,11 +435,6 @@ def may_exist(journal: str | Path | Journal | None) -> bool:
     """Whether there can be answers in a journal; a look at one that is not there would make it."""
     place = journal or default_journal()
     return isinstance(place, Journal) or "://" in str(place) or Path(place).exists()
-
-
-@cache
-def _say_once(line: str) -> None:
-    print(f"note: {line}", file=sys.stderr)
 
 
 def asking(backend: str, *, journal: str | Path | Journal, cap_micro: int | None) -> Callable[..., Asked]:

@@ -117,8 +117,8 @@ class ShownRun:
 
     @property
     def _marks(self) -> list[str]:
-        told = {"simulated": self.judge.simulated, "recorded": self.judge.recorded, "truncated": self.truncated}
-        return [mark for mark, is_so in told.items() if is_so]
+        marks = {"simulated": self.judge.simulated, "recorded": self.judge.recorded, "truncated": self.truncated}
+        return [mark for mark, is_so in marks.items() if is_so]
 
 
 Decided = Callable[[LoggedEvaluation, "Addresses | None"], Sequence[DecisionSection]]
@@ -165,7 +165,7 @@ def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence
         seconds=run.seconds,
         truncated=run.tags.get(keys.TAG_TRUNCATED),
         stopped=None if run.until is None else UntilReport.from_dict(run.until),
-        worst=() if run.suite is None else worst_items(run.calls, {one.id: one for one in run.suite.items}),
+        worst=() if run.suite is None else worst_items(run.calls, {item.id: item for item in run.suite.items}),
         decided=decided,
         links=links,
     )
@@ -236,7 +236,7 @@ def is_decided(truncated: str | None) -> bool:
 
 def _labels_note(calls: pd.DataFrame) -> str:
     n = {source: int((calls["label_source"] == source).sum()) for source in label_sources(calls)}
-    listed = " and ".join(f"{count:,} with {LABEL_SOURCES[one]}" for one, count in n.items())
+    listed = " and ".join(f"{count:,} with {LABEL_SOURCES[kind]}" for kind, count in n.items())
     return f"Of {len(calls):,} calls {listed} count in no accuracy and no score."
 
 

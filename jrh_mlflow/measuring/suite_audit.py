@@ -115,7 +115,9 @@ class SuiteAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        readings = [plain_fields(one) | {"within": one.within, "fails": one.fails} for one in self.readings]
+        readings = [
+            plain_fields(reading) | {"within": reading.within, "fails": reading.fails} for reading in self.readings
+        ]
         return plain_fields(self) | {"low": LOW, "high": HIGH, "readings": readings, "passed": not self.failed}
 
 
@@ -250,7 +252,10 @@ def _better_first(shortcut: Shortcut, item: Item) -> Presentation:
 def _facing(shown: Presentation) -> list[tuple[str, str]]:
     """Pair the sentences that only the first content has with those that only the second has, in their order."""
     first, second = sentences_of(shown.first or ""), sentences_of(shown.second or "")
-    own = ([one for one in first if one not in second], [one for one in second if one not in first])
+    own = (
+        [sentence for sentence in first if sentence not in second],
+        [sentence for sentence in second if sentence not in first],
+    )
     return list(zip_longest(*own, fillvalue=""))
 
 

@@ -426,7 +426,7 @@ class UntilStop:
         )
 
 
-def _ended(watch: _Watch, asked: Collection[CallKey]) -> UntilRule:
+def _ended(watch: _Watch, records: Collection[CallKey]) -> UntilRule:
     return UntilRule(
         rule=watch.goal.text,
         axis=watch.goal.axis,
@@ -437,7 +437,7 @@ def _ended(watch: _Watch, asked: Collection[CallKey]) -> UntilRule:
         n=watch.n,
         size=watch.size,
         lost=watch.lost,
-        asked=sum(key in asked for key in watch.unit_of),
+        asked=sum(key in records for key in watch.unit_of),
         needed=len(watch.unit_of),
         reason=watch.reason,
     )

@@ -76,12 +76,12 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
     judge = shown_name(run.judge, simulated=run.simulated, recorded=run.recorded)
     axis, behind = filters.axis, calls.behind(filters.axis) if filters.axis else None
     masks = _masks(calls, filters, behind)
-    found = _all_of(masks.values(), len(calls)).nonzero()[0]
-    opened = _opened(calls, query["open"], found, behind) if query.get("open") else None
-    last = max(1, -(-len(found) // PAGE_SIZE))
+    places = _all_of(masks.values(), len(calls)).nonzero()[0]
+    opened = _opened(calls, query["open"], places, behind) if query.get("open") else None
+    last = max(1, -(-len(places) // PAGE_SIZE))
     page = 1 if opened else max(1, min(_whole_number(query.get("page", "")) or 1, last))
     start = (page - 1) * PAGE_SIZE
-    rows = [] if opened else _shown(calls, found[start : start + PAGE_SIZE], behind)
+    rows = [] if opened else _shown(calls, places[start : start + PAGE_SIZE], behind)
     return render_page(
         TEMPLATE,
         addresses=_ADDRESSES,
@@ -94,7 +94,7 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
         filters=filters,
         choices=[] if opened else _choices(calls, filters, masks, behind),
         n_calls=len(calls),
-        n_found=len(found),
+        n_found=len(places),
         rows=rows,
         page=page,
         last=last,
@@ -239,8 +239,8 @@ def option_texts(name: str, values: Iterable[str]) -> dict[str, str]:
 
 
 def _marks(run: RunSummary) -> list[str]:
-    told = {"simulated": run.simulated, "recorded": run.recorded, f"truncated: {run.truncated}": run.truncated}
-    return [mark for mark, holds in told.items() if holds]
+    marks = {"simulated": run.simulated, "recorded": run.recorded, f"truncated: {run.truncated}": run.truncated}
+    return [mark for mark, holds in marks.items() if holds]
 
 
 def _notes(run: RunSummary, calls: RunCalls) -> list[str]:
@@ -406,8 +406,8 @@ def came_to(calls: Sequence[ShownCall]) -> list[str]:
     for replicate in sorted({call.replicate for call in calls if call.order}):
         both = {call.order: call for call in calls if call.replicate == replicate}
         text = _pair_text(both.get("uv"), both.get("vu"))
-        told = f"replicate {replicate}: {text}" if any(call.replicate for call in calls) else text
-        lines.append(f"{told[0].upper()}{told[1:]}.")
+        line = f"replicate {replicate}: {text}" if any(call.replicate for call in calls) else text
+        lines.append(f"{line[0].upper()}{line[1:]}.")
     return lines
 
 
@@ -536,15 +536,15 @@ def _content(name: str, text: str | None, item: Item) -> ShownText:
 
 def _messages(item: Item, original: Item | None) -> list[ShownMessage]:
     before = (original.transcript if original else None) or ()
-    found = []
+    messages = []
     for place, message in enumerate(item.transcript or ()):
         changed = bool(before) and before[place : place + 1] != (message,)
         role = message.role if message.name is None else f"{message.role} {message.name}"
-        found.append(ShownMessage(role=role, text=shown_text("", _message_text(message)), changed=changed))
+        messages.append(ShownMessage(role=role, text=shown_text("", _message_text(message)), changed=changed))
         if changed and place < len(before):
             text = shown_text("", _message_text(before[place]))
-            found.append(ShownMessage(role=f"{role}, in the original", text=text, changed=False))
-    return found
+            messages.append(ShownMessage(role=f"{role}, in the original", text=text, changed=False))
+    return messages
 
 
 def _message_text(message: Message) -> str:

@@ -77,15 +77,15 @@ def registered_record(name: str, *, experiment_id: str, version: int | None, uri
     """
     from mlflow.tracking._tracking_service.utils import _get_store
 
-    found = _get_store(uri).get_scorer(experiment_id, name, version)
-    return asdict(found.serialized_scorer), int(found.scorer_version)
+    record = _get_store(uri).get_scorer(experiment_id, name, version)
+    return asdict(record.serialized_scorer), int(record.scorer_version)
 
 
 def registered_names(*, experiment_id: str, uri: str) -> list[str]:
     """Return the names of the scorers of an experiment; `list_scorers` runs the code of those that are code."""
     from mlflow.tracking._tracking_service.utils import _get_store
 
-    return sorted({str(one.scorer_name) for one in _get_store(uri).list_scorers(experiment_id)})
+    return sorted({str(scorer.scorer_name) for scorer in _get_store(uri).list_scorers(experiment_id)})
 
 
 def remembered_traces(judge: Any) -> frozenset[str]:

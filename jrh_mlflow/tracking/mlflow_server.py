@@ -110,8 +110,8 @@ def serve(
                 if code != 0:
                     raise TrackingError(f"The MLflow server ended with code {code}.")
             except TrackingError as error:
-                said = Path(log.name).read_text(encoding="utf-8", errors="replace").splitlines()
-                raise TrackingError("\n".join([str(error), "It said:", *said[-_LAST_LINES:]])) from error
+                lines = Path(log.name).read_text(encoding="utf-8", errors="replace").splitlines()
+                raise TrackingError("\n".join([str(error), "It said:", *lines[-_LAST_LINES:]])) from error
 
 
 def demand_port(port: int) -> None:

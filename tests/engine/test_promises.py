@@ -1447,7 +1447,7 @@ def evaluate_in(folder: Path, server: LoopbackServer, monkeypatch: pytest.Monkey
     monkeypatch.chdir(folder)
     # As a process of its own would find it.
     home_module._found.cache_clear()
-    resolve._say_once.cache_clear()
+    resolve.say_once.cache_clear()
     done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, prices=PRICES, max_usd=1.0, progress=False)
     return run_of(done, store_uri)
 

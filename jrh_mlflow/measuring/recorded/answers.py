@@ -125,11 +125,11 @@ def _demand_match(judge: RecordedJudge, suite: str, *, missing: list[str], n_lef
 
 
 def _by_digest(lines: Iterable[Mapping[str, Any]]) -> dict[str, deque[Response]]:
-    found: dict[str, deque[Response]] = {}
+    answers: dict[str, deque[Response]] = {}
     for line in lines:
         response = {name: value for name, value in line.items() if name not in ("judge", "sent")}
-        found.setdefault(line["sent"], deque()).append(Response(**response))
-    return found
+        answers.setdefault(line["sent"], deque()).append(Response(**response))
+    return answers
 
 
 def recorded_lines(suite: str) -> Iterator[dict[str, Any]]:
@@ -161,13 +161,13 @@ def llmbar_records(criterion: str) -> list[CallRecord]:
             order=order,
             better=line["better"],
             replicate=0,
-            outcome="verdict" if said in ("1", "2") else said or "unparsed",
-            answer=said if said in ("1", "2") else "",
+            outcome="verdict" if answer in ("1", "2") else answer or "unparsed",
+            answer=answer if answer in ("1", "2") else "",
             expected="",
         )
         for line in _unpacked("llmbar")
         for order in ("uv", "vu")
-        for said in (line[f"{criterion}-{order}"],)
+        for answer in (line[f"{criterion}-{order}"],)
     ]
 
 

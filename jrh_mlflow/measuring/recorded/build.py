@@ -43,14 +43,14 @@ def _lines(judge: RecordedJudge, suite: Suite, folders: Iterable[Path]) -> Itera
 
 
 def _answers(judge: RecordedJudge, folders: Iterable[Path]) -> dict[str, Response]:
-    found: dict[str, Response] = {}
+    answers: dict[str, Response] = {}
     for folder in folders:
         name = judge.configuration.replace("-letters", "").replace("-", "_")
         requests, results = (folder / f"{name}.{what}.jsonl.gz" for what in ("requests", "results"))
         keys = {label: key for label, key, _ in exported_requests([requests], judge, by_request=True)}
         for label, outcomes in read_results([results], keys).outcomes.items():
-            found.update((keys[label], outcome) for outcome in outcomes if isinstance(outcome, Response))
-    return found
+            answers.update((keys[label], outcome) for outcome in outcomes if isinstance(outcome, Response))
+    return answers
 
 
 if __name__ == "__main__":

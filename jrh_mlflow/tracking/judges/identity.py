@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -45,6 +44,7 @@ from jrh_mlflow.tracking.runs.read import (
     experiment_names,
     find_run,
     finished_runs,
+    json_artifact,
     read_calls,
 )
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
@@ -391,7 +391,7 @@ class MeasuredJudge:
         with reading_client(self.uri) as client, tempfile.TemporaryDirectory(prefix="jrh-") as folder:
             run = client.get_run(self.run_id)
             suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
-            estimates = _json(downloaded(client, run, keys.DATASHEET_JSON, folder)).get("estimates", {})
+            estimates = json_artifact(client, run, keys.DATASHEET_JSON, folder).get("estimates", {})
         labels, rubrics = suite.labels, {item.rubric for item in suite.items}
         positional = (read_reading(estimates[axis]) for axis in POSITIONAL if axis in estimates)
         return AskedItems(
@@ -475,18 +475,14 @@ def kept_run(client: MlflowClient, run: str, uri: str) -> Run:
     return kept
 
 
-def _json(path: Path) -> dict[str, Any]:
-    written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return written
-
-
 def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
     """Read what a run says of its judge."""
     run_id, tags, params = str(run.info.run_id), run.data.tags, run.data.params
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         file, calls = partial(downloaded, client, run, folder=folder), partial(read_calls, client, run, folder)
-        written, sheet = _json(file(keys.JUDGE_FILE)), _json(file(keys.DATASHEET_JSON))
+        written = json_artifact(client, run, keys.JUDGE_FILE, folder)
+        sheet = json_artifact(client, run, keys.DATASHEET_JSON, folder)
         name, definition, fingerprint = str(written["name"]), written.get("definition"), written.get("fingerprint")
         if "definition" not in written and written["kind"] in ("prompted", "scripted"):
             definition = earlier_definition(
@@ -686,6 +682,6 @@ def _answers(judge: scripted.Scripted, suite: Suite, calls: pd.DataFrame, replic
     for call in plan_calls(suite, judge, replicates=replicates):
         answer = record(judge, call, judge.answer(call), failure=None, latency_s=0.0)
         again[call.item.id, call.order, call.replicate] = (answer.outcome, answer.answer)
-    asked = zip(calls["suite_item"], calls["order"], calls["replicate"], strict=True)
+    named = zip(calls["suite_item"], calls["order"], calls["replicate"], strict=True)
     answered = zip(calls["outcome"], calls["answer"], strict=True)
-    return all(again.get(call) == answer for call, answer in zip(asked, answered, strict=True))
+    return all(again.get(call) == answer for call, answer in zip(named, answered, strict=True))

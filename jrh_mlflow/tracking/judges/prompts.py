@@ -82,7 +82,7 @@ def template_text(template: str | list[dict[str, Any]], tags: Mapping[str, str],
         text = _section(template, uri) if _has_contents([template]) else template
         return text if text.endswith("\n") else f"{text}\n"
     roles = [message.get("role") for message in template]
-    if roles not in (["user"], ["system", "user"]) or not all(isinstance(one["content"], str) for one in template):
+    if roles not in (["user"], ["system", "user"]) or not all(isinstance(part["content"], str) for part in template):
         raise RecipeError(f"The prompt {uri} has the messages {roles}: give a user message, or system and user.")
     contents = [message["content"] for message in template]
     _refuse_jinja(contents, uri)
@@ -150,23 +150,24 @@ def _version(client: MlflowClient, uri: str, store: str) -> Any:
 
     name, version, alias = _address(uri)
     try:
-        found = client.get_prompt_version(name, version) if version else client.get_prompt_version_by_alias(name, alias)
+        by_alias = client.get_prompt_version_by_alias
+        prompt = client.get_prompt_version(name, version) if version else by_alias(name, alias)
     except MlflowException as error:
         if error.error_code not in _NOT_THERE:
             raise
-        known = [prompt.name for prompt in client.search_prompts(max_results=100)]
+        known = [other.name for other in client.search_prompts(max_results=100)]
         near = "" if name in known else suggest(name, known)
         raise RecipeError(f"There is no prompt {uri} in the registry: {reason(error, store)}.{near}") from error
-    if found is None:
+    if prompt is None:
         raise RecipeError(f"There is no prompt {uri} in the registry.")
-    return found
+    return prompt
 
 
 def _address(uri: str) -> tuple[str, str, str]:
-    found = _ADDRESS.fullmatch(uri)
-    if found is None:
+    match = _ADDRESS.fullmatch(uri)
+    if match is None:
         raise RecipeError(f"{uri!r} is no prompt: give {REGISTRY}NAME/VERSION or {REGISTRY}NAME@ALIAS.")
-    return found["name"], found["version"] or "", found["alias"] or ""
+    return match["name"], match["version"] or "", match["alias"] or ""
 
 
 def register_template(
@@ -215,10 +216,11 @@ def _same_version(client: MlflowClient, name: str, form: RegistryForm) -> int | 
     """Find the newest version that holds this very template."""
     if client.get_prompt(name) is None:
         return None
-    kept = form.tags.get(keys.TAG_TEMPLATE)
-    versions = paged(lambda token: client.search_prompt_versions(name, page_token=token))
-    same = (one for one in versions if one.template == form.template and one.tags.get(keys.TAG_TEMPLATE) == kept)
-    return next((int(one.version) for one in same), None)
+    own = form.template, form.tags.get(keys.TAG_TEMPLATE)
+    for version in paged(lambda token: client.search_prompt_versions(name, page_token=token)):
+        if (version.template, version.tags.get(keys.TAG_TEMPLATE)) == own:
+            return int(version.version)
+    return None
 
 
 def _new_version(client: MlflowClient, name: str, form: RegistryForm, store: str) -> int:
@@ -270,9 +272,9 @@ def link_prompt(version: str, run_id: str, *, tracking_uri: str) -> None:
         say(str(error))
 
 
-def _with(listed: str | None, one: str) -> list[str]:
+def _with(listed: str | None, added: str) -> list[str]:
     """Return the ids of a tag with one more at the end, and no more than the tag can hold."""
-    return [*(other for other in (listed or "").split(",") if other and other != one), one][-_MOST_RUNS:]
+    return [*(other for other in (listed or "").split(",") if other and other != added), added][-_MOST_RUNS:]
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def needed_fields(scorer: Any) -> set[str]:
         return set(variables)
     unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(scorer.__call__).parameters.values()
-    return {one.name for one in parameters if one.default is one.empty and one.kind not in unnamed}
+    return {given.name for given in parameters if given.default is given.empty and given.kind not in unnamed}
 
 
 def needs_retrieval(scorer: Any) -> bool:
@@ -89,9 +89,9 @@ def check_scorer(scorer: Any, parts: Collection[str]) -> None:
         raise RecipeError(f"{scorer.name!r} needs {', '.join(unknown)}, but MLflow passes only {', '.join(FIELDS)}.")
     missing = [] if takes_guidelines(scorer) else _missing_expectations(scorer)
     if "expectations" not in parts and (missing or "expectations" in needed):
-        told = f" ({', '.join(missing)})" if missing else ""
+        names = f" ({', '.join(missing)})" if missing else ""
         raise RecipeError(
-            f"{scorer.name!r} needs expectations{told}, but a judge is shown no expected answer. "
+            f"{scorer.name!r} needs expectations{names}, but a judge is shown no expected answer. "
             f"{_WAY_OUT.format(field='expectations')}"
         )
     if judges_sessions(scorer) and mlflow_internals.includes_timing(scorer):
@@ -240,13 +240,13 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
         return
     for item in {(item.kind, item.answers, item.condition in LEVEL_CONDITIONS): item for item in suite.items}.values():
         shown = _example(item, criterion)
-        said = {_answer(read(value, shown), item, shown) for value in (*_numeric(values, shown), *more)} - {None}
-        if item.kind == "pair" and not said >= _SLOTS_SAID:
+        answers = {_answer(read(value, shown), item, shown) for value in (*_numeric(values, shown), *more)} - {None}
+        if item.kind == "pair" and not answers >= _SLOTS_SAID:
             raise RecipeError(
                 f"{scorer.name!r} grades one response ({_listed(values)}), and suite {suite.name!r} has pairs. {APART} "
                 f"If its words stand for the slots: jrh.from_mlflow(judge, answers={{…: '1', …: '2'}})."
             )
-        if item.kind != "pair" and not said and declared:
+        if item.kind != "pair" and not answers and declared:
             raise RecipeError(
                 f"{scorer.name!r} says {_listed(values)}, and suite {suite.name!r} asks for {_listed(shown.answers)}. "
                 f"{PAIRED} If its words stand for these: jrh.from_mlflow(judge, answers={{…: {shown.answers[-1]!r}}})."
@@ -286,7 +286,7 @@ def possible_values(scorer: Any) -> tuple[object, ...] | None:
     if kind in (int, float):
         return _NUMBERS
     literals = get_args(kind) if get_origin(kind) is Literal else ()
-    if literals and all(isinstance(one, str | int | float) for one in literals):
+    if literals and all(isinstance(literal, str | int | float) for literal in literals):
         return literals
     return _YES_NO if scorer.kind.value in _ONE_RESPONSE else None
 
@@ -296,9 +296,9 @@ def _returned_type(scorer: Any) -> Any:
     function = inspect.unwrap(mlflow_internals.decorated_function(scorer) or type(scorer).__call__)
     if scorer.kind.value not in ("decorator", "class") or not isinstance(function, FunctionType):
         return None
-    told = SimpleNamespace(__annotations__={"return": function.__annotations__.get("return")})
+    annotated = SimpleNamespace(__annotations__={"return": function.__annotations__.get("return")})
     try:
-        kind = get_type_hints(told, function.__globals__)["return"]
+        kind = get_type_hints(annotated, function.__globals__)["return"]
     except Exception:  # An annotation is any expression, and may name what is not there.
         return None
     return None if kind is int else kind
@@ -313,13 +313,13 @@ def asked_values(instructions: str) -> tuple[object, ...] | None:
     """
     if _CHOICE.search(instructions):
         return None
-    found = [match for words in _ASKED if (match := words.search(instructions))]
-    if any(not _NEGATED.search(instructions[: match.start()]) for match in found):
+    matches = [match for words in _ASKED if (match := words.search(instructions))]
+    if any(not _NEGATED.search(instructions[: match.start()]) for match in matches):
         return _YES_NO
-    if not found and _SCALE.search(instructions) and _RATES.search(instructions):
+    if not matches and _SCALE.search(instructions) and _RATES.search(instructions):
         return _NUMBERS
     implied = any(words.search(instructions) for words in (*_GRADES, _QUESTION))
-    return _YES_NO if implied and not found and not _OF_PAIRS.search(instructions) else None
+    return _YES_NO if implied and not matches and not _OF_PAIRS.search(instructions) else None
 
 
 def _numeric(values: tuple[object, ...], shown: Presentation) -> tuple[object, ...]:
@@ -448,4 +448,5 @@ def _literal(source: str) -> str | None:
         return None
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
     passed = (node.args[0] for node in calls if isinstance(node.func, ast.Name) and node.func.id == _FUNCTION)
-    return next((one.value for one in passed if isinstance(one, ast.Constant) and isinstance(one.value, str)), None)
+    literals = (argument.value for argument in passed if isinstance(argument, ast.Constant))
+    return next((literal for literal in literals if isinstance(literal, str)), None)

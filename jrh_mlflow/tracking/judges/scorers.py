@@ -6,7 +6,6 @@ becomes an answer with rationale, tokens and dollars.
 
 from __future__ import annotations
 
-import base64
 import copy
 import hashlib
 import json
@@ -47,9 +46,10 @@ from jrh_mlflow.tracking.judges.scorer_facts import (
     takes_shares,
 )
 from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.traces.call_traces import finished_span
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, Trace
+    from mlflow.entities import Trace
 
     from jrh_mlflow.suites.suite import Suite
 
@@ -164,15 +164,15 @@ def from_mlflow(
     for scorer in _members(scorers):
         check_scorer(scorer, parts)
     panel = _Panel(tuple(map(asked_by_suites, scorers)), parts, _words(answers or {}))
-    made = MlflowJudge(panel, name=name or "+".join(one.name for one in scorers))
+    made = MlflowJudge(panel, name=name or "+".join(member.name for member in scorers))
     made.registered = registration_of(*scorers)
     return made
 
 
-def from_registered(found: RegisteredScorer, *, tracking_uri: str | None = None) -> MlflowJudge:
+def from_registered(registered: RegisteredScorer, *, tracking_uri: str | None = None) -> MlflowJudge:
     """Wrap a registered judge. Which version it is stands in the registry: a scorer of MLflow 3.14 does not tell."""
-    judge = from_mlflow(loaded_scorer(found, tracking_uri=tracking_uri))
-    judge.registered = [found.registration]
+    judge = from_mlflow(loaded_scorer(registered, tracking_uri=tracking_uri))
+    judge.registered = [registered.registration]
     return judge
 
 
@@ -193,6 +193,11 @@ class _Panel:
     scorers: tuple[Any, ...]
     parts: Mapping[str, Part]
     words: Mapping[str, str]
+
+    @property
+    def members(self) -> list[Any]:
+        """The scorers that do the work, those inside MLflow's ensembles too."""
+        return list(_members(self.scorers))
 
     def __call__(self, shown: Presentation) -> Answer:
         if len(self.scorers) == 1:
@@ -248,8 +253,8 @@ class _Ballot:
 
 
 def _vote(ballots: Sequence[_Ballot], offered: tuple[str, ...]) -> Answer:
-    minutes = "\n".join(f"{one.member}: {one.vote or 'no vote'}. {one.why}".strip() for one in ballots)
-    counts = Counter(one.vote for one in ballots if one.vote is not None)
+    minutes = "\n".join(f"{ballot.member}: {ballot.vote or 'no vote'}. {ballot.why}".strip() for ballot in ballots)
+    counts = Counter(ballot.vote for ballot in ballots if ballot.vote is not None)
     if 2 * counts.total() <= len(ballots):
         raise JudgeError(f"Only {counts.total()} of {len(ballots)} members voted. {minutes}")
     most = max(counts.values())
@@ -258,9 +263,9 @@ def _vote(ballots: Sequence[_Ballot], offered: tuple[str, ...]) -> Answer:
     return Answer(
         first[0] if len(first) == 1 else undecided,
         rationale=minutes,
-        input_tokens=_known_sum(one.given.input_tokens for one in ballots),
-        output_tokens=_known_sum(one.given.output_tokens for one in ballots),
-        cost_usd=_known_sum(one.given.cost_usd for one in ballots),
+        input_tokens=_known_sum(ballot.given.input_tokens for ballot in ballots),
+        output_tokens=_known_sum(ballot.given.output_tokens for ballot in ballots),
+        cost_usd=_known_sum(ballot.given.cost_usd for ballot in ballots),
     )
 
 
@@ -278,8 +283,8 @@ class MlflowJudge(CallableJudge):
 
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read, or that lacks what it goes by."""
-        for scorer in _members(self.panel.scorers):
-            read = partial(answer_for, words=self.panel.words)
+        read = partial(answer_for, words=self.panel.words)
+        for scorer in self.panel.members:
             check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
             check_suite_has(scorer, suite, self.panel.parts)
 
@@ -289,29 +294,30 @@ class MlflowJudge(CallableJudge):
         read = partial(answer_for, words=self.panel.words)
         words = tuple(self.panel.words)
         return any(
-            judges_sessions(one) or not can_compare(one, self.tie_criterion, read, words=words)
-            for one in _members(self.panel.scorers)
+            judges_sessions(scorer) or not can_compare(scorer, self.tie_criterion, read, words=words)
+            for scorer in self.panel.members
         )
 
     def lacks(self) -> str | None:
         """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""
-        models = [_model(one) for one in _members(self.panel.scorers) if not mlflow_internals.extra_headers(one)]
-        asked = next((model for model in models if model and model.startswith("openai:/")), None)
-        return f"{asked} needs a key: set OPENAI_API_KEY." if asked and not os.environ.get("OPENAI_API_KEY") else None
+        # A judge with headers of its own may hold its key there.
+        models = [_model(scorer) for scorer in self.panel.members if not mlflow_internals.extra_headers(scorer)]
+        openai = next((model for model in models if model and model.startswith("openai:/")), None)
+        return f"{openai} needs a key: set OPENAI_API_KEY." if openai and not os.environ.get("OPENAI_API_KEY") else None
 
     def settings(self) -> dict[str, object]:
         """Name, models, kinds, feedback types, sampling and the hash of the instructions."""
-        scorers = self.panel.scorers
-        members = list(_members(scorers))
-        sampling = [getattr(one, "inference_params", None) or {} for one in members]
+        scorers, members = self.panel.scorers, self.panel.members
+        types = [_type_name(getattr(scorer, "feedback_value_type", None)) for scorer in members]
+        sampling = [getattr(scorer, "inference_params", None) or {} for scorer in members]
         return {
             **super().settings(),
             "name": self.name,
-            "model": _joined(_model(one) for one in members) or self.name,
-            "scorer": _joined(one.kind.value for one in scorers),
+            "model": _joined(_model(scorer) for scorer in members) or self.name,
+            "scorer": _joined(scorer.kind.value for scorer in scorers),
             # An ensemble that is not registered itself may be made of scorers that are.
             **registration_facts(self.registered or registration_of(*members)),
-            "feedback_type": _joined(_type_name(getattr(one, "feedback_value_type", None)) for one in members) or None,
+            "feedback_type": _joined(types) or None,
             "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
             **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
         }
@@ -324,30 +330,29 @@ class MlflowJudge(CallableJudge):
     def fingerprint(self) -> str | None:
         """Hash a judge that is data throughout; None when a function takes part in it."""
         scorers = self.panel.scorers
-        if self.panel.parts or any(one.kind.value not in _DATA_KINDS for one in scorers):
+        if self.panel.parts or any(scorer.kind.value not in _DATA_KINDS for scorer in scorers):
             return None
-        routes = [(mlflow_internals.base_url(one), mlflow_internals.extra_headers(one)) for one in scorers]
-        known = _kept(scorers)
-        if known is None:
+        if (known := _kept(scorers)) is None:
             return None
+        routes = [(mlflow_internals.base_url(scorer), mlflow_internals.extra_headers(scorer)) for scorer in scorers]
         # What MLflow does not keep, and only where it is so: the others are known by the hashes they always had.
-        timed = tuple(place for place, one in enumerate(scorers) if mlflow_internals.includes_timing(one))
+        timed = tuple(place for place, scorer in enumerate(scorers) if mlflow_internals.includes_timing(scorer))
         whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion, *timed)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
 
     def definition(self) -> dict[str, Any] | None:
         """What MLflow itself keeps of its scorers; None where a function or a key takes part in one of them."""
-        scorers = self.panel.scorers
-        if self.panel.parts or not all(map(_is_data, _members(scorers))):
+        members = self.panel.members
+        if self.panel.parts or not all(map(_is_data, members)):
             return None
-        kept = _kept(scorers)
+        kept = _kept(self.panel.scorers)
         if kept is None or holds_secret(kept):
             return None
         return self.defined_by(
             scorers=kept,
-            models=[_model(one) for one in _members(scorers)],
-            endpoints=sorted({place for one in _members(scorers) if (place := _endpoint(one))}),
-            base_urls=[mlflow_internals.base_url(one) for one in scorers],
+            models=[_model(scorer) for scorer in members],
+            endpoints=sorted({place for scorer in members if (place := _endpoint(scorer))}),
+            base_urls=[mlflow_internals.base_url(scorer) for scorer in self.panel.scorers],
             words=dict(self.panel.words),
             registered=self.registered,
         )
@@ -355,38 +360,38 @@ class MlflowJudge(CallableJudge):
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> MlflowJudge:
         """Make the judge again that a definition is of, by the MLflow that is installed."""
-        kept = zip(definition["scorers"], definition["base_urls"], strict=True)
-        scorers = tuple(_made(one, base_url) for one, base_url in kept)
+        scorers = tuple(map(_made, definition["scorers"], definition["base_urls"]))
         judge = cls(_Panel(scorers, {}, dict(definition["words"])), name=definition["name"])
         judge.tie_criterion = Criterion(**definition["tie_criterion"])
-        judge.registered = [dict(one) for one in definition["registered"]]
+        judge.registered = list(map(dict, definition["registered"]))
         return judge
 
     @classmethod
     def unchecked(cls, judge: object) -> MlflowJudge:
         """Wrap a judge, or a list of them, without asking whether it could be put to a suite."""
         scorers: tuple[Any, ...] = tuple(judge) if isinstance(judge, list | tuple) else (judge,)
-        return cls(_Panel(scorers, {}, {}), name="+".join(one.name for one in scorers))
+        return cls(_Panel(scorers, {}, {}), name="+".join(scorer.name for scorer in scorers))
 
     @classmethod
-    def registered_as(cls, found: RegisteredScorer) -> MlflowJudge:
+    def registered_as(cls, registered: RegisteredScorer) -> MlflowJudge:
         """Make the judge that a registered scorer is; not of one that is code."""
         from mlflow.genai.scorers import Scorer
 
-        judge = cls.unchecked(Scorer.model_validate(found.kept))
-        judge.registered = [found.registration]
+        judge = cls.unchecked(Scorer.model_validate(registered.kept))
+        judge.registered = [registered.registration]
         return judge
 
     def with_versions(self, newest: Mapping[str, RegisteredScorer]) -> MlflowJudge:
         """Return the judge with other versions of those of its scorers that are registered under these names."""
         from mlflow.genai.scorers import Scorer
 
-        made = {name: one if one.is_code else Scorer.model_validate(one.kept) for name, one in newest.items()}
-        scorers = tuple(made.get(one.name, one) for one in self.panel.scorers)
         judge = copy.copy(self)
+        # Code of somebody's is not run to be looked at: what the registry keeps of it stands in its place.
+        made = {name: new if new.is_code else Scorer.model_validate(new.kept) for name, new in newest.items()}
+        scorers = tuple(made.get(scorer.name, scorer) for scorer in self.panel.scorers)
         judge.panel = replace(self.panel, scorers=scorers)
-        versions = {name: one.version for name, one in newest.items()}
-        judge.registered = [{**one, "version": versions.get(one["name"], one["version"])} for one in self.registered]
+        versions = {name: new.version for name, new in newest.items()}
+        judge.registered = [{**old, "version": versions.get(old["name"], old["version"])} for old in self.registered]
         return judge
 
 
@@ -455,10 +460,12 @@ def _members(scorers: Iterable[Any]) -> Iterator[Any]:
 
 def registration_of(*scorers: Any) -> list[dict[str, Any]]:
     """Return name, version and experiment of those scorers that came from MLflow's registry."""
-    found = [(one, version) for one in scorers if (version := getattr(one, "scorer_version", None)) is not None]
+    registered = [
+        (scorer, version) for scorer in scorers if (version := getattr(scorer, "scorer_version", None)) is not None
+    ]
     return [
-        {"name": one.name, "version": version, "experiment_id": mlflow_internals.experiment_of(one)}
-        for one, version in found
+        {"name": scorer.name, "version": version, "experiment_id": mlflow_internals.experiment_of(scorer)}
+        for scorer, version in registered
     ]
 
 
@@ -470,22 +477,16 @@ def _model(scorer: Any) -> str | None:
 
 
 def _instructions(scorers: Iterable[Any]) -> str:
-    return "".join(f"# {one.name}\n{_instruction(one)}\n\n" for one in _members(scorers))
-
-
-def _own_instructions(scorer: Any) -> str | None:
-    """Return what a scorer is told; one that asks turn by turn has it in the scorer of a turn."""
-    inner = getattr(scorer, "last_turn_scorer", scorer)
-    return getattr(inner, "instructions", None)
+    return "".join(f"# {scorer.name}\n{_instruction(scorer)}\n\n" for scorer in _members(scorers))
 
 
 def _instruction(scorer: Any) -> str:
-    text = _own_instructions(scorer) or "Code: what it goes by is its own."
-    guidelines = getattr(scorer, "guidelines", None)
-    if not guidelines:
-        return str(text)
+    # A scorer that asks turn by turn has its instructions in the scorer of a turn.
+    inner = getattr(scorer, "last_turn_scorer", scorer)
+    text = str(getattr(inner, "instructions", None) or "Code: what it goes by is its own.")
+    guidelines = getattr(scorer, "guidelines", None) or ()
     lines = [guidelines] if isinstance(guidelines, str) else guidelines
-    return "\n".join([str(text), "Guidelines:", *map(str, lines)])
+    return "\n".join([text, *(["Guidelines:"] if lines else []), *map(str, lines)])
 
 
 def _type_name(kind: Any) -> str | None:
@@ -575,8 +576,8 @@ def in_memory_trace(
     """
     from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
 
-    told = [inputs, outputs] if session is None else [inputs, outputs, *session]
-    trace_id = hashlib.sha256(_json(told).encode("utf-8", "surrogatepass")).digest()[:16]
+    content = [inputs, outputs] if session is None else [inputs, outputs, *session]
+    trace_id = hashlib.sha256(_json(content).encode("utf-8", "surrogatepass")).digest()[:16]
     wanted = [("judged", "AGENT", inputs, outputs)]
     if context:
         wanted.append(("retrieval", "RETRIEVER", inputs, [{"page_content": text} for text in context]))
@@ -584,9 +585,20 @@ def in_memory_trace(
         declared = [{"type": "function", "function": {"name": name}} for name in tools]
         wanted.append(("model", "CHAT_MODEL", {"tools": declared}, None))
     wanted += _tool_spans(list(transcript))
+    # The first span is the root; each begins a step after the one before.
     spans = [
-        _span(trace_id, index, name=name, kind=kind, inputs=given, outputs=made)
-        for index, (name, kind, given, made) in enumerate(wanted)
+        finished_span(
+            trace_id.hex(),
+            f"{number:016x}",
+            parent=f"{1:016x}" if number > 1 else None,
+            name=name,
+            kind=kind,
+            inputs=given,
+            outputs=made,
+            start_ns=number * _STEP_NS,
+            end_ns=(number + 1) * _STEP_NS,
+        )
+        for number, (name, kind, given, made) in enumerate(wanted, 1)
     ]
     info = TraceInfo(
         trace_id=f"tr-{trace_id.hex()}",
@@ -607,16 +619,17 @@ def in_memory_session(shown: Presentation) -> list[Trace]:
     """
     turns = _turns(shown.transcript or _one_turn(shown))
     name = hashlib.sha256(
-        _json([list(map(_role_and_text, one)) for turn in turns for one in turn]).encode("utf-8", "replace")
+        _json([list(map(_role_and_text, message)) for turn in turns for message in turn]).encode("utf-8", "replace")
     )
     return [
         in_memory_trace(
-            {"messages": list(map(_role_and_text, asked))} if asked else None,
-            "\n\n".join(filter(None, (_message_text(one) for one in answered if one.role == "assistant"))) or None,
+            {"messages": list(map(_role_and_text, question))} if question else None,
+            "\n\n".join(filter(None, (_message_text(message) for message in answered if message.role == "assistant")))
+            or None,
             answered,
             session=(f"jrh-{name.hexdigest()[:16]}", place),
         )
-        for place, (asked, answered) in enumerate(turns)
+        for place, (question, answered) in enumerate(turns)
     ]
 
 
@@ -657,33 +670,6 @@ def _tool_spans(messages: Sequence[Message]) -> list[tuple[str, str, object, obj
     ]
 
 
-def _span(trace_id: bytes, index: int, *, name: str, kind: str, inputs: object, outputs: object) -> Span:
-    from mlflow.entities import Span
-
-    attributes = {
-        keys.SPAN_TRACE: f"tr-{trace_id.hex()}",
-        keys.SPAN_KIND: kind,
-        keys.SPAN_INPUTS: inputs,
-        keys.SPAN_OUTPUTS: outputs,
-    }
-    return Span.from_dict(
-        {
-            "name": name,
-            "trace_id": _base64(trace_id),
-            "span_id": _base64((index + 1).to_bytes(8, "big")),
-            "parent_span_id": _base64((1).to_bytes(8, "big")) if index else "",
-            "start_time_unix_nano": (index + 1) * _STEP_NS,
-            "end_time_unix_nano": (index + 2) * _STEP_NS,
-            "status": {"code": "STATUS_CODE_OK", "message": ""},
-            "attributes": {key: _json(value) for key, value in attributes.items()},
-        }
-    )
-
-
-def _base64(identifier: bytes) -> str:
-    return base64.b64encode(identifier).decode("ascii")
-
-
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
@@ -698,7 +684,7 @@ def _read_feedback(scorer: Any, returned: object, shown: Presentation, words: Ma
     secrets = _secrets(scorer)
     value = answer_for(getattr(feedback, "value", feedback), shown, words)
     rationale = getattr(feedback, "rationale", None)
-    used = [_usage(getattr(one, "metadata", None) or {}) for one in paid]
+    used = [_usage(getattr(own, "metadata", None) or {}) for own in paid]
     tokens_in, tokens_out, cost = (_known_sum(usage[place] for usage in used) for place in range(3))
     return Answer(
         blank_secrets(value, secrets) if isinstance(value, str) else value,
@@ -717,17 +703,17 @@ def _one_feedback(scorer: Any, returned: object, shown: Presentation) -> tuple[A
     as `NAME/precision`: the grade where there is one text, the share where numbers are asked for.
     """
     several = returned if isinstance(returned, list) else [returned]
-    failed = next((error for one in several if (error := getattr(one, "error", None)) is not None), None)
+    failed = next((error for feedback in several if (error := getattr(feedback, "error", None)) is not None), None)
     if failed is not None:
         raise JudgeError(f"{scorer.name}: {failed.error_code}: {failed.error_message}")
     if len(several) == 1:
         return several[0], several
-    shares = [one for one in several if getattr(one, "name", None) == f"{scorer.name}{_SHARE}"]
-    grades = [one for one in several if getattr(one, "name", None) == scorer.name]
-    asked = grades if len(grades) == 1 and not takes_shares(shown.answers) else shares
-    if len(asked) != 1 or len(shares) + len(grades) != len(several):
+    shares = [feedback for feedback in several if getattr(feedback, "name", None) == f"{scorer.name}{_SHARE}"]
+    grades = [feedback for feedback in several if getattr(feedback, "name", None) == scorer.name]
+    answers = grades if len(grades) == 1 and not takes_shares(shown.answers) else shares
+    if len(answers) != 1 or len(shares) + len(grades) != len(several):
         raise JudgeError(f"{scorer.name} gave {len(several)} feedbacks for one call; an answer is one.")
-    return asked[0], grades
+    return answers[0], grades
 
 
 def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> object:
@@ -763,12 +749,12 @@ def _in_asked_words(scorer: Any, given: Answer, shown: Presentation, words: Mapp
         return given
     declared = [value for value in get_args(getattr(scorer, "feedback_value_type", None)) if isinstance(value, str)]
     common = ["A", "B", "tie"] if shown.kind == "pair" else list(shown.answers)
-    asked = [
+    offered = [
         word
         for word in (declared or list(words) or common)
         if read_answer(answer_for(word, shown, words), shown.answers)[0] != "unparsed"
     ]
-    return replace(given, value=Unread(given.value, tuple(asked) or shown.answers))
+    return replace(given, value=Unread(given.value, tuple(offered) or shown.answers))
 
 
 def _as_word(value: object) -> str | None:
@@ -833,6 +819,6 @@ def _secrets(scorer: Any) -> list[str]:
     """Environment keys, header values and credentials of the base URL: a service or an error may have echoed them."""
     headers = mlflow_internals.extra_headers(scorer) or getattr(scorer, "extra_headers", None) or {}
     url = urlsplit(mlflow_internals.base_url(scorer) or "")
-    found = environment_secrets()
-    found += [word for value in headers.values() for word in value.split()]
-    return found + [part for part in (url.username, url.password, url.query) if part]
+    secrets = environment_secrets()
+    secrets += [word for value in headers.values() for word in value.split()]
+    return secrets + [part for part in (url.username, url.password, url.query) if part]

@@ -325,7 +325,7 @@ def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) 
     How long a run took is of the run, the page shows no curves, and the bound of a censored threshold would be drawn as
     if it had been read: `≤ 1` and `> 1` as the same bar. The description of the entry has it in words.
     """
-    censored = {f"{axis}/{one.statistic}" for axis, one in sheet.headline.items() if one.censored}
+    censored = {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items() if reading.censored}
     left_out = {metric_keys.SECONDS, *censored}
     headline = headline_points(points, sheet)
     return [point for point in headline if point.key not in left_out and not point.key.endswith("/curve")]
@@ -338,8 +338,12 @@ def dataset_digest(sha256: str) -> str:
 
 def value_points(readings: Mapping[str, Reading]) -> list[Point]:
     """Spell nothing but the numbers themselves."""
-    found = {f"{axis}/{one.statistic}": one.value for axis, one in readings.items() if isinstance(one, Estimate)}
-    return known_points(found)
+    values = {
+        f"{axis}/{reading.statistic}": reading.value
+        for axis, reading in readings.items()
+        if isinstance(reading, Estimate)
+    }
+    return known_points(values)
 
 
 def category_names(groups: Iterable[str]) -> dict[str, str]:
@@ -349,11 +353,11 @@ def category_names(groups: Iterable[str]) -> dict[str, str]:
         >>> category_names(["Banking (EU)", "Größe"])
         {'Banking (EU)': 'banking_eu', 'Größe': 'grosse'}
     """
-    found = {group: ascii_name(group) for group in groups}
-    spelled = Counter(found.values())
+    names = {group: ascii_name(group) for group in groups}
+    spelled = Counter(names.values())
     return {
         group: name if name and spelled[name] == 1 else f"{name}_{hashlib.sha256(group.encode()).hexdigest()[:6]}"
-        for group, name in found.items()
+        for group, name in names.items()
     }
 
 
@@ -497,9 +501,9 @@ def review_points(
     values: dict[str, float | None] = {f"review/{name}": count for name, count in states.items()}
     values |= {"review/reviewers": reviewers, "review/disputed": disputed}
     values |= {f"review/disagreements/{state}": count for state, count in disagreements.items()}
-    for number, one in enumerate(assignment, 1):
+    for number, reviewer in enumerate(assignment, 1):
         values |= {
-            f"review/reviewer_{number}/{part}": one[part] for part in ("assigned", "decided", "open", "by_others")
+            f"review/reviewer_{number}/{part}": reviewer[part] for part in ("assigned", "decided", "open", "by_others")
         }
     n = sum(pair["n"] for pair in pairs)
     if n:
@@ -536,7 +540,7 @@ def datasheet_counts(states: Iterable[str]) -> str:
         >>> datasheet_counts(["code", "measured: run 1; measured: run 2"])
         '2 measured, 1 code'
     """
-    counts = Counter(one.partition(":")[0] for state in states for one in state.split(STATES_APART))
+    counts = Counter(judge.partition(":")[0] for state in states for judge in state.split(STATES_APART))
     order = ("measured", "stale", "never measured", "code")
     return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
 

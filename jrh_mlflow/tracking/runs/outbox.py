@@ -135,8 +135,8 @@ def oldest_kept(key: str) -> Kept | None:
     """Lock the oldest evaluation of a key that waits for MLflow and that no living process is logging."""
     # Without a run in its name: as the version before kept it.
     names = (f"{key}/{_FACTS_FILE}", f"{key}-*/{_FACTS_FILE}")
-    found = [path for folder in _folders() for name in names for path in folder.glob(name)]
-    for path in sorted(found, key=_age):
+    files = [path for folder in _folders() for name in names for path in folder.glob(name)]
+    for path in sorted(files, key=_age):
         if (fd := _locked(path.parent)) is not None:
             return Kept(folder=path.parent, fd=fd)
     return None

@@ -138,15 +138,15 @@ def load_runs(
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
     default = tracking_uri or active_uri()
-    places, found = [(stores or {}).get(text, default) for text in runs], []
+    places, logged = [(stores or {}).get(text, default) for text in runs], []
     for text, uri in zip(runs, places, strict=True):
         with reading_client(uri) as client:
-            found.append(find_run(client, text, uri))
-    twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
+            logged.append(find_run(client, text, uri))
+    twice = [run_id for run_id, count in Counter(run.info.run_id for run in logged).items() if count > 1]
     if twice:
         raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
-    loaded, suites = [], _Suites()
-    for run, uri in zip(found, places, strict=True):
+    loaded, suites = [], dict[str, Suite]()
+    for run, uri in zip(logged, places, strict=True):
         with reading_client(uri) as client:
             loaded.append(_load(client, run, uri, purpose, suites))
     return _distinguished(loaded)
@@ -172,15 +172,15 @@ def suite_differences(a: Suite, b: Suite) -> list[str]:
     ours, theirs = ({item.id: item for item in suite.items} for suite in (a, b))
     conditions = [{item.condition for item in suite.items} for suite in (a, b)]
     changed = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
-    found = [f"sha256 {a.sha256[:12]}… and {b.sha256[:12]}…"]
-    found += [f"names {a.name!r} and {b.name!r}"] if a.name != b.name else []
+    differences = [f"sha256 {a.sha256[:12]}… and {b.sha256[:12]}…"]
+    differences += [f"names {a.name!r} and {b.name!r}"] if a.name != b.name else []
     for what, (first, second) in {"conditions": conditions, "items": [set(ours), set(theirs)]}.items():
         for which, names in {"first": first - second, "second": second - first}.items():
-            found += [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
-    found += [f"{len(changed)} item(s) changed ({_some(changed)})"] if changed else []
-    if len(found) == 1:
-        found.append("the order of the items")
-    return found
+            differences += [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
+    differences += [f"{len(changed)} item(s) changed ({_some(changed)})"] if changed else []
+    if len(differences) == 1:
+        differences.append("the order of the items")
+    return differences
 
 
 def _some(names: set[str] | list[str]) -> str:
@@ -198,18 +198,14 @@ def ended(runs: Sequence[str], tracking_uri: str) -> tuple[int, ...]:
         return tuple(int(find_run(client, text, tracking_uri).info.end_time or 0) for text in runs)
 
 
-class _Suites:
-    """Suites of runs that are loaded together: one that many runs hold is read and checked once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Suite] = {}
-
-    def read(self, folder: Path) -> Suite:
-        files = [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()]
-        content = hashlib.sha256(b"".join(hashlib.sha256(file).digest() for file in files)).hexdigest()
-        if content not in self._known:
-            self._known[content] = read_suite(folder, hashes=True)
-        return self._known[content]
+def _shared_suite(folder: Path, known: dict[str, Suite]) -> Suite:
+    """Read the suite of a run; one that many runs hold is read and checked once for all that are loaded together."""
+    files = [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()]
+    # Of the files' hashes, so that where one file ends and the next begins is part of it.
+    content = hashlib.sha256(b"".join(hashlib.sha256(file).digest() for file in files)).hexdigest()
+    if content not in known:
+        known[content] = read_suite(folder, hashes=True)
+    return known[content]
 
 
 def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
@@ -227,8 +223,8 @@ def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[RunSummary]:
     """
     with reading_client(tracking_uri) as client:
         experiments = experiment_names(client)
-        found = finished_runs(client, "evaluate", list(experiments), most=most)
-    shown = [run for run in found if _RUN_ID.fullmatch(run.info.run_id)]
+        runs = finished_runs(client, "evaluate", list(experiments), most=most)
+    shown = [run for run in runs if _RUN_ID.fullmatch(run.info.run_id)]
     return [replace(summary_of(run), experiment=experiments[run.info.experiment_id]) for run in shown]
 
 
@@ -250,8 +246,8 @@ def finished_step(step: str, *, tracking_uri: str | None, experiment: str | None
     store = Store(tracking_uri, experiment)
     chosen = f"tags.`{keys.TAG_STEP}` = '{step}' and attributes.status = 'FINISHED'"
     with reading_client(store.uri) as client:
-        found = client.search_runs([store.experiment_id], chosen, order_by=["attributes.start_time DESC"])
-    whole = [run for run in found if keys.TAG_TRUNCATED not in run.data.tags]
+        runs = client.search_runs([store.experiment_id], chosen, order_by=["attributes.start_time DESC"])
+    whole = [run for run in runs if keys.TAG_TRUNCATED not in run.data.tags]
     if not whole:
         return None
     run_id = str(whole[0].info.run_id)
@@ -285,8 +281,8 @@ def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuit
         TrackingError: when MLflow cannot be reached.
     """
     with reading_client(tracking_uri) as client:
-        found = [_run_suite(run) for run in finished_runs(client, kind, list(experiment_names(client)))]
-    return [suite for suite in found if suite is not None]
+        suites = [_run_suite(run) for run in finished_runs(client, kind, list(experiment_names(client)))]
+    return [suite for suite in suites if suite is not None]
 
 
 def find_run(client: MlflowClient, text: str, uri: str) -> Run:
@@ -315,23 +311,20 @@ def run_if_there(client: MlflowClient, run_id: str) -> Run | None:
 def _completed(client: MlflowClient, prefix: str) -> str:
     """Find the one run whose id begins so: an evaluation before any other, which is refused by its kind."""
     experiments = list(experiment_names(client))
-    ids = _beginning(prefix, finished_runs(client, "evaluate", experiments))
-    ids = ids or _beginning(prefix, finished_runs(client, None, experiments))
-    if len(ids) == 1:
-        return ids[0]
-    if ids:
-        raise RecipeError(f"{len(ids)} runs begin with {prefix}: {', '.join(ids[:5])}. Give more digits.")
+    for kind in ("evaluate", None):
+        ids = [str(run.info.run_id) for run in finished_runs(client, kind, experiments)]
+        same = [run_id for run_id in ids if run_id.startswith(prefix)]
+        if len(same) == 1:
+            return same[0]
+        if same:
+            raise RecipeError(f"{len(same)} runs begin with {prefix}: {', '.join(same[:5])}. Give more digits.")
     raise RecipeError(f"No finished evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
-
-
-def _beginning(prefix: str, runs: Sequence[Run]) -> list[str]:
-    return [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
 
 
 def experiment_names(client: MlflowClient) -> dict[str, str]:
     """Return the names of all experiments by their ids."""
-    found = paged(lambda token: client.search_experiments(page_token=token))
-    return {str(experiment.experiment_id): str(experiment.name) for experiment in found}
+    experiments = paged(lambda token: client.search_experiments(page_token=token))
+    return {str(experiment.experiment_id): str(experiment.name) for experiment in experiments}
 
 
 def finished_runs(
@@ -346,12 +339,12 @@ def finished_runs(
 
     `chosen` is a condition more, in the words of MLflow's search.
     """
-    found = [
+    runs = [
         run
         for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
         for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], chosen), most)
     ]
-    return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
+    return sorted(runs, key=lambda run: -(run.info.start_time or 0))[:most]
 
 
 def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str], also: str | None = None) -> Iterator[Run]:
@@ -365,14 +358,14 @@ def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str], al
     )
 
 
-def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: _Suites) -> LoggedRun:
+def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: dict[str, Suite]) -> LoggedRun:
     check_evaluation(run, purpose)
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         calls = read_calls(client, run, folder)
-        suite = suites.read(downloaded(client, run, keys.SUITE_FOLDER, folder))
-        facts: dict[str, Any] = json.loads(downloaded(client, run, keys.JUDGE_FILE, folder).read_text(encoding="utf-8"))
+        suite = _shared_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), suites)
+        facts = json_artifact(client, run, keys.JUDGE_FILE, folder)
     return LoggedRun(
         run_id=run_id,
         name=str(run.info.run_name),
@@ -555,7 +548,7 @@ def logged_evaluation(tracking_uri: str, run_id: str) -> LoggedEvaluation:
     with reading_client(tracking_uri) as client, tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         run = find_run(client, run_id, tracking_uri)
         check_evaluation(run, "shown")
-        tags, sheet = run.data.tags, _json(client, run, keys.DATASHEET_JSON, folder)
+        tags, sheet = run.data.tags, json_artifact(client, run, keys.DATASHEET_JSON, folder)
         manifest, suite = _suite(client, run, folder, whole="scores" in sheet)
         return LoggedEvaluation(
             run_id=str(run.info.run_id),
@@ -563,19 +556,20 @@ def logged_evaluation(tracking_uri: str, run_id: str) -> LoggedEvaluation:
             tags=dict(tags),
             seconds=run.data.metrics.get(metric_keys.SECONDS),
             sheet=sheet,
-            judge=_json(client, run, keys.JUDGE_FILE, folder),
+            judge=json_artifact(client, run, keys.JUDGE_FILE, folder),
             calls=read_calls(client, run, folder, without=_TEXTS),
             manifest=manifest,
             suite=suite,
-            until=_json(client, run, keys.UNTIL_JSON, folder) if keys.TAG_UNTIL in tags else None,
+            until=json_artifact(client, run, keys.UNTIL_JSON, folder) if keys.TAG_UNTIL in tags else None,
             gate=_gate(client, run, folder),
             others=_others(client, run),
         )
 
 
-def _json(client: MlflowClient, run: Run, name: str, folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(downloaded(client, run, name, folder).read_text(encoding="utf-8"))
-    return found
+def json_artifact(client: MlflowClient, run: Run, name: str, folder: str) -> dict[str, Any]:
+    """Read an artifact of a run that is a JSON object; it is left in the folder."""
+    data: dict[str, Any] = json.loads(downloaded(client, run, name, folder).read_text(encoding="utf-8"))
+    return data
 
 
 def _suite(client: MlflowClient, run: Run, folder: str, *, whole: bool) -> tuple[Mapping[str, Any], Suite | None]:
@@ -593,7 +587,7 @@ def _gate(client: MlflowClient, run: Run, folder: str) -> LoggedGate | None:
 
     try:
         gate = client.get_run(gate_id)
-        data = _json(client, gate, keys.GATE_JSON, folder)
+        data = json_artifact(client, gate, keys.GATE_JSON, folder)
     except (MlflowException, OSError):
         gone = ["The run of this gate is gone: its rules are not known."]
         return LoggedGate(reason=reason, checks=[], notes=gone, run_id=gate_id, experiment_id="", started_ms=None)
@@ -612,8 +606,8 @@ def _others(client: MlflowClient, run: Run) -> dict[str, str]:
     if not sha256.isalnum():
         return {}
     chosen = f"params.`{keys.PARAM_SUITE_SHA256}` = '{sha256}'"
-    found = finished_runs(client, "evaluate", list(experiment_names(client)), most=_MOST_OTHERS + 1, chosen=chosen)
-    others = [other for other in found if other.info.run_id != run.info.run_id][:_MOST_OTHERS]
+    runs = finished_runs(client, "evaluate", list(experiment_names(client)), most=_MOST_OTHERS + 1, chosen=chosen)
+    others = [other for other in runs if other.info.run_id != run.info.run_id][:_MOST_OTHERS]
     return {str(other.info.run_id): str(other.info.run_name) for other in others}
 
 
@@ -643,8 +637,8 @@ def run_family(tracking_uri: str, run: RunSummary) -> RunFamily:
     with reading_client(tracking_uri) as client:
         named = (run_if_there(client, run_id) for run_id in run.named[:_MOST_NAMED])
         sources = tuple(summary_of(source) for source in named if source is not None)
-        found = paged(lambda token: client.search_runs([run.experiment_id], nested, page_token=token))
-        children = tuple(summary_of(child) for child in islice(found, MOST_RELATED))
+        nested_runs = paged(lambda token: client.search_runs([run.experiment_id], nested, page_token=token))
+        children = tuple(summary_of(child) for child in islice(nested_runs, MOST_RELATED))
         files = {file.path for file in client.list_artifacts(run.run_id)}
         has_calls = run.kind == "evaluate" and is_artifact(client, run.run_id, keys.CALLS_FILE)
     page = keys.LOGGED_PAGES.get(run.kind)

@@ -75,8 +75,8 @@ class CallColumn:
         codes, cells_that_differ = pd.factorize(cells, use_na_sentinel=False)
         # As plain objects: an array of Arrow's is slow to go through cell by cell.
         different = np.asarray(cells_that_differ, dtype=object)
-        told = zip(different, pd.isna(different), strict=True)
-        spelled = np.array(["" if missing else text(cell) for cell, missing in told], dtype=object)
+        cells_and_gaps = zip(different, pd.isna(different), strict=True)
+        spelled = np.array(["" if missing else text(cell) for cell, missing in cells_and_gaps], dtype=object)
         alike, values = pd.factorize(spelled)
         self.codes: Codes = alike.astype(np.intp)[codes]
         self.values: list[str] = [str(value) for value in values]
@@ -88,8 +88,8 @@ class CallColumn:
 
     def counts(self, among: Mask) -> dict[str, int]:
         """Count each value among some calls; those that are empty, or do not occur at all, have no entry."""
-        found = np.bincount(self.codes[among], minlength=len(self.values))
-        return {value: int(n) for value, n in zip(self.values, found, strict=True) if value}
+        counts = np.bincount(self.codes[among], minlength=len(self.values))
+        return {value: int(n) for value, n in zip(self.values, counts, strict=True) if value}
 
 
 class RunCalls:
@@ -159,8 +159,8 @@ class RunCalls:
         if kind in GROUPS and key not in places:
             name, _, axis = rest.rpartition("/")
             places, key = (self._sheet.get(_PLURAL[kind]) or {}).get(name) or {}, axis
-        found = places.get(key) or (self._sheet.get("scores") or {}).get(key)
-        return read_reading(found) if isinstance(found, Mapping) else None
+        written = places.get(key) or (self._sheet.get("scores") or {}).get(key)
+        return read_reading(written) if isinstance(written, Mapping) else None
 
     @property
     def summary(self) -> Mapping[str, float | None]:
@@ -170,8 +170,8 @@ class RunCalls:
     @property
     def scores(self) -> dict[str, Reading]:
         """Test to the reading that stands for it in a reliability report; empty of any other run."""
-        found: Mapping[str, Any] = self._sheet.get("scores") or {}
-        return {test: read_reading(score) for test, score in found.items()}
+        scores: Mapping[str, Any] = self._sheet.get("scores") or {}
+        return {test: read_reading(score) for test, score in scores.items()}
 
     def item(self, item_id: str) -> Item | None:
         """Return an item of the run's suite, or None where the run has no suite with it."""
@@ -182,8 +182,8 @@ class RunCalls:
         same = (self.frame["condition"] == BASELINE) & (self.frame["task"] == item.task)
         if item.rubric_id and "rubric" in self.frame:
             same &= self.frame["rubric"] == item.rubric_id
-        found = self.frame["suite_item"][same]
-        return None if found.empty or item.condition == BASELINE else self.item(str(found.iloc[0]))
+        items = self.frame["suite_item"][same]
+        return None if items.empty or item.condition == BASELINE else self.item(str(items.iloc[0]))
 
     @property
     def without_texts(self) -> bool:
@@ -196,8 +196,8 @@ class RunCalls:
             if not is_artifact(client, self._run.info.run_id, keys.DATASHEET_JSON):
                 return {}
             file = downloaded(client, self._run, keys.DATASHEET_JSON, str(self._folder))
-            found = json.loads(file.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+            sheet = json.loads(file.read_text(encoding="utf-8"))
+        return sheet if isinstance(sheet, dict) else {}
 
     @cached_property
     def _suite(self) -> _SuiteFile | None:
@@ -223,7 +223,7 @@ class RunCalls:
         further = [name for name in _CONFIDENCE if name in self._batches.names]
         frame = self.frame.join(self._batches.frame(further)) if further else self.frame
         pointwise = not bool((self.frame["order"] != "").any())
-        labels = self._suite.labels(told="labels" in self.frame) if pointwise and self._suite else None
+        labels = self._suite.labels(in_records="labels" in self.frame) if pointwise and self._suite else None
         metric = str(self._sheet.get("metric", DEFAULT))
         return CallFinder(frame, labels=labels, groups=groups, metric=metric, scores=self.scores)
 
@@ -265,8 +265,8 @@ class _SuiteFile:
                 start, end = content.rfind(b"\n", 0, place) + 1, content.find(b"\n", place)
                 line = content[start : end if end >= 0 else len(content)]
                 # Keys are sorted, and what stands before the id holds no object: its first place is the item's own.
-                found = _ID.search(line)
-                if found is not None and found[1] == spelled_id:
+                match = _ID.search(line)
+                if match is not None and match[1] == spelled_id:
                     return line
                 place = content.find(wanted, place + 1)
         return None
@@ -276,11 +276,11 @@ class _SuiteFile:
         with self._file.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             yield content
 
-    def labels(self, *, told: bool) -> Answers | None:
+    def labels(self, *, in_records: bool) -> Answers | None:
         """Return what all items may be answered with; None where the records tell the same themselves."""
         with self._mapped() as content:
             seen = content.find(f'"labels":"{SEEN}"'.encode()) >= 0
-        return None if told and not seen else Answers.of(self._items)
+        return None if in_records and not seen else Answers.of(self._items)
 
     @property
     def groups(self) -> dict[str, str]:

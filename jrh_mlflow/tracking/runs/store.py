@@ -140,10 +140,12 @@ def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
                 f"The MLflow store at {shown_uri(uri)} cannot be reached: {lost}. "
                 f"Start it, or check --tracking-uri. {what_now}"
             ) from error
-        full = "The disk is full, make room: " if _is_full(error) else ""
+        # Of a disk without room, here or under the server, only the texts of some libraries say so.
+        is_full = any(_FULL.search(str(cause)) for cause in _chain(error))
+        full = "The disk is full, make room: " if is_full else ""
         newer = "Where a newer MLflow wrote it: pip install --upgrade mlflow. " if _OTHER_SCHEMA in str(error) else ""
-        said = f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {newer}{what_now}"
-        raise TrackingError(said) from error
+        message = f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {newer}{what_now}"
+        raise TrackingError(message) from error
 
 
 def reason(error: BaseException, uri: str) -> str:
@@ -160,13 +162,8 @@ def _lost_connection(error: BaseException) -> str | None:
     causes = _chain(error)
     if not any(isinstance(cause, NoConnection | Timeout) for cause in causes):
         return None
-    said = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
-    return said[-1] if said else "no answer"
-
-
-def _is_full(error: BaseException) -> bool:
-    """Whether a disk, here or under the server, had no room: only the texts of some libraries say so."""
-    return any(_FULL.search(str(cause)) for cause in _chain(error))
+    reasons = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
+    return reasons[-1] if reasons else "no answer"
 
 
 def _chain(error: BaseException) -> list[BaseException]:
@@ -194,9 +191,9 @@ def tried_again(write: Callable[[], T]) -> T:
 @contextmanager
 def _sole_maker(uri: str) -> Iterator[None]:
     """Let one process at a time make the tables of a new SQLite store: MLflow's migrations collide."""
-    _, found, path = uri.partition("sqlite:///")
+    _, is_sqlite, path = uri.partition("sqlite:///")
     database = Path(path.partition("?")[0])
-    with sole_opener(database) if found and database.parent.is_dir() else nullcontext():
+    with sole_opener(database) if is_sqlite and database.parent.is_dir() else nullcontext():
         yield
 
 
@@ -307,9 +304,9 @@ class Store:
 
     def _found(self) -> str | None:
         with self.errors(_NOTHING_ASKED):
-            found = self.client.get_experiment_by_name(self._experiment)
-        self._tags = found.tags if found else None
-        return str(found.experiment_id) if found else None
+            experiment = self.client.get_experiment_by_name(self._experiment)
+        self._tags = experiment.tags if experiment else None
+        return str(experiment.experiment_id) if experiment else None
 
     def errors(self, what_now: str) -> AbstractContextManager[None]:
         """Turn MLflow's and the network's errors into one line; do not wait four minutes for a dead server."""
@@ -765,25 +762,25 @@ class JudgeEntry:
         return _REFUSED.sub("-", label)[:_LONGEST_NAME].strip() or "judge"
 
     def _entered(self, store: Store, run_id: str) -> ModelEntry | None:
-        found, dataset = self._found(store), self._dataset(store)
+        models, dataset = self._found(store), self._dataset(store)
         numbers = keys.last_values(self.points)
-        standing = [_shown(model.metrics or (), dataset) for model in found]
+        standing = [_shown(model.metrics or (), dataset) for model in models]
         if not self.whole and any(standing):
             return None  # part of a suite does not take the place of all of it
         tags = {**self.tags, keys.TAG_DATASHEET_RUN: run_id, keys.TAG_NOTE: self._note(store, run_id)}
-        is_kept = len(found) == 1 and standing[0].items() <= numbers.items()
+        is_kept = len(models) == 1 and standing[0].items() <= numbers.items()
         if is_kept:
-            model_id = str(found[0].model_id)
+            model_id = str(models[0].model_id)
             store.client.set_logged_model_tags(model_id, tags)
         else:
-            model_id = self._made(store, run_id, found, tags)
-            _take_over(store, model_id, found, but=dataset)
+            model_id = self._made(store, run_id, models, tags)
+            _take_over(store, model_id, models, but=dataset)
         return ModelEntry(
             model_id=model_id,
             dataset_name=dataset,
             dataset_digest=keys.dataset_digest(self.suite_sha256),
             keys=frozenset(numbers),
-            replaced=() if is_kept else tuple(model.model_id for model in found),
+            replaced=() if is_kept else tuple(model.model_id for model in models),
         )
 
     def _found(self, store: Store) -> list[LoggedModel]:
@@ -811,8 +808,8 @@ class JudgeEntry:
         others = {metric.dataset_digest for metric in metrics if metric.dataset_name == self.suite_name} - {digest}
         return f"{self.suite_name} {digest[:8]}" if others else self.suite_name
 
-    def _made(self, store: Store, run_id: str, found: Sequence[LoggedModel], tags: Mapping[str, str]) -> str:
-        kept = {key: value for model in reversed(found) for key, value in (model.tags or {}).items()}
+    def _made(self, store: Store, run_id: str, models: Sequence[LoggedModel], tags: Mapping[str, str]) -> str:
+        kept = {key: value for model in reversed(models) for key, value in (model.tags or {}).items()}
         made = store.client.create_logged_model(
             store.experiment_id,
             name=self.name,
@@ -844,14 +841,14 @@ def _shown(metrics: Iterable[Metric], dataset: str) -> dict[str, float]:
     return {metric.key: metric.value for metric in latest_first if metric.dataset_name == dataset}
 
 
-def _take_over(store: Store, model_id: str, found: Sequence[LoggedModel], *, but: str) -> None:
+def _take_over(store: Store, model_id: str, models: Sequence[LoggedModel], *, but: str) -> None:
     """Give a new entry what the ones before read on other suites; of each, as it was logged by its own run."""
     from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.exceptions import MlflowException
 
     newest = {
         (metric.dataset_name, metric.key): metric
-        for metric in sorted((own for model in found for own in model.metrics or ()), key=lambda own: own.timestamp)
+        for metric in sorted((own for model in models for own in model.metrics or ()), key=lambda own: own.timestamp)
         if metric.dataset_name != but
     }
     by_run: dict[str, list[Metric]] = {}

@@ -115,18 +115,19 @@ def dataset_suite(uri: str, *, tracking_uri: str | None = None) -> Suite:
         RecipeError: when it is no suite, or the store keeps none.
         TrackingError: when MLflow cannot be reached.
     """
-    found = _ADDRESS.fullmatch(uri)
-    if found is None:
+    match = _ADDRESS.fullmatch(uri)
+    if match is None:
         raise SuiteError(f"{uri!r} is no dataset: give {SCHEME}NAME or {SCHEME}NAME@VERSION.")
-    name, asked, store = found["name"], found["version"], tracking_uri or active_uri()
+    name, wanted, store = match["name"], match["version"], tracking_uri or active_uri()
     with _datasets(store, problem=f"does not give {uri}") as client:
         newest = _named(client, name)
         if newest is None:
-            raise SuiteError(f"There is no dataset {name!r} at MLflow.{_near(client, name)} {_HOW}")
+            known = [dataset.name for dataset in client.search_datasets(max_results=100)]
+            raise SuiteError(f"There is no dataset {name!r} at MLflow.{suggest(name, known)} {_HOW}")
         version = _version(newest, name)
-        dataset = newest if asked in (None, str(version)) else _named(client, f"{name}@{asked}")
+        dataset = newest if wanted in (None, str(version)) else _named(client, f"{name}@{wanted}")
         if dataset is None:
-            raise SuiteError(f"Dataset {name!r} has no version {asked}: the newest is {version}.")
+            raise SuiteError(f"Dataset {name!r} has no version {wanted}: the newest is {version}.")
         held, version = _held(dataset), _version(dataset, name)
     if isinstance(held, EditedRecords):
         raise SuiteError(f"{uri} {held.text} {_RESTORE.format(name=name)}")
@@ -161,12 +162,8 @@ def _datasets(uri: str, *, problem: str) -> Iterator[MlflowClient]:
 
 def _named(client: MlflowClient, name: str) -> EvaluationDataset | None:
     """Return the dataset of a name, the oldest where somebody made several."""
-    found = client.search_datasets(filter_string=f"name = '{name}'", order_by=["created_time ASC"])
-    return found[0] if found else None
-
-
-def _near(client: MlflowClient, name: str) -> str:
-    return suggest(name, [one.name for one in client.search_datasets(max_results=100)])
+    datasets = client.search_datasets(filter_string=f"name = '{name}'", order_by=["created_time ASC"])
+    return datasets[0] if datasets else None
 
 
 def _made(client: MlflowClient, name: str, suite: Suite, *, version: int, experiment_id: str) -> EvaluationDataset:
@@ -261,7 +258,7 @@ def _records(suite: Suite) -> Iterator[dict[str, Any]]:
     for position, item in enumerate(suite.items):
         for order in item.orders:
             first = order == item.orders[0]
-            told = {"item": json.loads(item_line(item))} if first else {}
+            whole = {"item": json.loads(item_line(item))} if first else {}
             yield {
                 **_row(item, order, suite.sha256),
                 "tags": {keys.own_key("suite_item"): item.id, keys.own_key("condition"): item.condition},
@@ -270,7 +267,7 @@ def _records(suite: Suite) -> Iterator[dict[str, Any]]:
                     "source_data": {
                         "position": position,
                         "order": order,
-                        **told,
+                        **whole,
                         **({"suite": about} if first and not position else {}),
                     },
                 },
@@ -303,7 +300,8 @@ def _outputs(item: Item, order: Order) -> Any:
         return item.response
     messages = [saved_message(message) for message in item.transcript or ()]
     shown = [
-        {name: value for name, value in one.items() if name != "id" and value not in (None, (), [])} for one in messages
+        {name: value for name, value in message_fields.items() if name != "id" and value not in (None, (), [])}
+        for message_fields in messages
     ]
     return {"transcript": json.loads(json.dumps(shown))}
 
@@ -327,8 +325,8 @@ def _held(dataset: EvaluationDataset) -> Suite | EditedRecords:
         "added": len(records) - len(placed),
         "missing": len(wanted.keys() - placed.keys()) + len({position for position, _ in placed} - items.keys()),
     }
-    if found := [f"{count:,} {how}" for how, count in counts.items() if count]:
-        return EditedRecords(f"was edited: of {len(records):,} records {', '.join(found)}.")
+    if differences := [f"{count:,} {how}" for how, count in counts.items() if count]:
+        return EditedRecords(f"was edited: of {len(records):,} records {', '.join(differences)}.")
     about = _source(placed[min(placed)]).get("suite") if placed else None
     if about is None:
         return EditedRecords(f"was edited, or not written to its end: {len(records):,} records.")
@@ -343,8 +341,8 @@ def _source(record: DatasetRecord) -> dict[str, Any]:
 
 def _item(record: DatasetRecord) -> Item | None:
     """Return the item that a record tells, which the first of its presentations does."""
-    told = _source(record).get("item")
-    return None if told is None else read_item(json.dumps(told).encode(), 1, Path(str(record.dataset_record_id)))
+    written = _source(record).get("item")
+    return None if written is None else read_item(json.dumps(written).encode(), 1, Path(str(record.dataset_record_id)))
 
 
 def _place(record: DatasetRecord) -> tuple[int, str] | None:

@@ -90,10 +90,10 @@ def newest_view(address: str) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"{address}/api/2.0/mlflow/experiments/search?{urlencode(query)}", timeout=60) as answer:
-            found = json.load(answer).get("experiments", [])
+            experiments = json.load(answer).get("experiments", [])
     except (OSError, ValueError) as error:
         raise TrackingError(f"MLflow at {address} does not list its experiments: {error}.") from error
-    return f"{address}/{_page(found[0]['experiment_id'])}" if found else f"{address}/"
+    return f"{address}/{_page(experiments[0]['experiment_id'])}" if experiments else f"{address}/"
 
 
 def trace_link(uri: str, experiment_id: str, trace_id: str) -> str:
@@ -123,10 +123,6 @@ _CHARTS = "&compareRunsMode=CHART"
 def _page(experiment_id: str) -> str:
     # Without its `workflowType` MLflow 3.17 shows the pages of traces, whatever the kind of the experiment.
     return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={keys.VIEW}"
-
-
-def _models_page(experiment_id: str) -> str:
-    return f"#/experiments/{experiment_id}/models?workflowType=machine_learning&viewMode=CHART"
 
 
 def server_address(uri: str) -> str:
@@ -268,10 +264,11 @@ def _scatter(x: str, y: str) -> dict[str, Any]:
 def _description(experiment_id: str) -> str:
     """Say what the columns mean; the page shows the first line until it is unfolded."""
     page = _page(experiment_id)
+    models = f"#/experiments/{experiment_id}/models?workflowType=machine_learning&viewMode=CHART"
     meanings = [f"- `{keys.own_key(axis)}`: {axes.declared(axis).meaning}" for axis in READINGS]
     lines = [
         f"[Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}), "
-        f"[each with its newest readings]({_models_page(experiment_id)}). Each run is one judge. "
+        f"[each with its newest readings]({models}). Each run is one judge. "
         f"Datasheets and comparisons as pages: [all judges]({Addresses(FOLDER).index()}), where `jrh ui` serves them.",
         "",
         *meanings,

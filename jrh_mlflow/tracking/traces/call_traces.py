@@ -313,22 +313,17 @@ def _why_none(store: Store, traced: TracedCalls) -> str:
 
 def why_no_spans(store: Store) -> str:
     """Say why a store takes no traces, to the user too; an empty string when it does."""
-    if _takes_spans(store):
-        return ""
+    try:
+        # At Databricks spans go to a table of Unity Catalog, and not to an experiment.
+        if not store.uri.startswith("databricks"):
+            mlflow_internals.log_spans([], experiment_id=store.experiment_id, uri=store.uri)
+            return ""
+    except NotImplementedError:
+        pass
     print(
         "note: No traces are written: this MLflow store takes no spans. A database or a server does.", file=sys.stderr
     )
     return "the store takes no spans"
-
-
-def _takes_spans(store: Store) -> bool:
-    if store.uri.startswith("databricks"):
-        return False  # spans go to a Unity Catalog table there, not to an experiment
-    try:
-        mlflow_internals.log_spans([], experiment_id=store.experiment_id, uri=store.uri)
-    except NotImplementedError:
-        return False
-    return True
 
 
 def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Criterion, judge: str) -> TraceDraft:
@@ -369,7 +364,7 @@ def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Cr
 
 def _record(row: Mapping[str, Any]) -> CallRecord:
     """Read a row of the call table back; recorded judgments may lack columns."""
-    known = {each.name: row[each.name] for each in fields(CallRecord) if each.name in row}
+    known = {known_field.name: row[known_field.name] for known_field in fields(CallRecord) if known_field.name in row}
     texts = dict.fromkeys(("order", "better", "answer", "expected"), "")
     return CallRecord(**{**texts, "delta": None, **{name: cell for name, cell in known.items() if not pd.isna(cell)}})
 
@@ -390,15 +385,15 @@ def _call_notes(call: CallRecord, criterion: Criterion, *, failed: bool) -> list
     """What was expected, and whether it was met; nothing where an answer came and none was expected."""
     known = {name: getattr(call, name) for name in _EXPECTED_BY} | ({"expected": ""} if call.label_source else {})
     wanted = expectation(**known, offers_tie=criterion.offers_tie)
-    answered, said = call.outcome in USABLE, call.answer or call.outcome
+    answered, text = call.outcome in USABLE, call.answer or call.outcome
     because = call.rationale if answered else call.error
     notes = []
     if wanted is not None:
         notes.append(TraceNote(name=EXPECTATION, value=wanted[0], expected=True))
-        said = f"Expected {wanted[0]}, got {said}"
+        text = f"Expected {wanted[0]}, got {text}"
     if wanted is not None or not answered:
         value = "no answer" if not answered else "no" if failed else "yes"
-        rationale = f"{said}: {because}" if because else f"{said}."
+        rationale = f"{text}: {because}" if because else f"{text}."
         notes.append(TraceNote(name=FEEDBACK, value=value, expected=False, rationale=rationale))
     return notes
 
@@ -437,8 +432,15 @@ def _part(item: Item, part: str) -> Any:
 def _review_notes(reviewed: ReviewedItem) -> list[TraceNote]:
     """What each reviewer decided, what the validator said, and what stands."""
     notes = [
-        TraceNote(name=REVIEW, value=one.state, expected=False, source="HUMAN", who=one.who, rationale=one.reason)
-        for one in reviewed.decisions
+        TraceNote(
+            name=REVIEW,
+            value=decision.state,
+            expected=False,
+            source="HUMAN",
+            who=decision.who,
+            rationale=decision.reason,
+        )
+        for decision in reviewed.decisions
     ]
     if reviewed.verdict is not None:
         expected = reviewed.item.expected
@@ -510,8 +512,8 @@ def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
 
 def _stored(store: Store, run: Run) -> dict[str, int]:
     """Return the run's traces whose spans are there too, and how many assessments each has."""
-    found = search_traces(store.client, [run.info.experiment_id], run_id=run.info.run_id)
-    infos = [trace.info for trace in found]
+    traces = search_traces(store.client, [run.info.experiment_id], run_id=run.info.run_id)
+    infos = [trace.info for trace in traces]
     return {info.trace_id: len(info.assessments) for info in infos if "mlflow.trace.spansLocation" in info.tags}
 
 
@@ -561,30 +563,55 @@ def _assessment(note: TraceNote, run_id: str, digest: str, number: int) -> Asses
 
 
 def _span(draft: TraceDraft, run: Run) -> Span:
+    digest, start_ns = digest_of(str(run.info.run_id), *draft.name), _start_ms(draft, run) * 1_000_000
+    return finished_span(
+        digest[:32],
+        digest[32:48],
+        name=column(draft.span, _MAX_TAG),
+        kind="EVALUATOR",
+        inputs=draft.inputs,
+        outputs=draft.outputs,
+        attributes=draft.attributes,
+        start_ns=start_ns,
+        end_ns=start_ns + round(1e9 * (draft.seconds or 0)),
+        error=None if draft.error is None else column(draft.error, _MAX_COLUMN),
+    )
+
+
+def finished_span(
+    trace_digits: str,
+    span_digits: str,
+    *,
+    name: str,
+    kind: str,
+    inputs: object,
+    outputs: object,
+    start_ns: int,
+    end_ns: int,
+    parent: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    error: str | None = None,
+) -> Span:
+    """Make a span as MLflow would have recorded it, of ids in hexadecimal digits; `error` is None where none was."""
     from mlflow.entities import Span
 
-    digest = digest_of(str(run.info.run_id), *draft.name)
-    attributes = {
-        keys.SPAN_TRACE: _trace_id(digest),
-        keys.SPAN_KIND: "EVALUATOR",
-        keys.SPAN_INPUTS: draft.inputs,
-        keys.SPAN_OUTPUTS: draft.outputs,
-        **draft.attributes,
+    own = {
+        keys.SPAN_TRACE: f"tr-{trace_digits}",
+        keys.SPAN_KIND: kind,
+        keys.SPAN_INPUTS: inputs,
+        keys.SPAN_OUTPUTS: outputs,
+        **(attributes or {}),
     }
-    start_ns = _start_ms(draft, run) * 1_000_000
     return Span.from_dict(
         {
-            "trace_id": _base64(digest[:32]),
-            "span_id": _base64(digest[32:48]),
-            "parent_span_id": None,
-            "name": column(draft.span, _MAX_TAG),
+            "trace_id": _base64(trace_digits),
+            "span_id": _base64(span_digits),
+            "parent_span_id": None if parent is None else _base64(parent),
+            "name": name,
             "start_time_unix_nano": start_ns,
-            "end_time_unix_nano": start_ns + round(1e9 * (draft.seconds or 0)),
-            "status": {
-                "code": "STATUS_CODE_OK" if draft.error is None else "STATUS_CODE_ERROR",
-                "message": column(draft.error or "", _MAX_COLUMN),
-            },
-            "attributes": {name: json.dumps(value, ensure_ascii=False) for name, value in attributes.items()},
+            "end_time_unix_nano": end_ns,
+            "status": {"code": f"STATUS_CODE_{'OK' if error is None else 'ERROR'}", "message": error or ""},
+            "attributes": {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in own.items()},
             "events": [],
         }
     )

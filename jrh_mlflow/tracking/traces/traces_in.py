@@ -137,15 +137,15 @@ def find_traces(
         experiment = client.get_experiment_by_name(name)
         if experiment is None:
             raise RecipeError(f"There is no experiment {name!r} at MLflow. Give its name, or a list of trace ids.")
-        found = search_traces(client, [experiment.experiment_id], most=most, spans=spans)
-    yield from _read_one_by_one(found, uri)
+        traces = search_traces(client, [experiment.experiment_id], most=most, spans=spans)
+    yield from _read_one_by_one(traces, uri)
 
 
 def traces_of_run(experiment_id: str, run_id: str, uri: str) -> Iterator[Trace]:
     """Yield the traces of a run, without spans."""
     with reading_client(uri) as client:
-        found = search_traces(client, [experiment_id], run_id=run_id)
-    yield from _read_one_by_one(found, uri)
+        traces = search_traces(client, [experiment_id], run_id=run_id)
+    yield from _read_one_by_one(traces, uri)
 
 
 def _read_one_by_one(traces: Iterator[Trace], uri: str) -> Iterator[Trace]:
@@ -317,8 +317,8 @@ def with_outputs(trace: Trace, outputs: object) -> Trace:
         if span.parent_id is not None:
             return span
         whole = span.to_dict()
-        said = {keys.SPAN_OUTPUTS: json.dumps(outputs, ensure_ascii=False, default=str)}
-        return Span.from_dict({**whole, "attributes": {**whole["attributes"], **said}})
+        written = {keys.SPAN_OUTPUTS: json.dumps(outputs, ensure_ascii=False, default=str)}
+        return Span.from_dict({**whole, "attributes": {**whole["attributes"], **written}})
 
     spans = [changed(span) for span in trace.data.spans]
     # The preview is the beginning of the old outputs.
@@ -328,16 +328,8 @@ def with_outputs(trace: Trace, outputs: object) -> Trace:
 # Traces as transcripts
 
 _QUESTIONS = (
-    "question",
-    "query",
-    "prompt",
-    "instruction",
-    "user_input",
-    "message",
-    "input",
-    "inputs",
-    "request",
-    "text",
+    *("question", "query", "prompt", "instruction", "user_input", "message"),
+    *("input", "inputs", "request", "text"),
 )
 _ANSWERS = ("answer", "response", "completion", "message", "output", "outputs", "result", "content", "text")
 """Keys under which applications keep what a user wrote, and what they answered."""
@@ -369,7 +361,7 @@ def transcripts_from_traces(
         TrackingError: when MLflow cannot be reached.
     """
     uri = tracking_uri or active_uri()
-    found, by_models = 0, 0
+    n_read, by_models = 0, 0
     unread: dict[str, list[str]] = {}
     for trace in find_traces(source, uri, max_traces, spans=True):
         ratings = read_assessments(trace.info)
@@ -379,11 +371,14 @@ def transcripts_from_traces(
         except _UnreadError as reason:
             unread.setdefault(str(reason), []).append(trace.info.trace_id)
             continue
-        found += 1
+        n_read += 1
         yield transcript
-    reasons = ", ".join(f"{len(ids)} {_has(ids)} {why} ({_few(ids)})" for why, ids in unread.items())
+    reasons = ", ".join(
+        f"{len(ids)} {'has' if len(ids) == 1 else 'have'} {why} ({', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"
+        for why, ids in unread.items()
+    )
     count = sum(map(len, unread.values()))
-    if not found:
+    if not n_read:
         raise RecipeError(f"None of {count} traces can be read{f': {reasons}' if reasons else ''}.")
     if count:
         warnings.warn(f"{count} traces were left out: {reasons}.", JrhWarning, stacklevel=2)
@@ -401,10 +396,12 @@ def _transcript(trace: Trace, ratings: TraceRatings) -> Transcript:
     tags = {key: value for key, value in trace.info.tags.items() if not key.startswith("mlflow.")}
     scores, people = _labels(ratings, "scores")
     of_expectations, expecting = _labels(read_assessments(trace.info, only_expectations=True), "metadata.expectations")
-    expected = {**_structured_expectations(trace.info), **of_expectations}
+    # Lists and mappings are facts and texts of a right answer, no labels.
+    structured = {name: value for name, value in expectations_of(trace.info).items() if isinstance(value, dict | list)}
+    expected = {**structured, **of_expectations}
     judges: dict[str, dict[str, Any]] = {}
-    for one in ratings.judges:
-        judges.setdefault(one.name, {})[one.rater] = one.label
+    for rating in ratings.judges:
+        judges.setdefault(rating.name, {})[rating.rater] = rating.label
     more = {"expectations": expected, JUDGE_SCORES: judges}
     return Transcript(
         id=trace.info.trace_id,
@@ -425,18 +422,13 @@ def _transcript(trace: Trace, ratings: TraceRatings) -> Transcript:
 def _labels(ratings: TraceRatings, place: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return what most people say by name, and what each of them says by field; of an even split nothing leads."""
     people: dict[str, dict[str, Any]] = {}
-    for one in ratings.people:
-        people.setdefault(one.name, {})[one.rater] = one.label
+    for rating in ratings.people:
+        people.setdefault(rating.name, {})[rating.rater] = rating.label
     leading = {name: most_frequent(list(given.values())) for name, given in people.items()}
     return (
         {name: label for name, label in leading.items() if label is not None},
         {f"{place}.{name}": given for name, given in people.items()},
     )
-
-
-def _structured_expectations(info: TraceInfo) -> dict[str, Any]:
-    """Return expectations that are lists or mappings: facts and texts of a right answer, no labels."""
-    return {name: value for name, value in expectations_of(info).items() if isinstance(value, dict | list)}
 
 
 def _chat(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]] | None:
@@ -447,15 +439,15 @@ def _chat(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]] | None:
     if not chats:
         return None
     span, messages = max(chats, key=lambda chat: (len(chat[1]), chat[0].start_time_ns))
-    said = {_key(message) for message in messages}
-    others = sum(any(_key(message) not in said for message in talk) for _, talk in chats)
+    known = {_key(message) for message in messages}
+    others = sum(any(_key(message) not in known for message in talk) for _, talk in chats)
     if others:
         warnings.warn(
             f"Trace {name} has {others} more conversations; the longest one is the transcript.",
             JrhWarning,
             stacklevel=5,
         )
-    replaced = next(count for one, (_, count) in read if one is span)
+    replaced = next(count for other, (_, count) in read if other is span)
     return messages, {"span": span.name, "other_chat_spans": others, "replaced_characters": replaced}
 
 
@@ -464,8 +456,8 @@ def _single_turn(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]]:
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
     if root is None:
         raise _UnreadError("no root span")
-    said = [one for message in _answered(root.outputs) for one in plain_messages(message)]
-    answers = [one for one in said if one.get("role") == "assistant"]
+    output = [plain for message in _answered(root.outputs) for plain in plain_messages(message)]
+    answers = [plain for plain in output if plain.get("role") == "assistant"]
     raw, replaced = clean_data([_text(root.inputs, _QUESTIONS), _text(root.outputs, _ANSWERS)])
     for text, what in zip(raw, ("input", "output"), strict=True):
         if not text.strip():
@@ -483,9 +475,9 @@ def _text(value: Any, keys: Sequence[str]) -> str:
     if isinstance(value, list) and len(value) == 1:
         return _text(value[0], keys)
     if isinstance(value, Mapping):
-        found = next((text for key in keys if (text := _text(value.get(key), keys))), "")
-        if found or len(value) < 2:
-            return found or next((_text(inner, keys) for inner in value.values()), "")
+        text_inside = next((text for key in keys if (text := _text(value.get(key), keys))), "")
+        if text_inside or len(value) < 2:
+            return text_inside or next((_text(inner, keys) for inner in value.values()), "")
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -496,13 +488,13 @@ def _conversation(span: Span, trace_id: str) -> tuple[tuple[Message, ...], int]:
         return (), 0
     raw, replaced = clean_data([*given, *_answered(span.outputs)])
     return from_openai(
-        [one for message in raw for one in plain_messages(message)], where=f"Trace {trace_id}, span {span.name!r}"
+        [plain for message in raw for plain in plain_messages(message)], where=f"Trace {trace_id}, span {span.name!r}"
     ), replaced
 
 
 def _asked(inputs: object) -> list[Any] | None:
     if isinstance(inputs, Mapping) and "messages" not in inputs:
-        return next((found for key in _WRAPPERS if (found := _asked(inputs.get(key)))), None)
+        return next((inside for key in _WRAPPERS if (inside := _asked(inputs.get(key)))), None)
     messages = inputs.get("messages") if isinstance(inputs, Mapping) else inputs
     # LangChain traces a batch: a list of conversations.
     if isinstance(messages, list) and len(messages) == 1 and isinstance(messages[0], list):
@@ -536,11 +528,3 @@ def _is_message(value: object) -> bool:
 
 def _key(message: Message) -> tuple[object, ...]:
     return message.role, message.content, tuple(str(call.get("id")) for call in message.tool_calls)
-
-
-def _has(ids: Sequence[str]) -> str:
-    return "has" if len(ids) == 1 else "have"
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
