@@ -8,10 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
+from jrh_mlflow.people.agreement import ACCURACY, CEILING, AgreementReport, measure_agreement
 from jrh_mlflow.people.agreement_view import (
-    ACCURACY,
-    CEILING,
     LINK,
     agreement_card,
     agreement_figures,

@@ -6,8 +6,9 @@ together, or a median between two levels, are no reference: such items are left 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
@@ -16,9 +17,22 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.ratings import LabelKind, Ratings, positive_level
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data
 from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, proportions
 from jrh_mlflow.stats.agreement import FEWEST_ITEMS, AnnotatorTest, Coefficient, annotator_test
+
+ACCURACY, SENSITIVITY, SPECIFICITY = "agreement/accuracy", "agreement/sensitivity", "agreement/specificity"
+KAPPA, QUADRATIC, AC1 = "agreement/kappa", "agreement/kappa_quadratic", "agreement/ac1"
+CEILING, ON_CEILING, ALPHA = "agreement/human_ceiling", "agreement/judge_on_ceiling", "agreement/human_alpha"
+WINNING, ADVANTAGE = "alt_test/winning_rate", "alt_test/advantage_probability"
+_AXES = (
+    *(ACCURACY, KAPPA, QUADRATIC, AC1, SENSITIVITY, SPECIFICITY),
+    *(CEILING, ON_CEILING, ALPHA, WINNING, ADVANTAGE),
+)
+_OF_PEOPLE = (CEILING, ALPHA)
+_BY_LEVEL = (ACCURACY, KAPPA, AC1, SENSITIVITY, SPECIFICITY)
+"""Axes that need labels which can be equal."""
+_OF_TEST = (WINNING, ADVANTAGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +175,22 @@ class _Measured:
         """Rows with a label of a person."""
         return np.asarray((~np.isnan(self.values)).any(axis=1))
 
+    @property
+    def paired(self) -> Mask:
+        """Rows with the labels of two people."""
+        return np.asarray((~np.isnan(self.values)).sum(axis=1) >= 2)
+
+    @cached_property
+    def codes(self) -> tuple[Array, Array]:
+        """Levels of reference and judge where there are both, else NaN."""
+        x, y = (self.ratings.level_codes(values) for values in (self.reference, self.judge))
+        both = ~(np.isnan(x) | np.isnan(y))
+        return np.where(both, x, np.nan), np.where(both, y, np.nan)
+
+    def beside_others(self) -> Array:
+        """Rows × people: what is held against the others, the judge's label or without a judge each person's own."""
+        return self.values if self.ratings.judge is None else np.repeat(self.judge[:, None], len(self.values.T), axis=1)
+
     def number(self, rows: Mask) -> int:
         """Items of these rows."""
         return int(self.counts[rows].sum())
@@ -168,8 +198,16 @@ class _Measured:
     def left_out(self) -> dict[str, int]:
         """Items with a person's label that the judge cannot be compared on, by reason."""
         unclear = self.rated & np.isnan(self.reference)
-        found = {_NO_REFERENCE[self.ratings.kind]: unclear, _NO_JUDGE: self.rated & ~unclear & np.isnan(self.judge)}
-        return {reason: self.number(rows) for reason, rows in found.items() if rows.any()}
+        silent = self.rated & ~unclear & np.isnan(self.judge)
+        reasons = {_NO_REFERENCE[self.ratings.kind]: unclear, "no judge's label": silent}
+        return {reason: self.number(rows) for reason, rows in reasons.items() if rows.any()}
+
+    def level_left_out(self) -> dict[str, int]:
+        """As `left_out`, with the medians that are no level of a numeric scale."""
+        codes = self.ratings.level_codes(self.reference)
+        between = np.isnan(codes) & ~np.isnan(self.reference) & ~np.isnan(self.judge)
+        counts = self.left_out()
+        return {**counts, _NO_REFERENCE["ordinal"]: self.number(between)} if between.any() else counts
 
     def counts_by_reason(self) -> dict[str, int]:
         """Items, those compared, and those left out by reason."""
@@ -179,7 +217,6 @@ class _Measured:
         return {"items": self.ratings.n_items, "compared": self.number(compared), **left_out, **alone}
 
 
-_NO_JUDGE = "no judge's label"
 _NO_REFERENCE: dict[LabelKind, str] = {
     "nominal": "no majority",
     "ordinal": "median between two levels",
@@ -229,44 +266,39 @@ def _references(values: Array, ratings: Ratings) -> Array:
 class _Point:
     """A number before it has its interval."""
 
-    value: float
+    value: float | None
+    """None: undefined, since nothing varies."""
     n: int
     excluded: int
     coefficient: Coefficient
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    share: bool = False
+    left_out: Mapping[str, int]
+    statistic: Literal["rate", "value"]
 
 
 def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
     """Return every axis, in the order they are shown."""
     alone = _Measured.of(_people_alone(measured.ratings), epsilon=settings.epsilon)
-    points: dict[str, Reading | _Point] = {
-        "agreement/accuracy": _accuracy(measured, settings),
-        "agreement/kappa": _kappa(measured),
-        "agreement/kappa_quadratic": _quadratic(measured),
-        "agreement/ac1": _ac1(measured),
-        "agreement/sensitivity": _given_reference(measured, settings, positive=True),
-        "agreement/specificity": _given_reference(measured, settings, positive=False),
-        "agreement/human_ceiling": _ceiling(alone),
-        "agreement/judge_on_ceiling": _judge_on_ceiling(measured),
-        "agreement/human_alpha": _alpha(alone),
-        **_annotator_readings(measured, settings),
-    }
+    readings: dict[str, Reading] = {}
+    for axis in _AXES:
+        if (reason := _refusal(axis, measured, alone, settings)) is not None:
+            tested = axis in _OF_TEST and measured.test is not None
+            excluded = len(measured.ratings.people) if tested else 0
+            statistic = _statistic(axis, measured.ratings.kind)
+            readings[axis] = NotEstimable(reason=reason, excluded=excluded, statistic=statistic)
+    for axis in (ACCURACY, SENSITIVITY, SPECIFICITY):
+        if axis not in readings:
+            readings[axis] = _share(axis, measured, settings)
+    if WINNING not in readings:
+        readings[WINNING] = _winning_rate(measured, settings)
+    points = _points(measured, alone, [axis for axis in _AXES if axis not in readings])
+    readings |= {axis: _undefined(point) for axis, point in points.items() if point.value is None or point.n < 2}
     # Resampled apart: nothing that a judge says moves a number of the people, not even by the luck of a draw.
-    found: dict[str, Reading] = {}
     for of_people in (True, False):
-        pending = {
-            axis: point
-            for axis, point in points.items()
-            if isinstance(point, _Point) and (axis in _OF_PEOPLE) == of_people
-        }
-        coefficients = [point.coefficient for point in pending.values()]
+        pending = [axis for axis in _AXES if axis not in readings and (axis in _OF_PEOPLE) == of_people]
+        coefficients = [points[axis].coefficient for axis in pending]
         ends = agreement.item_intervals(coefficients, level=settings.level, seed=settings.seed)
-        found |= {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
-    return {axis: point if not isinstance(point, _Point) else found[axis] for axis, point in points.items()}
-
-
-_OF_PEOPLE = ("agreement/human_ceiling", "agreement/human_alpha")
+        readings |= {axis: _with_interval(points[axis], end) for axis, end in zip(pending, ends, strict=True)}
+    return {axis: readings[axis] for axis in _AXES}
 
 
 def _people_alone(ratings: Ratings) -> Ratings:
@@ -275,46 +307,59 @@ def _people_alone(ratings: Ratings) -> Ratings:
     return replace(rated, judge=None, judge_values=np.full(len(rated.items), np.nan))
 
 
-_METHOD = "Bayesian bootstrap of items with an imagined item at each end"
+def _statistic(axis: str, kind: LabelKind) -> Literal["rate", "value"]:
+    if axis in (CEILING, ON_CEILING):
+        return "rate" if kind == "nominal" else "value"
+    return "value" if axis in (KAPPA, QUADRATIC, AC1, ALPHA) else "rate"
 
 
-def _with_interval(point: _Point, interval: Interval | None) -> Reading:
-    if interval is None:
-        reason = "undefined in most resamples: too few items, or nearly all labels are the same"
-        return NotEstimable(
-            reason=reason, n=point.n, excluded=point.excluded, statistic="rate" if point.share else "value"
-        )
-    low, high = min(interval[0], point.value), max(interval[1], point.value)
-    return Estimate(
-        value=point.value,
-        n=point.n,
-        excluded=point.excluded,
-        ci_low=low,
-        ci_high=high,
-        cluster_low=low,
-        cluster_high=high,
-        n_clusters=point.n,
-        method=_METHOD,
-        unit="item",
-        statistic="rate" if point.share else "value",
-        left_out=point.left_out,
+def _refusal(axis: str, measured: _Measured, alone: _Measured, settings: _Settings) -> str | None:
+    """Say why there is nothing to read an axis from; None where there is."""
+    ratings, test = measured.ratings, measured.test
+    one_person, tested = len(ratings.people) < 2, test is not None and bool(test.tested.any())
+    # The first that holds is the reason.
+    causes = (
+        (axis not in _OF_PEOPLE and ratings.judge is None, "no judge was named: people alone"),
+        (axis in _BY_LEVEL and not ratings.levels, _NO_LEVELS),
+        (axis in (SENSITIVITY, SPECIFICITY) and settings.positive is None, _NO_POSITIVE),
+        (axis == QUADRATIC and ratings.kind == "nominal", "labels have no order: give `scale`"),
+        (axis in (CEILING, ON_CEILING) and one_person, "one person: a ceiling needs two"),
+        (axis == ALPHA and not alone.paired.any(), "no item has the labels of two people"),
+        (axis in _OF_TEST and one_person, "one person: the test needs two, better three"),
+        (axis in _OF_TEST and not tested, _NOBODY_TESTED),
     )
+    return next((reason for refused, reason in causes if refused), None)
 
 
-def _share(hits: Array, measured: _Measured, settings: _Settings, left_out: Mapping[str, int], nothing: str) -> Reading:
-    """Share of items, by Wilson and by the interval that decisions use."""
-    given = ~np.isnan(hits)
-    n = measured.number(given)
+_NO_LEVELS = "labels are numbers that are seldom equal: read kappa_quadratic, or give `scale` with their levels"
+_NO_POSITIVE = "which label is positive is not known: name it with `positive`"
+_NOBODY_TESTED = f"no person has {FEWEST_ITEMS} items with labels of another person and of the judge"
+
+
+def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:
+    """Share of items on which the judge gives the reference, by Wilson and by the interval that decisions use.
+
+    Of sensitivity and specificity the items are those whose reference is the positive label, or is not.
+    """
+    x, y = measured.codes
+    asked, right, nothing = ~np.isnan(x), x == y, "no item has a reference and a judge's label"
+    if settings.positive is not None and axis != ACCURACY:
+        positive = axis == SENSITIVITY
+        asked &= (x == settings.positive) == positive
+        right = (y == settings.positive) == positive
+        label = measured.ratings.levels[settings.positive]
+        nothing = f"no item has the reference{'' if positive else ' other than'} {label!r}"
+    n, successes, left_out = measured.number(asked), measured.number(asked & right), measured.level_left_out()
+    excluded = sum(left_out.values())
     if not n:
-        return NotEstimable(reason=nothing, excluded=sum(left_out.values()), left_out=left_out)
-    successes = int(measured.counts[given] @ hits[given])
+        return NotEstimable(reason=nothing, excluded=excluded, left_out=left_out)
     low, high = proportions.wilson(successes, n, level=settings.level)
     units = np.repeat([1.0, 0.0], [successes, n - successes])
     by_item = proportions.cluster_interval(units, np.ones(n), level=settings.level)
     return Estimate(
         value=successes / n,
         n=n,
-        excluded=sum(left_out.values()),
+        excluded=excluded,
         ci_low=low,
         ci_high=high,
         cluster_low=by_item[0] if by_item else None,
@@ -327,151 +372,58 @@ def _share(hits: Array, measured: _Measured, settings: _Settings, left_out: Mapp
     )
 
 
-def _unlike(measured: _Measured, *, statistic: Literal["rate", "value"] = "rate") -> NotEstimable | None:
-    """Say why a judge cannot be compared label by label; None where it can."""
-    if measured.ratings.judge is None:
-        return NotEstimable(reason=_PEOPLE_ALONE, statistic=statistic)
-    if not measured.ratings.levels:
-        return NotEstimable(reason=_NO_LEVELS, statistic=statistic)
-    return None
-
-
-_PEOPLE_ALONE = "no judge was named: people alone"
-_NO_LEVELS = "labels are numbers that are seldom equal: read kappa_quadratic, or give `scale` with their levels"
-
-
-def _codes(measured: _Measured) -> tuple[Array, Array]:
-    """Levels of reference and judge where there are both, else NaN."""
-    x, y = (measured.ratings.level_codes(each) for each in (measured.reference, measured.judge))
-    both = ~(np.isnan(x) | np.isnan(y))
-    return np.where(both, x, np.nan), np.where(both, y, np.nan)
-
-
-def _accuracy(measured: _Measured, settings: _Settings) -> Reading:
-    unlike = _unlike(measured)
-    if unlike:
-        return unlike
-    x, y = _codes(measured)
-    hits = np.where(np.isnan(x), np.nan, x == y)
-    return _share(hits, measured, settings, _level_left_out(measured), "no item has a reference and a judge's label")
-
-
-def _level_left_out(measured: _Measured) -> dict[str, int]:
-    """As `left_out`, with the medians that are no level of a numeric scale."""
-    codes = measured.ratings.level_codes(measured.reference)
-    between = np.isnan(codes) & ~np.isnan(measured.reference) & ~np.isnan(measured.judge)
-    found = measured.left_out()
-    return {**found, _NO_REFERENCE["ordinal"]: measured.number(between)} if between.any() else found
-
-
-def _given_reference(measured: _Measured, settings: _Settings, *, positive: bool) -> Reading:
-    unlike = _unlike(measured)
-    if unlike:
-        return unlike
-    if settings.positive is None:
-        return NotEstimable(reason="which label is positive is not known: name it with `positive`")
-    x, y = _codes(measured)
-    is_positive, said = x == settings.positive, y == settings.positive
-    asked = ~np.isnan(x) & (is_positive == positive)
-    hits = np.where(asked, said == positive, np.nan)
-    label = measured.ratings.levels[settings.positive]
-    other = "" if positive else " other than"
-    nothing = f"no item has the reference{other} {label!r}"
-    return _share(hits, measured, settings, _level_left_out(measured), nothing)
-
-
-def _point(
-    coefficient: Coefficient, value: float | None, *, n: int, left_out: Mapping[str, int], share: bool = False
-) -> _Point | NotEstimable:
-    """Return a coefficient of `n` items, or why it has no value."""
-    left_out = {reason: number for reason, number in left_out.items() if number}
-    facts: dict[str, Any] = {"n": n, "excluded": sum(left_out.values()), "left_out": left_out}
-    if value is None or n < 2:
-        reason = (
-            "no variation: all labels are the same"
-            if n > 1
-            else f"{n} item{'' if n == 1 else 's'} with both labels: needs two"
+def _points(measured: _Measured, alone: _Measured, axes: Sequence[str]) -> dict[str, _Point]:
+    """Return the coefficients of these axes with what each is read from."""
+    points: dict[str, _Point] = {}
+    for axis, (coefficient, value) in _coefficients(measured, alone, axes).items():
+        side = alone if axis in _OF_PEOPLE else measured
+        rows, reason = _rows_of(axis, side)
+        n = side.number(rows)
+        rest = side.number(side.rated) - n
+        left_out = {reason: rest} if reason and rest else {}
+        if axis in (KAPPA, AC1, QUADRATIC):
+            left_out = side.left_out() if axis == QUADRATIC else side.level_left_out()
+            rest = sum(left_out.values())
+        statistic = _statistic(axis, side.ratings.kind)
+        points[axis] = _Point(
+            value=value, n=n, excluded=rest, coefficient=coefficient, left_out=left_out, statistic=statistic
         )
-        return NotEstimable(reason=reason, statistic="rate" if share else "value", **facts)
-    return _Point(value=value, coefficient=coefficient, share=share, **facts)
+    return points
 
 
-def _kappa(measured: _Measured) -> _Point | NotEstimable:
-    unlike = _unlike(measured, statistic="value")
-    if unlike:
-        return unlike
-    x, y = _codes(measured)
-    n_labels = len(measured.ratings.levels)
-    return _point(
-        agreement.kappa(x, y, measured.counts, n_labels=n_labels),
-        agreement.cohen_kappa(x[measured.row], y[measured.row]),
-        n=measured.number(~np.isnan(x)),
-        left_out=_level_left_out(measured),
-    )
-
-
-def _ac1(measured: _Measured) -> _Point | NotEstimable:
-    unlike = _unlike(measured, statistic="value")
-    if unlike:
-        return unlike
-    x, y = _codes(measured)
-    n_labels = max(2, len(measured.ratings.levels))
-    return _point(
-        agreement.ac1(x, y, measured.counts, n_labels=n_labels),
-        agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_labels),
-        n=measured.number(~np.isnan(x)),
-        left_out=_level_left_out(measured),
-    )
-
-
-def _quadratic(measured: _Measured) -> _Point | NotEstimable:
-    ratings = measured.ratings
-    if ratings.judge is None:
-        return NotEstimable(reason=_PEOPLE_ALONE, statistic="value")
-    if ratings.kind == "nominal":
-        return NotEstimable(reason="labels have no order: give `scale`", statistic="value")
-    x, y = measured.reference, measured.judge
-    return _point(
-        agreement.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
-        agreement.concordance(x[measured.row], y[measured.row]),
-        n=measured.number(~(np.isnan(x) | np.isnan(y))),
-        left_out=measured.left_out(),
-    )
-
-
-def _ceiling(measured: _Measured) -> _Point | NotEstimable:
-    """Each person against the reference of the others, averaged over people."""
-    if len(measured.ratings.people) < 2:
-        return NotEstimable(reason="one person: a ceiling needs two", statistic=_ceiling_statistic(measured))
-    return _averaged(measured, measured.values)
-
-
-def _judge_on_ceiling(measured: _Measured) -> _Point | NotEstimable:
-    """The judge against the same references of all people but one, averaged over people."""
-    statistic = _ceiling_statistic(measured)
-    if measured.ratings.judge is None:
-        return NotEstimable(reason=_PEOPLE_ALONE, statistic=statistic)
-    if len(measured.ratings.people) < 2:
-        return NotEstimable(reason="one person: a ceiling needs two", statistic=statistic)
-    return _averaged(measured, np.repeat(measured.judge[:, None], len(measured.ratings.people), axis=1))
-
-
-def _ceiling_statistic(measured: _Measured) -> Literal["rate", "value"]:
-    return "rate" if measured.ratings.kind == "nominal" else "value"
-
-
-def _averaged(measured: _Measured, own: Array) -> _Point | NotEstimable:
-    """Agreement of `own` (rows × people) with the reference of the others, averaged over people."""
-    both = ~(np.isnan(own) | np.isnan(measured.others))
-    n = measured.number(np.asarray(both.any(axis=1)))
-    share = measured.ratings.kind == "nominal"
-    if share:
-        hits = np.where(both, own == measured.others, np.nan)
-        coefficient = agreement.mean_share(hits, measured.counts)
-    else:
-        coefficient = agreement.mean_quadratic_kappa(own, measured.others, measured.counts)
-    left_out = {"no reference of the others": measured.number(measured.rated) - n}
-    return _point(coefficient, coefficient.value if n else None, n=n, left_out=left_out, share=share)
+def _coefficients(
+    measured: _Measured, alone: _Measured, axes: Sequence[str]
+) -> dict[str, tuple[Coefficient, float | None]]:
+    """Return of each axis the coefficient that is resampled, and its value on the items as they are."""
+    ratings, row, counts, test = measured.ratings, measured.row, measured.counts, measured.test
+    made: dict[str, tuple[Coefficient, float | None]] = {}
+    if KAPPA in axes:
+        (x, y), n_labels = measured.codes, len(ratings.levels)
+        made[KAPPA] = agreement.kappa(x, y, counts, n_labels=n_labels), agreement.cohen_kappa(x[row], y[row])
+        n_labels, both = max(2, n_labels), np.column_stack([x, y])[row]
+        made[AC1] = agreement.ac1(x, y, counts, n_labels=n_labels), agreement.gwet_ac1(both, n_categories=n_labels)
+    if QUADRATIC in axes:
+        x, y = measured.reference, measured.judge
+        quadratic = agreement.mean_quadratic_kappa(x[:, None], y[:, None], counts)
+        made[QUADRATIC] = quadratic, agreement.concordance(x[row], y[row])
+    for axis, side in ((CEILING, alone), (ON_CEILING, measured)):
+        if axis in axes:
+            own, others = side.beside_others(), side.others
+            hits = np.where(np.isnan(own) | np.isnan(others), np.nan, own == others)
+            mean = (
+                agreement.mean_share(hits, side.counts)
+                if ratings.kind == "nominal"
+                else agreement.mean_quadratic_kappa(own, others, side.counts)
+            )
+            made[axis] = mean, mean.value
+    if ALPHA in axes:
+        # Numbers that are all different would need a table of all pairs; sums do not.
+        alpha = agreement.alpha(alone.values, alone.counts, scale=_ALPHA_LEVELS[ratings.kind])
+        made[ALPHA] = alpha, alpha.value
+    if ADVANTAGE in axes and test is not None:
+        wins = test.judge_wins[measured.first][:, test.tested]
+        made[ADVANTAGE] = agreement.mean_share(wins, counts), test.advantage_probability
+    return made
 
 
 _ALPHA_LEVELS: dict[LabelKind, agreement.MeasurementScale] = {
@@ -481,61 +433,72 @@ _ALPHA_LEVELS: dict[LabelKind, agreement.MeasurementScale] = {
 }
 
 
-def _alpha(measured: _Measured) -> _Point | NotEstimable:
-    paired = (~np.isnan(measured.values)).sum(axis=1) >= 2
-    if not paired.any():
-        return NotEstimable(reason="no item has the labels of two people", statistic="value")
-    level = _ALPHA_LEVELS[measured.ratings.kind]
-    # Numbers that are all different would need a table of all pairs; sums do not.
-    coefficient = agreement.alpha(measured.values, measured.counts, scale=level)
-    left_out = {"one person's label": measured.number(measured.rated & ~paired)}
-    return _point(coefficient, coefficient.value, n=measured.number(paired), left_out=left_out)
+def _rows_of(axis: str, side: _Measured) -> tuple[Mask, str]:
+    """Return the rows that an axis is read from, and why the other rated ones are not among them."""
+    if axis in (CEILING, ON_CEILING):
+        both = ~(np.isnan(side.beside_others()) | np.isnan(side.others))
+        return np.asarray(both.any(axis=1)), "no reference of the others"
+    if axis == ALPHA:
+        return side.paired, "one person's label"
+    if axis == ADVANTAGE and side.test is not None:
+        wins = side.test.judge_wins[side.first][:, side.test.tested]
+        return np.asarray((~np.isnan(wins)).any(axis=1)), ""
+    x, y = (side.reference, side.judge) if axis == QUADRATIC else side.codes
+    return ~(np.isnan(x) | np.isnan(y)), ""
 
 
-def _annotator_readings(measured: _Measured, settings: _Settings) -> dict[str, Reading | _Point]:
-    names = "alt_test/winning_rate", "alt_test/advantage_probability"
-    ratings = measured.ratings
-    if ratings.judge is None:
-        return dict.fromkeys(names, NotEstimable(reason=_PEOPLE_ALONE))
+def _undefined(point: _Point) -> NotEstimable:
+    """Say why a coefficient has no value."""
+    few = f"{point.n} item{'' if point.n == 1 else 's'} with both labels: needs two"
+    reason = few if point.n < 2 else "no variation: all labels are the same"
+    return NotEstimable(
+        reason=reason, n=point.n, excluded=point.excluded, left_out=point.left_out, statistic=point.statistic
+    )
+
+
+_METHOD = "Bayesian bootstrap of items with an imagined item at each end"
+
+
+def _with_interval(point: _Point, interval: Interval | None) -> Reading:
+    if interval is None or point.value is None:
+        reason = "undefined in most resamples: too few items, or nearly all labels are the same"
+        return NotEstimable(reason=reason, n=point.n, excluded=point.excluded, statistic=point.statistic)
+    ends = min(interval[0], point.value), max(interval[1], point.value)
+    return Estimate(
+        value=point.value,
+        n=point.n,
+        excluded=point.excluded,
+        **intervals(ends, ends),
+        n_clusters=point.n,
+        method=_METHOD,
+        unit="item",
+        statistic=point.statistic,
+        left_out=point.left_out,
+    )
+
+
+def _winning_rate(measured: _Measured, settings: _Settings) -> Reading:
+    """Share of the people tested for whom the judge holds."""
     test = measured.test
-    if test is None:
-        return dict.fromkeys(names, NotEstimable(reason="one person: the test needs two, better three"))
-    if not test.tested.any():
-        reason = f"no person has {FEWEST_ITEMS} items with labels of another person and of the judge"
-        return dict.fromkeys(names, NotEstimable(reason=reason, n=0, excluded=len(ratings.people)))
+    assert test is not None
     n_people, won = int(test.tested.sum()), int(test.rejected.sum())
-    low, high = proportions.wilson(won, n_people, level=settings.level)
-    rate = Estimate(
+    return Estimate(
         value=won / n_people,
         n=n_people,
-        excluded=len(ratings.people) - n_people,
-        ci_low=low,
-        ci_high=high,
-        cluster_low=None,
-        cluster_high=None,
+        excluded=len(measured.ratings.people) - n_people,
+        **intervals(proportions.wilson(won, n_people, level=settings.level), None),
         n_clusters=n_people,
         method=f"alternative annotator test, epsilon {settings.epsilon:g}; Wilson over people",
         unit="person",
         numerator=float(won),
     )
-    wins = test.judge_wins[measured.first][:, test.tested]
-    used = np.asarray((~np.isnan(wins)).any(axis=1))
-    n = measured.number(used)
-    advantage = _Point(
-        value=test.advantage_probability,
-        n=n,
-        excluded=measured.number(measured.rated) - n,
-        coefficient=agreement.mean_share(wins, measured.counts),
-        share=True,
-    )
-    return dict(zip(names, (rate, advantage), strict=True))
 
 
 # --- tables
 
 
 def _confusion(measured: _Measured) -> pd.DataFrame:
-    x, y = _codes(measured)
+    x, y = measured.codes
     both, k = ~np.isnan(x), len(measured.ratings.levels)
     cells = np.zeros((k, k), dtype=int)
     np.add.at(cells, (x[both].astype(int), y[both].astype(int)), measured.counts[both].astype(int))

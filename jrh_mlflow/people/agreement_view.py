@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.people.agreement import AgreementReport
+from jrh_mlflow.people.agreement import (
+    AC1,
+    ACCURACY,
+    ADVANTAGE,
+    ALPHA,
+    CEILING,
+    KAPPA,
+    ON_CEILING,
+    QUADRATIC,
+    SENSITIVITY,
+    SPECIFICITY,
+    WINNING,
+    AgreementReport,
+)
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.figures.canvas import (
     Spot,
@@ -50,15 +63,10 @@ if TYPE_CHECKING:
 LINK = "link"
 """Column of disagreements that says where an item can be looked at."""
 
-ACCURACY, CEILING, ON_CEILING = "agreement/accuracy", "agreement/human_ceiling", "agreement/judge_on_ceiling"
-ALPHA, QUADRATIC = "agreement/human_alpha", "agreement/kappa_quadratic"
-WINNING, ADVANTAGE = "alt_test/winning_rate", "alt_test/advantage_probability"
-
-_BY_GROUP = (ACCURACY, QUADRATIC, "agreement/sensitivity", "agreement/specificity", ON_CEILING, CEILING)
+_BY_GROUP = (ACCURACY, QUADRATIC, SENSITIVITY, SPECIFICITY, ON_CEILING, CEILING)
 """What a table of groups has room for; `groups` has all."""
-_JUDGE = (ACCURACY, "agreement/kappa", QUADRATIC, "agreement/ac1", "agreement/sensitivity", "agreement/specificity")
 _PARTS = {
-    "The judge against the people's label": _JUDGE,
+    "The judge against the people's label": (ACCURACY, KAPPA, QUADRATIC, AC1, SENSITIVITY, SPECIFICITY),
     "The human ceiling, and the judge beside it": (ON_CEILING, CEILING, ALPHA),
     "Alternative annotator test": (WINNING, ADVANTAGE),
 }
