@@ -97,7 +97,7 @@ class Demo:
         suite = self._reliability_suite()
         reports = [self._simulated(judge, suite) for judge in graders()]
         self._say("comparing the three graders")
-        return compare([one.run_id for one in reports], **self._where)
+        return compare([report.run_id for report in reports], **self._where)
 
     def live_model(self) -> Evaluation:
         """Measure a language model that answers now, on this machine.

@@ -61,7 +61,7 @@ def _measure(demo: Demo) -> dict[str, bytes]:
     """Measure every part and draw what the README shows, under names that stay."""
     paper = demo.paper_judges()
     demo.shift()
-    letters = [one for one in demo.recorded_judge() if one.judge.settings["answer_style"] == "letters"]
+    letters = [judged for judged in demo.recorded_judge() if judged.judge.settings["answer_style"] == "letters"]
     comparison = demo.graders()
     return {
         **{name: png(figure) for name, figure in datasheet_figures(_sheets(paper)).items()},
@@ -84,7 +84,7 @@ def _picture(sheets: Sheets) -> bytes:
 
 
 def _sheets(evaluations: list[Evaluation]) -> Sheets:
-    return {one.judge.label: one.datasheet.estimates for one in evaluations}
+    return {judged.judge.label: judged.datasheet.estimates for judged in evaluations}
 
 
 def pack(folder: Path) -> None:
@@ -131,14 +131,14 @@ def _pack_database(file: Path) -> None:
 def link_equal_folders(folder: Path) -> None:
     """Keep one of several equal folders and let the others be relative links to it: runs on one suite each hold it."""
     first: dict[str, Path] = {}
-    for one in sorted(path for path in folder.rglob("*") if path.is_dir()):
-        files = sorted(path for path in one.iterdir())
+    for inner in sorted(path for path in folder.rglob("*") if path.is_dir()):
+        files = sorted(path for path in inner.iterdir())
         if all(path.is_file() for path in files):
             content = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
-            kept = first.setdefault(str(content), one)
-            if kept is not one:
-                shutil.rmtree(one)
-                one.symlink_to(os.path.relpath(kept, one.parent))
+            kept = first.setdefault(str(content), inner)
+            if kept is not inner:
+                shutil.rmtree(inner)
+                inner.symlink_to(os.path.relpath(kept, inner.parent))
 
 
 if __name__ == "__main__":

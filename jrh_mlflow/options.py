@@ -442,7 +442,7 @@ def read_prices(data: object) -> dict[str, tuple[float, float]]:
         raise ValueError(f"`prices` must map {_PRICES}.")
     prices = {}
     for model, pair in data.items():
-        if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(one, Number) for one in pair)):
+        if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(price, Number) for price in pair)):
             raise ValueError(f"`prices` must map {_PRICES}, but {model} has {pair!r}.")
         prices[str(model)] = (float(pair[0]), float(pair[1]))
     return prices

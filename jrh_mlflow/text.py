@@ -53,7 +53,7 @@ def visible(text: str) -> str:
         >>> print(visible("a\x1b[31m\u202eb"))
         a‹U+001B›[31m‹U+202E›b
     """
-    return _INVISIBLE.sub(lambda found: f"‹U+{ord(found[0]):04X}›", text)
+    return _INVISIBLE.sub(lambda match: f"‹U+{ord(match[0]):04X}›", text)
 
 
 def hashed(text: str) -> str:
@@ -137,9 +137,9 @@ def blank_secrets(text: str, secrets: Iterable[str] | None = None) -> str:
         text: From a model, a service or an exception.
         secrets: What to look for; the environment's when None.
     """
-    found = set(environment_secrets() if secrets is None else secrets)
+    values = set(environment_secrets() if secrets is None else secrets)
     # The longest first, so that no tail of one is left.
-    for secret in sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True):
+    for secret in sorted((value for value in values if len(value) >= SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, BLANK)
     return text
 

@@ -227,21 +227,21 @@ class WorkflowQuote:
     @property
     def usd(self) -> float | None:
         """Dollars of all stages, None when a price is unknown."""
-        return _sum([one.usd for one in self._parts])
+        return _sum([part.usd for part in self._parts])
 
     @property
     def worst_usd(self) -> float | None:
         """Dollars of all stages at their worst, None when a price is unknown."""
-        return _sum([one.worst_usd for one in self._parts])
+        return _sum([part.worst_usd for part in self._parts])
 
     @property
     def _parts(self) -> list[GenerationQuote | Quote]:
-        asked = [one for _, one in self.judges if one is not None]
-        return [*([self.generation] if self.generation else []), *asked]
+        quotes = [quote for _, quote in self.judges if quote is not None]
+        return [*([self.generation] if self.generation else []), *quotes]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        judges = [{"judge": name, **(asdict(one) if one else {"usd": 0.0})} for name, one in self.judges]
+        judges = [{"judge": name, **(asdict(quote) if quote else {"usd": 0.0})} for name, quote in self.judges]
         made = asdict(self.generation) if self.generation else None
         return {"generate": made, "judges": judges, "items": self.items, "usd": self.usd, "worst_usd": self.worst_usd}
 
@@ -328,8 +328,8 @@ class WorkflowRun:
     @property
     def exit_code(self) -> int:
         """0 done, 3 stopped by a cap, 4 a judge or its service failed."""
-        codes = [one.exit_code for one in self.judges]
-        capped = self.truncated or any(one.truncated for one in self.judges)
+        codes = [stage.exit_code for stage in self.judges]
+        capped = self.truncated or any(stage.truncated for stage in self.judges)
         return max([*codes, BudgetError.exit_code if capped else 0], default=0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -339,7 +339,7 @@ class WorkflowRun:
             "suite": {**keys.suite_facts(self.suite), "path": self.path, "made": self.made},
             "truncated": self.truncated,
             "review": self.review,
-            "judges": [asdict(one) for one in self.judges],
+            "judges": [asdict(stage) for stage in self.judges],
             "compare": self.comparison.to_dict() if self.comparison else None,
             "jury": self.jury.to_dict() if self.jury else None,
         }
@@ -446,9 +446,9 @@ def _judged(workflow: Workflow, suite: Suite, *, say: Say) -> list[JudgedStage]:
     cap, stages = _judging_cap(workflow), []
     for judge in workflow.judges:
         step = _step(judge, suite, workflow.options)
-        if step and (found := finished_step(step, **workflow.place)):
-            say(f"{judge.name}: measured before, run {found.run_id}")
-            stages.append(_found_stage(judge, found))
+        if step and (earlier := finished_step(step, **workflow.place)):
+            say(f"{judge.name}: measured before, run {earlier.run_id}")
+            stages.append(_found_stage(judge, earlier))
             continue
         say(f"asking {judge.name}")
         tags = {**(workflow.options.get("tags") or {}), keys.TAG_PIPELINE: workflow.tag}
@@ -504,14 +504,14 @@ def _ask(judge: Judge, suite: Suite, options: Mapping[str, Any]) -> JudgedStage:
     )
 
 
-def _found_stage(judge: Judge, found: FinishedStep) -> JudgedStage:
+def _found_stage(judge: Judge, earlier: FinishedStep) -> JudgedStage:
     """Return the evaluation that an earlier start logged."""
-    cost = found.metrics.get(metric_keys.COST)
+    cost = earlier.metrics.get(metric_keys.COST)
     return JudgedStage(
         judge=JudgeFacts.of(judge).label,
-        run_id=found.run_id,
-        link=found.link,
-        metrics=found.metrics,
+        run_id=earlier.run_id,
+        link=earlier.link,
+        metrics=earlier.metrics,
         cost_usd=cost,
         reused=True,
     )
@@ -519,7 +519,7 @@ def _found_stage(judge: Judge, found: FinishedStep) -> JudgedStage:
 
 def _compared(workflow: Workflow, run: WorkflowRun) -> WorkflowRun:
     """Compare the judges that were measured, and let them vote where that was asked for."""
-    runs = [one.run_id for one in run.judges if one.run_id is not None]
+    runs = [stage.run_id for stage in run.judges if stage.run_id is not None]
     if len(runs) < 2:
         return run
     done: dict[str, Any] = {}

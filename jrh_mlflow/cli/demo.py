@@ -69,7 +69,7 @@ def _print_paper(parts: Demo) -> None:
 
     judges = parts.paper_judges()
     _head(f"The paper's judges on {PAPER_SUITE}, simulated from its counts; 95 % intervals by task")
-    _print_axes("simulated", {one.judge.name: one for one in judges})
+    _print_axes("simulated", {run.judge.name: run for run in judges})
     click.echo("")
     parts.shift()
 
@@ -83,8 +83,8 @@ def _print_recorded(parts: Demo) -> None:
         f"recorded on {about['answered_on']}, nobody is asked now; three tie criteria, slots named A and B or 1 and 2"
     )
     for slots in SLOTS:
-        some = [one for one in judges if one.judge.settings["answer_style"] == slots]
-        _print_axes("recorded", {one.judge.name.removeprefix(about["name"]).strip(): one for one in some})
+        some = [run for run in judges if run.judge.settings["answer_style"] == slots]
+        _print_axes("recorded", {run.judge.name.removeprefix(about["name"]).strip(): run for run in some})
         click.echo("")
     _print_reading(parts.recorded_reading())
 
@@ -94,29 +94,29 @@ def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
     from jrh_mlflow.show.names import axis_name
 
     keys = [*_ROWS, *(f"target_sensitivity/delta_{step}" for step in _STEPS), "threshold_75"]
-    rows = [[axis_name(key), *(_cell_of(one, key) for one in judges.values())] for key in keys]
-    print_table([kind, *judges], [*rows, ["calls", *(f"{len(one.calls):,}" for one in judges.values())]])
+    rows = [[axis_name(key), *(_cell_of(run, key) for run in judges.values())] for key in keys]
+    print_table([kind, *judges], [*rows, ["calls", *(f"{len(run.calls):,}" for run in judges.values())]])
 
 
-def _cell_of(one: Evaluation, key: str) -> str:
+def _cell_of(run: Evaluation, key: str) -> str:
     from jrh_mlflow.show.numbers import reading_text
 
-    return reading_text(one.sheet.estimates.get(key), places=2)
+    return reading_text(run.sheet.estimates.get(key), places=2)
 
 
-def _print_reading(one: Evaluation) -> None:
+def _print_reading(run: Evaluation) -> None:
     """Print both ladders side by side: right answers, and answers with the right words that are wrong."""
     from jrh_mlflow.demo import READING_SUITE
 
     _head(
-        f"Does it read? {one.judge.label} on {READING_SUITE}, {len(one.calls):,} calls;\n"
+        f"Does it read? {run.judge.label} on {READING_SUITE}, {len(run.calls):,} calls;\n"
         "on the matched ladder the worse answer has the same words, with facts swapped"
     )
     from jrh_mlflow.measures.axes import declared
 
     names = ("target_sensitivity", "matched_sensitivity", "reading_gap")
     families = {name: declared(f"{name}/delta_1").label for name in names}
-    rows = [[f"δ = {step}", *(_cell_of(one, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
+    rows = [[f"δ = {step}", *(_cell_of(run, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
     print_table(["recorded", *families.values()], rows)
     click.echo("")
 

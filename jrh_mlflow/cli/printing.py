@@ -45,73 +45,77 @@ def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markd
     from jrh_mlflow.show.plain_text import plain
 
     if as_json:
-        click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
+        click.echo(json.dumps([_facts(evaluation) for evaluation in evaluations], indent=1, ensure_ascii=False))
     elif markdown:
         _print_markdown(evaluations)
     elif len(evaluations) == 1:
         print_lines(evaluation_lines(evaluations[0]))
     else:
         print_comparison(evaluations)
-        for one in evaluations:
-            print_lines(["", plain(one.judge.label), *_about(one)])
+        for evaluation in evaluations:
+            print_lines(["", plain(evaluation.judge.label), *_about(evaluation)])
     if evaluations and not as_json:
         click.echo(f"all judges: {evaluations[0].view_link}")
 
 
 def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
-    for one in evaluations:
-        click.echo(one.sheet.to_markdown(title=_title(one), note=" ".join(_notes(one)) or None))
-    for one in evaluations:
-        click.echo(f"{one.judge.label}: {one.link}")
+    for evaluation in evaluations:
+        click.echo(evaluation.sheet.to_markdown(title=_title(evaluation), note=" ".join(_notes(evaluation)) or None))
+    for evaluation in evaluations:
+        click.echo(f"{evaluation.judge.label}: {evaluation.link}")
 
 
-def evaluation_lines(one: Evaluation) -> list[str]:
+def evaluation_lines(evaluation: Evaluation) -> list[str]:
     """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
     from jrh_mlflow.show.plain_text import plain
     from jrh_mlflow.show.sheets import sheet_lines
 
-    sheet = one.sheet
+    sheet = evaluation.sheet
     ended = ", ".join(f"{count:,} {name}" for name, count in sheet.outcomes.items() if count)
-    suite = f"{one.suite.name} ({len(one.suite):,} items, sha256 {one.suite.sha256[:12]})"
-    head = [plain(_title(one)), plain(f"{len(one.calls):,} calls ({ended}) on {suite}")]
-    return [*head, "", *sheet_lines(sheet), "", *_about(one)]
+    suite = f"{evaluation.suite.name} ({len(evaluation.suite):,} items, sha256 {evaluation.suite.sha256[:12]})"
+    head = [plain(_title(evaluation)), plain(f"{len(evaluation.calls):,} calls ({ended}) on {suite}")]
+    return [*head, "", *sheet_lines(sheet), "", *_about(evaluation)]
 
 
-def _title(one: Evaluation) -> str:
+def _title(evaluation: Evaluation) -> str:
     from jrh_mlflow.show.results import Datasheet
 
-    return f"Judge {'datasheet' if isinstance(one.sheet, Datasheet) else 'reliability'}: {one.judge.label}"
+    return (
+        f"Judge {'datasheet' if isinstance(evaluation.sheet, Datasheet) else 'reliability'}: {evaluation.judge.label}"
+    )
 
 
-def _about(one: Evaluation) -> list[str]:
+def _about(evaluation: Evaluation) -> list[str]:
     """Return what stands below the numbers: profile, biases, cost, what is withheld, what to know, where it is."""
     from jrh_mlflow.show.plain_text import wrapped_line
     from jrh_mlflow.show.readings import finding_lines, withheld_lines
 
-    notes = [line for note in _notes(one) for line in wrapped_line("note", note)]
-    found = finding_lines(one.sheet.estimates)
+    notes = [line for note in _notes(evaluation) for line in wrapped_line("note", note)]
+    findings = finding_lines(evaluation.sheet.estimates)
     return [
-        *wrapped_line("profile", f"{one.sheet.profile}."),
-        *(line for head, told in found.items() for line in wrapped_line(head, f"{told}.")),
-        *wrapped_line("cost", one.cost_text),
-        *withheld_lines(one.sheet.withheld_readings),
+        *wrapped_line("profile", f"{evaluation.sheet.profile}."),
+        *(line for head, text in findings.items() for line in wrapped_line(head, f"{text}.")),
+        *wrapped_line("cost", evaluation.cost_text),
+        *withheld_lines(evaluation.sheet.withheld_readings),
         *notes,
-        f"logged: {one.link}",
-        f"page: {one.page_link}",
+        f"logged: {evaluation.link}",
+        f"page: {evaluation.page_link}",
     ]
 
 
-def _notes(one: Evaluation) -> list[str]:
+def _notes(evaluation: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
     from jrh_mlflow.measuring.run_page import evaluation_notes
     from jrh_mlflow.show.readings import few_clusters
     from jrh_mlflow.show.results import Datasheet
     from jrh_mlflow.show.sheets import invalid_note
 
-    cluster = "task" if isinstance(one.sheet, Datasheet) else "source"
-    few = few_clusters(one.sheet.estimates.values(), cluster=cluster)
-    left_out = invalid_note(one.suite.origin.get("invalid"))
-    notes = evaluation_notes(one.judge, one.calls, truncated=one.truncated, stopped=one.stopped)
+    cluster = "task" if isinstance(evaluation.sheet, Datasheet) else "source"
+    few = few_clusters(evaluation.sheet.estimates.values(), cluster=cluster)
+    left_out = invalid_note(evaluation.suite.origin.get("invalid"))
+    notes = evaluation_notes(
+        evaluation.judge, evaluation.calls, truncated=evaluation.truncated, stopped=evaluation.stopped
+    )
     return [*notes, *left_out, *([few] if few else [])]
 
 
@@ -125,12 +129,12 @@ def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
     """Print how far each axis moved between the arms."""
     base, *_ = shift.arms
-    notes = [f"{name}: {note}" for name, one in shift.arms.items() for note in _notes(one) if one.truncated]
+    notes = [f"{name}: {note}" for name, arm in shift.arms.items() for note in _notes(arm) if arm.truncated]
     if markdown:
         click.echo(shift.to_markdown())
     else:
         print_page(shift.page.title, [*shift.page.to_text(), ""], notes=notes)
-        print_lines(f"cost of {name}: {one.cost_text}" for name, one in shift.arms.items())
+        print_lines(f"cost of {name}: {arm.cost_text}" for name, arm in shift.arms.items())
     print_lines([f"logged: {shift.link}", f"all judges: {shift.arms[base].view_link}"])
 
 
@@ -165,7 +169,7 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
     from jrh_mlflow.show.names import axis_name
     from jrh_mlflow.show.numbers import is_shown
 
-    shown = [_shown(one) for one in evaluations]
+    shown = [_shown(evaluation) for evaluation in evaluations]
     heads: dict[str, str] = {}
     for key in dict.fromkeys(key for readings in shown for key in readings):
         axis = find(key)
@@ -173,22 +177,22 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
         if (axis and axis.unit == "curve") or any(is_shown(own[key]) for own in shown if key in own):
             heads[key] = axis_name(key)
     rows = [
-        [one.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(one.calls))]
-        for one, readings in zip(evaluations, shown, strict=True)
+        [evaluation.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(evaluation.calls))]
+        for evaluation, readings in zip(evaluations, shown, strict=True)
     ]
     return ["judge", *heads.values(), "calls"], rows
 
 
-def _shown(one: Evaluation) -> dict[str, Reading]:
+def _shown(evaluation: Evaluation) -> dict[str, Reading]:
     """Return the readings that sum an evaluation up: axes with a column, or the score of each test."""
     from jrh_mlflow.measures.axes import AXES
     from jrh_mlflow.show.results import Datasheet
 
-    estimates = one.sheet.estimates
-    if isinstance(one.sheet, Datasheet):
+    estimates = evaluation.sheet.estimates
+    if isinstance(evaluation.sheet, Datasheet):
         return {axis.main_key: estimates[axis.main_key] for axis in AXES if axis.column and axis.main_key in estimates}
     plain = {"baseline": estimates["baseline/accuracy"]} if "baseline/accuracy" in estimates else {}
-    return {**plain, **one.sheet.scores}
+    return {**plain, **evaluation.sheet.scores}
 
 
 def _cell(reading: Reading | None) -> str:
@@ -200,17 +204,17 @@ def _cell(reading: Reading | None) -> str:
     return threshold_text(reading) if reading.unit == "curve" else with_interval(reading).removesuffix(" –")
 
 
-def _facts(one: Evaluation) -> dict[str, Any]:
+def _facts(evaluation: Evaluation) -> dict[str, Any]:
     return {
-        "run_id": one.run_id,
-        "judge": one.judge.label,
-        "simulated": one.judge.simulated,
-        "suite": {"name": one.suite.name, "sha256": one.suite.sha256},
-        "profile": one.sheet.profile,
-        "metrics": one.metrics,
-        "withheld": one.withheld,
-        "cost_usd": one.cost_usd,
-        "unknown_costs": one.unknown_costs,
-        **({"until": one.stopped.to_dict()} if one.stopped else {}),
-        "link": one.link,
+        "run_id": evaluation.run_id,
+        "judge": evaluation.judge.label,
+        "simulated": evaluation.judge.simulated,
+        "suite": {"name": evaluation.suite.name, "sha256": evaluation.suite.sha256},
+        "profile": evaluation.sheet.profile,
+        "metrics": evaluation.metrics,
+        "withheld": evaluation.withheld,
+        "cost_usd": evaluation.cost_usd,
+        "unknown_costs": evaluation.unknown_costs,
+        **({"until": evaluation.stopped.to_dict()} if evaluation.stopped else {}),
+        "link": evaluation.link,
     }

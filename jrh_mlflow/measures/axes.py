@@ -538,11 +538,21 @@ def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, 
     return correct[order], n[order]
 
 
-def _bias(advice: str) -> Guide:
-    """Return how a bias is read that no word of a profile has a limit for: found where the interval excludes 0."""
-    return Guide(
-        good="0 inside the interval: no bias found", bad="an interval wholly above 0: bias found", advice=advice
-    )
+def _bias(advice: str) -> dict[str, Any]:
+    """Declare a bias that no word of a profile has a limit for: found where the interval excludes 0."""
+    good, bad = "0 inside the interval: no bias found", "an interval wholly above 0: bias found"
+    return {"guide": Guide(good=good, bad=bad, advice=advice), "direction": "lower", "neutral": 0.0}
+
+
+def _dark(advice: str) -> dict[str, Any]:
+    """Declare a dark current."""
+    good = f"below {LEAKS:.2f}: vacuum-clean"
+    bad = f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active"
+    return {"guide": Guide(good=good, bad=bad, advice=advice), "direction": "lower", "neutral": 0.0}
+
+
+_MAIN: dict[str, Any] = {"headline": True, "column": True, "figure": True}
+"""An axis that is shown wherever there is room for a few."""
 
 
 _OFFER_TIES = "Offer a tie and say when it is right (tie criterion `allowed` or `strict`), then measure again."
@@ -599,19 +609,11 @@ AXES: tuple[Axis, ...] = (
         stimuli=_VACUUM,
         hits=takes_side,
         meaning="Share of calls with nothing to judge that prefer a side all the same; 0 is right.",
-        guide=Guide(
-            good=f"below {LEAKS:.2f}: vacuum-clean",
-            bad=f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active",
-            advice=_OFFER_TIES,
-        ),
-        direction="lower",
-        neutral=0.0,
-        headline=True,
         expected=True,
         shifted=True,
         part="no_dark_current",
-        column=True,
-        figure=True,
+        **_MAIN,
+        **_dark(_OFFER_TIES),
     ),
     Axis(
         name="tie_rate/vacuum",
@@ -634,46 +636,34 @@ AXES: tuple[Axis, ...] = (
         ),
         direction="lower",
         neutral=0.0,
-        headline=True,
         expected=True,
         shifted=True,
         part="no_false_preference",
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     _equal_pairs(
         name="stable_cross_sensitivity",
         label="stable (same content twice)",
         hits=same_content,
         meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
-        guide=_bias(_SURFACE),
-        direction="lower",
-        neutral=0.0,
-        headline=True,
-        column=True,
-        figure=True,
+        **_MAIN,
+        **_bias(_SURFACE),
     ),
     _equal_pairs(
         name="positional_false_preference",
         label="positional (same slot twice)",
         hits=same_slot,
         meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
-        guide=_bias(_BOTH_ORDERS),
-        direction="lower",
-        neutral=0.0,
-        headline=True,
-        column=True,
-        figure=True,
+        **_MAIN,
+        **_bias(_BOTH_ORDERS),
     ),
     _equal_pairs(
         name="one_sided_commit",
         label="one-sided commit",
         hits=one_order,
         meaning="Share of equal pairs in which exactly one order is a preference; 0 is right.",
-        guide=_bias(_BOTH_ORDERS),
-        direction="lower",
-        neutral=0.0,
         column=True,
+        **_bias(_BOTH_ORDERS),
     ),
     _equal_pairs(
         name="other_conflict",
@@ -708,13 +698,11 @@ AXES: tuple[Axis, ...] = (
             advice=_STRONGER,
         ),
         direction="higher",
-        headline=True,
         curve=True,
         expected=True,
         shifted=True,
         part="sensitivity",
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     _ladder_steps(
         name="conditional_accuracy",
@@ -798,11 +786,9 @@ AXES: tuple[Axis, ...] = (
             advice=_READ_FACTS,
         ),
         direction="higher",
-        headline=True,
         curve=True,
         shifted=True,
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     _matched_steps(
         name="reading_gap",
@@ -811,10 +797,8 @@ AXES: tuple[Axis, ...] = (
         derived_from=("target_sensitivity", "matched_sensitivity"),
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
-        guide=_bias(_READ_FACTS),
-        direction="lower",
-        neutral=0.0,
         column=True,
+        **_bias(_READ_FACTS),
     ),
     Axis(
         name="matched_threshold_75",
@@ -839,11 +823,9 @@ AXES: tuple[Axis, ...] = (
         stimuli=_FILLER,
         hits=chooses_padded,
         meaning="Share of calls that prefer the content with padding over the same content without; 0 is right.",
-        guide=_bias(_SURFACE),
-        direction="lower",
-        neutral=0.0,
         headline=True,
         figure=True,
+        **_bias(_SURFACE),
     ),
     Axis(
         name="different_subset_preference",
@@ -864,11 +846,9 @@ AXES: tuple[Axis, ...] = (
             advice=_STRONGER,
         ),
         direction="higher",
-        headline=True,
         expected=True,
         part="natural_accuracy",
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     _natural_pairs(
         name="natural/stable_correct",
@@ -902,11 +882,9 @@ AXES: tuple[Axis, ...] = (
         label="natural pairs: positional",
         hits=same_slot,
         meaning="Share of real pairs in which one slot wins in both orders; 0 is right.",
-        guide=_bias(_BOTH_ORDERS),
-        direction="lower",
-        neutral=0.0,
         column=True,
         figure=True,
+        **_bias(_BOTH_ORDERS),
     ),
     _natural_pairs(
         name="natural/one_sided",
@@ -939,16 +917,8 @@ AXES: tuple[Axis, ...] = (
         stimuli=_SINGLE_VACUUM,
         counting=single_responses.dark_current,
         meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
-        guide=Guide(
-            good=f"below {LEAKS:.2f}: vacuum-clean",
-            bad=f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active",
-            advice="Say in the prompt that an empty response gets the lowest answer, then measure again.",
-        ),
-        direction="lower",
-        neutral=0.0,
-        headline=True,
-        column=True,
-        figure=True,
+        **_MAIN,
+        **_dark("Say in the prompt that an empty response gets the lowest answer, then measure again."),
     ),
     _single_steps(
         name="pointwise/separation",
@@ -962,10 +932,8 @@ AXES: tuple[Axis, ...] = (
             advice="Take a finer scale with a meaning for every level, or a stronger model.",
         ),
         direction="higher",
-        headline=True,
         curve=True,
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     Axis(
         name="pointwise/monotonicity",
@@ -997,10 +965,8 @@ AXES: tuple[Axis, ...] = (
             advice=_READ_FACTS,
         ),
         direction="higher",
-        headline=True,
         curve=True,
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     _single_steps(
         name="pointwise/reading_gap",
@@ -1047,12 +1013,8 @@ AXES: tuple[Axis, ...] = (
         counting=partial(single_responses.padding, better=True),
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
-        guide=_bias(_SURFACE),
-        direction="lower",
-        neutral=0.0,
-        headline=True,
-        column=True,
-        figure=True,
+        **_MAIN,
+        **_bias(_SURFACE),
     ),
     Axis(
         name="pointwise/padding_penalty",
@@ -1074,9 +1036,7 @@ AXES: tuple[Axis, ...] = (
             advice="Lower the temperature, or ask several times and take the majority.",
         ),
         direction="higher",
-        headline=True,
-        column=True,
-        figure=True,
+        **_MAIN,
     ),
     _confidence_value(
         name="confidence/brier",

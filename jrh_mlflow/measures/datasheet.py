@@ -423,11 +423,13 @@ def response_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str
     """
     separated, matched = (_at(estimates, f"pointwise/{name}", 1.0) for name in ("separation", "matched_separation"))
     gap = _at(estimates, "pointwise/reading_gap", 0.5)
-    said = partial(side_words, limit=SEPARATES)
+    words_of = partial(side_words, limit=SEPARATES)
     words = [
         vacuum_words(estimates.get("pointwise/dark_current")),
-        said("separation", separated, above="separates the levels", below="does not separate the levels"),
-        said("matched separation", matched, above="separates matched levels", below="does not separate matched levels"),
+        words_of("separation", separated, above="separates the levels", below="does not separate the levels"),
+        words_of(
+            "matched separation", matched, above="separates matched levels", below="does not separate matched levels"
+        ),
     ]
     if words[1].decided == "separates the levels":
         # Where no level is told from another there is nothing that words could have told.

@@ -202,7 +202,7 @@ class RuleCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; the rule as its text."""
-        return {each.name: getattr(self, each.name) for each in fields(self)} | {"rule": self.rule.text}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"rule": self.rule.text}
 
 
 def undecided(rule: Rule, reason: str, *, ends: Ends = (None, None), n: int | None = None) -> RuleCheck:
@@ -370,7 +370,7 @@ class DifferenceRule(BaselineRule):
             return None
         if not is_threshold(self.axis):
             return counted_ends(self.axis, *counts)
-        after, before = (counted_ends(self.axis, each) or (None, None) for each in counts)
+        after, before = (counted_ends(self.axis, steps) or (None, None) for steps in counts)
         return threshold_difference(after, before)
 
 
@@ -406,7 +406,7 @@ def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
         RecipeError: when one is no rule.
     """
     several = [rules] if isinstance(rules, str | Rule) else rules
-    return tuple(dict.fromkeys(parse_rule(each) for each in several))
+    return tuple(dict.fromkeys(parse_rule(rule) for rule in several))
 
 
 def overall(states: Collection[State]) -> bool | None:
@@ -423,17 +423,18 @@ def overall(states: Collection[State]) -> bool | None:
 
 
 def _parts(text: str) -> tuple[str, Op, str]:
-    found = _COMPARISON.findall(text)
-    if not found:
+    comparisons = _COMPARISON.findall(text)
+    if not comparisons:
         raise RecipeError(f"The rule {text!r} compares nothing. {_FORM}.")
-    if len(found) > 1:
-        raise RecipeError(f"The rule {text!r} has {len(found)} comparisons. Write one rule each, as a list.")
+    written = comparisons[0]
+    if len(comparisons) > 1:
+        raise RecipeError(f"The rule {text!r} has {len(comparisons)} comparisons. Write one rule each, as a list.")
     left, right = (part.strip() for part in _COMPARISON.split(text))
-    op = _SPELLED.get(found[0])
+    op = _SPELLED.get(written)
     if op is None:
-        meant = ">=" if ">" in found[0] else "<="
+        meant = ">=" if ">" in written else "<="
         advice = f"Write <=, <, >= or >, such as '{left} {meant} {right}'"
-        raise RecipeError(f"The rule {text!r} compares with {found[0]!r}, which no measured number can be. {advice}.")
+        raise RecipeError(f"The rule {text!r} compares with {written!r}, which no measured number can be. {advice}.")
     return left, op, right
 
 
@@ -553,7 +554,7 @@ def is_threshold(axis: str) -> bool:
 
 def share_ends(counts: Sequence[Counts]) -> Ends | None:
     """Return the interval by task of a share, or of the difference of the first to the second; None with one task."""
-    ends = [cluster_interval(*each) for each in counts]
+    ends = [cluster_interval(*task_counts) for task_counts in counts]
     if len(counts) == 1 or ends[0] is None or ends[1] is None:
         return ends[0]
     share, other = (float(hits.sum() / sizes.sum()) for hits, sizes in counts)
@@ -564,7 +565,7 @@ def step_counts(judge: JudgeReadings, axis: str) -> dict[float, Counts]:
     """Return the counts behind a share or a d', or those of every step behind a threshold; nothing of other axes."""
     declared = axes.find(axis)
     if declared and is_threshold(axis):
-        family = next(each.name for each in axes.AXES if each.curve and each.stimuli == declared.stimuli)
+        family = next(other.name for other in axes.AXES if other.curve and other.stimuli == declared.stimuli)
         names = {step: f"{family}/{axes.delta_key(step)}" for step in axes.by_step(judge.readings, family)}
     else:
         names = {0.0: axis.replace(D_PRIME, "target_sensitivity/", 1) if axis.startswith(D_PRIME) else axis}
@@ -573,12 +574,12 @@ def step_counts(judge: JudgeReadings, axis: str) -> dict[float, Counts]:
 
 def counted_ends(axis: str, *counts: StepCounts) -> Ends | None:
     """Return the ends of an axis from the counts behind it, or of the difference of the first to the second."""
-    ends = {step: share_ends([each[step] for each in counts]) for step in counts[0]}
+    ends = {step: share_ends([of_judge[step] for of_judge in counts]) for step in counts[0]}
     if axis.startswith(D_PRIME):
         return None if ends[0.0] is None else axes.d_prime_ends(ends[0.0])
     if not is_threshold(axis):
         return ends[0.0]
-    return decided_steps({step: each or (None, None) for step, each in ends.items()})
+    return decided_steps({step: interval or (None, None) for step, interval in ends.items()})
 
 
 def lost_calls(axis: str, readings: Mapping[str, Reading]) -> tuple[int, int] | None:

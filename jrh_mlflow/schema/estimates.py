@@ -117,7 +117,7 @@ Reading = Estimate | NotEstimable
 def read_reading(data: Mapping[str, Any]) -> Reading:
     """Read what `to_dict` wrote, of this version or an earlier one."""
     kind = Estimate if data["kind"] == "estimate" else NotEstimable
-    known = {each.name for each in fields(kind)}
+    known = {field.name for field in fields(kind)}
     values = {name: value for name, value in data.items() if name in known}
     if isinstance(values.get("bounds"), Mapping):
         values["bounds"] = Bounds(**values["bounds"])
@@ -146,4 +146,4 @@ def plain_data(value: Any) -> Any:
 
 def plain_fields(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as JSON-ready data."""
-    return {each.name: plain_data(getattr(value, each.name)) for each in fields(value)}
+    return {field.name: plain_data(getattr(value, field.name)) for field in fields(value)}

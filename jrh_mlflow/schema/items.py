@@ -157,11 +157,11 @@ class Labels:
         """
         if self.grades is not None:
             return self.grades
-        found = [families(self.meanings.get(label, label)) for label in self.answers]
-        if any("detects" in one for one in found):
-            return None if any("grades" in one for one in found) else False
+        families_of = [families(self.meanings.get(label, label)) for label in self.answers]
+        if any("detects" in words for words in families_of):
+            return None if any("grades" in words for words in families_of) else False
         # One end that grades does not say what the other is about; a scale has one subject.
-        return True if self.ordinal or (found and found[0] and found[-1]) else None
+        return True if self.ordinal or (families_of and families_of[0] and families_of[-1]) else None
 
     @property
     def worse_last(self) -> bool:
@@ -251,10 +251,10 @@ class Answers(tuple[str, ...]):
     @classmethod
     def of(cls, items: Iterable[Item]) -> Answers | None:
         """Return the answers that all of these items may get; None for pairs, and where items differ."""
-        found = {(item.answers, item.ordinal): item for item in items}
-        if len(found) != 1:
+        scales = {(item.answers, item.ordinal): item for item in items}
+        if len(scales) != 1:
             return None
-        ((answers, ordinal), item), *_ = found.items()
+        ((answers, ordinal), item), *_ = scales.items()
         if answers is None:
             return None
         seen = item.meta.get("labels") == SEEN
@@ -285,9 +285,9 @@ def read_labels_cell(cell: str) -> Answers:
     Raises:
         ValueError: for anything else.
     """
-    told = json.loads(cell)
-    answers = told.get("answers") if isinstance(told, dict) else None
-    ordinal = told.get("ordinal") if isinstance(told, dict) else None
+    written = json.loads(cell)
+    answers = written.get("answers") if isinstance(written, dict) else None
+    ordinal = written.get("ordinal") if isinstance(written, dict) else None
     texts = [text for text in answers if isinstance(text, str) and text] if isinstance(answers, list) else []
     if len(set(texts)) < 2 or texts != answers or len(set(texts)) < len(texts) or ordinal not in (None, True, False):
         raise ValueError(f"{cell!r} does not list two or more different labels.")
@@ -308,10 +308,10 @@ def meanings_in(rubric: str | None, answers: Sequence[str]) -> dict[str, str]:
 
 def bare_question(rubric: str, answers: Sequence[str]) -> tuple[str, str]:
     """Take off what `Labels.question` wrote at the end of a rubric: the question itself, and that end."""
-    bare, found, tail = rubric.rpartition(f"\n\n{MEANINGS}\n")
+    bare, mark, tail = rubric.rpartition(f"\n\n{MEANINGS}\n")
     named = [answer for line in tail.split("\n") for answer in answers if line.startswith(f"{answer}: ")]
-    is_end = bool(found) and len(named) == tail.count("\n") + 1 == len(set(named))
-    return (bare, found + tail) if is_end else (rubric, "")
+    is_end = bool(mark) and len(named) == tail.count("\n") + 1 == len(set(named))
+    return (bare, mark + tail) if is_end else (rubric, "")
 
 
 def is_scale(answers: Sequence[str], *, fewest: int = 3) -> bool:
@@ -399,4 +399,4 @@ UNASKED = "not asked"
 OPTIONAL_COLUMNS = ("label_source", "rubric", "labels", "partner")
 """Columns that a table of calls has only where a cell of them is filled, as `raw`."""
 
-REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)
+REQUIRED_COLUMNS = tuple(field.name for field in fields(CallRecord) if field.default is MISSING)

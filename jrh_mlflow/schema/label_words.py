@@ -113,12 +113,12 @@ def _bad(text: str) -> set[bool]:
 def _senses(text: str) -> list[_Sense]:
     """Return what the known words of a text stand for; a denied one stands for its opposite."""
     plain = re.sub(r"[\s_]+", " ", text.casefold())
-    found = []
+    words = []
     for word in _KNOWN.finditer(plain):
         family, last = _SENSES[word[0]]
         denied = _NEGATION.search(plain[: word.start()]) is not None
-        found.append(_Sense(family, last != denied))
-    return found
+        words.append(_Sense(family, last != denied))
+    return words
 
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.IGNORECASE)

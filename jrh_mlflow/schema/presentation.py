@@ -96,11 +96,11 @@ def part_text(part: Mapping[str, Any]) -> str:
         return "[reasoning not shown: redacted]"
     if kind == "refusal":
         return "[marked as a refusal]"
-    found = next((word for word in kind.split("_") if word in _NOT_TEXT), None)
-    if found is None:
+    medium = next((word for word in kind.split("_") if word in _NOT_TEXT), None)
+    if medium is None:
         return json.dumps(dict(part), ensure_ascii=False, default=str)
     name = part.get("filename")
-    return f"[{found} not shown: {name}]" if name else f"[{found} not shown]"
+    return f"[{medium} not shown: {name}]" if name else f"[{medium} not shown]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

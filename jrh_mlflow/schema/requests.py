@@ -35,7 +35,7 @@ class Request:
 
     @cached_property
     def _canonical(self) -> str:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         # One endpoint is one endpoint, wherever its address comes from.
         values["api_base"] = values.pop("endpoint") if self.api_base is None else self.api_base
         values.pop("endpoint", None)
@@ -76,7 +76,7 @@ class Response:
 
     @cached_property
     def _json(self) -> str:
-        return _compact({each.name: getattr(self, each.name) for each in fields(self)})
+        return _compact({field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Response:

@@ -142,11 +142,11 @@ def made_up(name: str, *rules: str, vacuum: int = 0, both: int = 0, lost: int = 
     return Population(name=name, items=items, rules=rules, answers=_answered(items, outcomes))
 
 
-def _answered(items: Sequence[Item], said: Mapping[tuple[str, str], str]) -> dict[CallKey, CallRecord]:
+def _answered(items: Sequence[Item], outcomes: Mapping[tuple[str, str], str]) -> dict[CallKey, CallRecord]:
     records: dict[CallKey, CallRecord] = {}
     for item in items:
         for order in item.orders:
-            answer = said[item.id, order]
+            answer = outcomes[item.id, order]
             records[item.id, order, 0] = CallRecord(
                 suite_item=item.id,
                 task=item.task,

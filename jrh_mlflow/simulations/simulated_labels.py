@@ -198,8 +198,8 @@ def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
 def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None = None) -> tuple[Array, Array]:
     """People's and the judge's values of items; chances under the true rate are passes."""
     human = chances < (scenario.theta if theta is None else theta)
-    said = rng.random(len(human))
-    judge = np.where(human, said < scenario.se, said >= scenario.sp).astype(float)
+    chance = rng.random(len(human))
+    judge = np.where(human, chance < scenario.se, chance >= scenario.sp).astype(float)
     people = human.astype(float)
     if scenario.ties:
         people[rng.random(len(human)) < 1 / 3] = 0.5

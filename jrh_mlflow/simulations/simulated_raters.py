@@ -195,8 +195,8 @@ def _against_others(
     items: Sequence[tuple[list[float], float, float]], j: int, kind: LabelKind, *, judge: bool
 ) -> float:
     pairs = [
-        (said if judge else people[j], _reference(people[:j] + people[j + 1 :], kind), chance)
-        for people, said, chance in items
+        (answer if judge else people[j], _reference(people[:j] + people[j + 1 :], kind), chance)
+        for people, answer, chance in items
         if not math.isnan(people[j])
     ]
     pairs = [pair for pair in pairs if not math.isnan(pair[0] + pair[1])]
