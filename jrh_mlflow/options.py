@@ -88,6 +88,7 @@ class Options(BaseModel):
             return cls.model_validate(dict(data))
         except ValidationError as error:
             text = cls._text_of(error)
+        # Raised outside the handler: pydantic's error, which shows every value, must not be chained to it.
         raise ValueError(text)
 
     @classmethod
@@ -101,6 +102,7 @@ class Options(BaseModel):
         field = cls.model_fields[name]
         rule = field.json_schema_extra["rule"] if isinstance(field.json_schema_extra, dict) else "given"
         value = first["input"]
+        # A value that may hold a key is named by its type only.
         return f"`{name}` must be {rule}, but is {repr(value) if field.repr else type(value).__name__}."
 
     @classmethod

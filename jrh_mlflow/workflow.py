@@ -180,6 +180,7 @@ def _generation(
     given = generation_from(document.inside("generate", document.data["generate"], GENERATION_KEYS))
     folder = Path(given.pop("output", path.parent / f"{path.stem}_suite"))
     shared = {name: run[name] for name in (*_SHARED, *_LIMITS, "seed") if name in run}
+    # The cap on everything also holds for the first stage alone.
     caps = [cap for cap in (given.get("max_usd"), total) if cap is not None]
     return GenerationSettings.checked({**shared, **given, "max_usd": min(caps, default=None)}), folder
 
@@ -359,6 +360,7 @@ def run_workflow(workflow: Workflow, *, force: bool = False, say: Say = str) -> 
     """
     if workflow.html is not None:
         check_free(workflow.html, force=force)
+    # With `force` a suite that is there is made anew, but one that was only named is never overwritten.
     suite, made = workflow.made_suite() if not force or workflow.prepared is None else None, False
     _check_judges(workflow, suite)
     folder = str(workflow.folder or workflow.suite)
@@ -453,7 +455,9 @@ def _judged(workflow: Workflow, suite: Suite, *, say: Say) -> list[JudgedStage]:
         say(f"asking {judge.name}")
         tags = {**(workflow.options.get("tags") or {}), keys.TAG_PIPELINE: workflow.tag}
         options = {**workflow.options, "tags": {**tags, **({keys.TAG_STEP: step} if step else {})}}
+        # One name for the runs of all judges would tell none of them apart.
         options.pop("run_name", None)
+        # One budget for all judges: what one has spent is not left to the next.
         if cap is not None and judge.kind != "scripted":
             options |= {"max_usd": cap, "budget": outbox_key("pipeline judges", workflow.tag, suite.sha256)}
         stages.append(_ask(judge, suite, options))
@@ -520,6 +524,7 @@ def _found_stage(judge: Judge, earlier: FinishedStep) -> JudgedStage:
 def _compared(workflow: Workflow, run: WorkflowRun) -> WorkflowRun:
     """Compare the judges that were measured, and let them vote where that was asked for."""
     runs = [stage.run_id for stage in run.judges if stage.run_id is not None]
+    # A judge whose service failed has no run; one that is left alone has nobody to be compared with.
     if len(runs) < 2:
         return run
     done: dict[str, Any] = {}

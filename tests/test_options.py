@@ -14,7 +14,6 @@ import yaml
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.evaluate import evaluate as evaluate_command
-from jrh_mlflow.cli.options import flag_of
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions, option, read_moment
 
@@ -49,7 +48,7 @@ def test_the_settings_of_a_generation_are_the_arguments_of_generate_with_their_d
 def test_every_option_with_a_help_text_is_an_option_of_the_command(model: type[Options]) -> None:
     flags = {flag for each in evaluate_command.params if isinstance(each, click.Option) for flag in each.opts}
     missing = [
-        name for name, field in model.model_fields.items() if field.description and flag_of(model, name) not in flags
+        name for name, field in model.model_fields.items() if field.description and model.flag(name) not in flags
     ]
     assert missing == []
 

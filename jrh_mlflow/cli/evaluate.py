@@ -11,7 +11,6 @@ import click
 from jrh_mlflow.cli.options import (
     as_json,
     as_markdown,
-    flag_of,
     force_option,
     from_model,
     judge_arguments,
@@ -243,7 +242,7 @@ def _own_judge(judge_text: str, arguments: dict[str, Any], options: dict[str, An
 
     criterion = arguments.pop("tie_criterion", None)
     if arguments:
-        flags = ", ".join(sorted(flag_of(JudgeOptions, name) for name in arguments))
+        flags = ", ".join(sorted(JudgeOptions.flag(name) for name in arguments))
         raise click.UsageError(f"{flags}: only with --model. A judge of your own is set up in its code.")
     where = {name: options[name] for name in ("experiment", "tracking_uri") if name in options}
     judge = judge_from_text(judge_text, **where)

@@ -133,6 +133,7 @@ def _flush(stream: TextIO) -> None:
     try:
         stream.flush()
     except OSError:
+        # Python flushes again at its exit, and would fail there once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -59,11 +59,6 @@ def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
     return read
 
 
-def flag_of(model: type[Options], name: str) -> str:
-    """Return how an option is typed."""
-    return model.flag(name)
-
-
 def from_model(model: type[Options], *names: str, prefix: str = "") -> Callable[[F], F]:
     """Return a decorator that adds the options of a model, as parameters called by prefix and name.
 
@@ -73,7 +68,7 @@ def from_model(model: type[Options], *names: str, prefix: str = "") -> Callable[
 
 
 def _click_option(model: type[Options], name: str, *, parameter: str) -> Callable[[F], F]:
-    field, flag = model.model_fields[name], flag_of(model, name)
+    field, flag = model.model_fields[name], model.flag(name)
     kinds = get_args(field.annotation) or (field.annotation,)
     text = field.description or ""
     if bool in kinds:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import flag_of, typed
+from jrh_mlflow.cli.options import typed
 from jrh_mlflow.cli.printing import print_lines, print_page, print_table
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.show.numbers import money_text, quote_text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FLAGS = {
     "judge_text": "--judge",
-    **{f"judge_{name}": flag_of(JudgeOptions, name) for name in JudgeOptions.model_fields},
+    **{f"judge_{name}": JudgeOptions.flag(name) for name in JudgeOptions.model_fields},
 }
 _UNKNOWN = "unknown (a model has no price; give `prices`)"
 

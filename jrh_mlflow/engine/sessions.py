@@ -42,7 +42,7 @@ from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, kept_text, read_answer, read_grade
 from jrh_mlflow.models.prices import Price
 from jrh_mlflow.models.transports import RETRYABLE, TransportError, safe_text
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS, USABLE, Call, CallRecord
+from jrh_mlflow.schema.items import SINGLE_CONDITIONS, USABLE, Call, CallRecord
 from jrh_mlflow.schema.presentation import Answer
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
@@ -182,7 +182,7 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         outcome, answer, problem = "error", "", blank_secrets(clean_text(failure))
     else:
         outcome, answer, reason = read_answer(returned, call.presentation.answers)
-        if outcome == "unparsed" and call.item.condition in LEVEL_CONDITIONS and (grade := read_grade(returned)):
+        if outcome == "unparsed" and call.item.condition in SINGLE_CONDITIONS and (grade := read_grade(returned)):
             # People's judges say yes or no, or give a score: on single responses of known level both can be measured.
             outcome, answer, reason = "verdict", grade, None
         problem = blank_secrets(clean_text(reason)) if reason else ""

@@ -62,7 +62,7 @@ from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.measures.composite import cast_vote, decision_of
 from jrh_mlflow.models.transports import known_secrets
-from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, USABLE, Call, CallRecord, Item, Order, is_scale
+from jrh_mlflow.schema.items import BASELINE, NATURAL, SINGLE_LADDERS, USABLE, Call, CallRecord, Item, Order, is_scale
 from jrh_mlflow.schema.presentation import Criterion, Message, read_message
 from jrh_mlflow.scoring.pointwise import Scale
 from jrh_mlflow.suites.dataset import is_na
@@ -418,7 +418,7 @@ def row_item(
     return Item(
         id="row",
         task="row",
-        condition=NATURAL if kind == "pair" else LEVEL_LADDERS[0] if levels else BASELINE,
+        condition=NATURAL if kind == "pair" else SINGLE_LADDERS[0] if levels else BASELINE,
         kind=kind,
         instruction=instruction,
         rubric=rubric if own is None else own,

@@ -12,7 +12,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges._base import Judge, ModelJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import Scripted
-from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item
+from jrh_mlflow.schema.items import SINGLE_LADDERS, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Criterion, Presentation
 from jrh_mlflow.suites.datasheet import QUESTIONS
 
@@ -109,7 +109,7 @@ class PointwiseJudge(Judge):
         return Item(
             id=item.id,
             task=item.task,
-            condition=LEVEL_LADDERS[0],
+            condition=SINGLE_LADDERS[0],
             kind="response",
             instruction=item.instruction,
             rubric=item.rubric or self._question,

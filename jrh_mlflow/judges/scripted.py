@@ -31,7 +31,7 @@ from jrh_mlflow.schema.items import (
     DELTA_0_SAME,
     LADDER,
     LADDERS,
-    LEVEL_CONDITIONS,
+    SINGLE_CONDITIONS,
     VACUUM,
     Call,
     Item,
@@ -238,11 +238,13 @@ class Oracle(_Informed):
     def begin(self, suite: Suite) -> None:
         """Learn the labels of the baselines, and how many requirements there are."""
         super().begin(suite)
-        self._most = max((item.delta or 0.0 for item in suite.items if item.condition in LEVEL_CONDITIONS), default=0.0)
+        self._most = max(
+            (item.delta or 0.0 for item in suite.items if item.condition in SINGLE_CONDITIONS), default=0.0
+        )
 
     def answer(self, call: Call) -> str:
         """Look the better content or the expected label up; where neither is known, say the lowest label."""
-        if call.item.condition in LEVEL_CONDITIONS:
+        if call.item.condition in SINGLE_CONDITIONS:
             return self._score(call.item, call.presentation.answers)
         if call.item.kind != "pair":
             answers = call.presentation.answers
@@ -305,7 +307,7 @@ class Noisy(Scripted):
     def answer(self, call: Call) -> str:
         """Draw an answer with the rates of the item's condition."""
         item = call.item
-        if item.condition in LEVEL_CONDITIONS:
+        if item.condition in SINGLE_CONDITIONS:
             raise ValueError("Noisy has rates for pairs, and none for single responses of known level.")
         if self.unparsed and self._draw(call, "unparsed") < self.unparsed:
             return "?"
@@ -584,7 +586,7 @@ class Shortcut(Looking):
 
     def answer(self, call: Call) -> str:
         """Compare two contents; answer the score of a single response of known level."""
-        if call.item.condition not in LEVEL_CONDITIONS:
+        if call.item.condition not in SINGLE_CONDITIONS:
             return self(call.presentation)
         score = self.score(call.presentation.response or "", call.presentation)
         # So many digits that equal scores are the same text, however their weights were summed.

@@ -28,10 +28,10 @@ from jrh_mlflow.schema.items import (
     FILLER,
     LADDER,
     LADDER_MATCHED,
-    LEVEL_LADDERS,
-    LEVEL_PADDED,
-    LEVEL_VACUUM,
     NATURAL,
+    SINGLE_LADDERS,
+    SINGLE_PADDED,
+    SINGLE_VACUUM,
     VACUUM,
 )
 from jrh_mlflow.scoring.ledger import (
@@ -390,6 +390,7 @@ def _d_prime_bounds(shares: Bounds) -> Bounds:
 
 def task_counts(calls: CallTable, own: Mask, hits: Event) -> tuple[Array, Array]:
     """Count the hits and the usable calls among `own`, by task."""
+    # Lost calls are in neither count: a share is always one of usable calls.
     usable = own & calls.usable
     right, n = (
         np.bincount(calls.task[calls_of_task], minlength=calls.n_tasks).astype(float)
@@ -428,6 +429,7 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
     assert isinstance(ladder, Estimate)
     assert isinstance(matched, Estimate)
     shared = int(((counts[1] > 0) & (counts[3] > 0)).sum())
+    # With fewer tasks on both ladders no correlation is read, and the two shares count as independent.
     paired = ", paired by task" if shared >= FEWEST_PAIRED else ""
     method = f"difference of two shares{paired} (square and add)"
     return replace(
@@ -449,6 +451,7 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
     if reason is not None:
         return _bounded_threshold(reason, basis.calls, target) if reason.withheld else reason
     steps = np.unique(basis.calls.delta[units.usable])
+    # Between two measured steps that lie far apart the curve may reach the target anywhere.
     if np.any(np.diff(steps) > 1):
         measured = ", ".join(f"{step:g}" for step in steps)
         return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
@@ -472,6 +475,7 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
         method=interval_method("cluster bootstrap of the isotonic curve", len(n)),
         unit="curve",
         left_out=units.left_out,
+        # A crossing before the smallest step has no lower bound, one beyond the largest no upper one.
         bound_low=None if best.censored == "left" else best.value,
         bound_high=None if worst.censored == "right" else worst.value,
         censored=point.censored,
@@ -573,24 +577,24 @@ _FILLER = Stimuli(name=FILLER, conditions=(FILLER,), section="Controls")
 _DIFFERENT = Stimuli(name=DELTA_0_DIFFERENT, conditions=(DELTA_0_DIFFERENT,), section="Controls")
 _NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs", optional=True)
 _SINGLE_VACUUM = Stimuli(
-    name="vacuum", conditions=LEVEL_VACUUM, section="One response: nothing to judge (vacuum)", optional=True
+    name="vacuum", conditions=SINGLE_VACUUM, section="One response: nothing to judge (vacuum)", optional=True
 )
 _SINGLE_LADDER = Stimuli(
-    name="ladder", conditions=LEVEL_LADDERS[:1], section="One response: levels of the ladder", optional=True
+    name="ladder", conditions=SINGLE_LADDERS[:1], section="One response: levels of the ladder", optional=True
 )
 _SINGLE_MATCHED = Stimuli(
     name="matched ladder",
-    conditions=LEVEL_LADDERS[1:],
+    conditions=SINGLE_LADDERS[1:],
     section="One response: levels of the matched ladder (same words, wrong facts)",
     optional=True,
 )
 _SINGLE_ANSWERS = Stimuli(
-    name="ladder", conditions=LEVEL_LADDERS, section="One response: mean answer at each level", optional=True
+    name="ladder", conditions=SINGLE_LADDERS, section="One response: mean answer at each level", optional=True
 )
 _SINGLE_PADDED = Stimuli(
-    name="padded and plain", conditions=(LEVEL_PADDED,), section="One response: controls", optional=True
+    name="padded and plain", conditions=(SINGLE_PADDED,), section="One response: controls", optional=True
 )
-_SINGLE_REPEATS = Stimuli(name="repeated", conditions=LEVEL_LADDERS, section="One response: controls", optional=True)
+_SINGLE_REPEATS = Stimuli(name="repeated", conditions=SINGLE_LADDERS, section="One response: controls", optional=True)
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
 
@@ -598,7 +602,7 @@ _equal_pairs = partial(Axis, stimuli=_EQUAL, unit="pair")
 _ladder_steps = partial(Axis, stimuli=_LADDER, by_step=True)
 _matched_steps = partial(Axis, stimuli=_MATCHED, by_step=True)
 _single_steps = partial(Axis, unit="pair", by_step=True, main_step=5)
-_single_levels = partial(Axis, stimuli=_SINGLE_ANSWERS, by_step=True, step="level", statistic="value", curve=True)
+_single_answers = partial(Axis, stimuli=_SINGLE_ANSWERS, by_step=True, step="level", statistic="value", curve=True)
 _natural_pairs = partial(Axis, stimuli=_NATURAL, unit="pair")
 _confidence_value = partial(Axis, stimuli=CONFIDENCE, statistic="value")
 
@@ -924,7 +928,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/separation",
         label="separation",
         stimuli=_SINGLE_LADDER,
-        counting=partial(single_responses.separation_scores, condition=LEVEL_LADDERS[0]),
+        counting=partial(single_responses.separation_scores, condition=SINGLE_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
         guide=Guide(
             good=f"{SEPARATES:.2f} or more at the largest distance: separates the levels",
@@ -939,7 +943,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/monotonicity",
         label="rises with the level",
         stimuli=_SINGLE_LADDER,
-        counting=partial(single_responses.monotonicity, condition=LEVEL_LADDERS[0]),
+        counting=partial(single_responses.monotonicity, condition=SINGLE_LADDERS[0]),
         unit="pair",
         meaning="Of two levels with different answers, how often the higher one has the better; 1 is right.",
         guide=Guide(
@@ -957,7 +961,7 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/matched_separation",
         label="separation (same words)",
         stimuli=_SINGLE_MATCHED,
-        counting=partial(single_responses.separation_scores, condition=LEVEL_LADDERS[1]),
+        counting=partial(single_responses.separation_scores, condition=SINGLE_LADDERS[1]),
         meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
         guide=Guide(
             good=f"{SEPARATES:.2f} or more at the largest distance: separates matched levels",
@@ -988,22 +992,22 @@ AXES: tuple[Axis, ...] = (
         name="pointwise/matched_monotonicity",
         label="rises with the level (same words)",
         stimuli=_SINGLE_MATCHED,
-        counting=partial(single_responses.monotonicity, condition=LEVEL_LADDERS[1]),
+        counting=partial(single_responses.monotonicity, condition=SINGLE_LADDERS[1]),
         unit="pair",
         meaning="Of two levels with the same words and different answers, how often the higher is better; 1 is right.",
         direction="higher",
         compared=False,
     ),
-    _single_levels(
+    _single_answers(
         name="pointwise/mean_answer",
         label="mean answer",
-        counting=partial(single_responses.mean_answer, condition=LEVEL_LADDERS[0]),
+        counting=partial(single_responses.mean_answer, condition=SINGLE_LADDERS[0]),
         meaning="Mean answer to contents of this level, 0 the lowest of the scale, 1 the highest; a rise is right.",
     ),
-    _single_levels(
+    _single_answers(
         name="pointwise/matched_mean_answer",
         label="mean answer (same words)",
-        counting=partial(single_responses.mean_answer, condition=LEVEL_LADDERS[1]),
+        counting=partial(single_responses.mean_answer, condition=SINGLE_LADDERS[1]),
         meaning="Mean answer to contents of this level, what is not met in the same words; a rise is right.",
     ),
     Axis(
@@ -1083,6 +1087,7 @@ def find(key: str) -> Axis | None:
     names = {axis.name: axis for axis in AXES}
     base = key.removeprefix(EXPECTED)
     axis = names.get(base)
+    # The bare name of a family is no estimate: a family has numbers at its steps only.
     if axis is None or axis.by_step:
         step = _STEP.fullmatch(base)
         family = names.get(step["name"]) if step else None
@@ -1115,6 +1120,7 @@ def by_section(estimates: Iterable[str]) -> dict[str, list[str]]:
     expected = [key for key in estimates if key.startswith(EXPECTED) and declared(key).expected]
     for key in sorted(set(estimates) - set(expected), key=place):
         groups[declared(key).stimuli.section].append(key)
+    # Expected values stand with the confidences that they are made of, not with the axes of verdicts.
     groups[CONFIDENCE.section] += expected
     return groups
 

@@ -292,6 +292,7 @@ class CallFinder:
         if units.members is None:
             return nothing
         unit, row = units.members
+        # Of a share among some units the lost ones stay: whether they belong to it is not known.
         behind = np.ones(len(usable), dtype=bool) if among is None else ~usable | among
         marks = np.where(usable, "", LEFT_OUT).astype(object) if score is None else _told_apart(usable, score)
         unit, row = unit[behind[unit]], row[behind[unit]]
@@ -311,6 +312,7 @@ class CallFinder:
         for part in known:
             joined.calls[part.calls] = True
             joined.counts[part.calls] = part.counts[part.calls]
+            # Units of two parts are different ones, also where their codes are equal.
             joined.unit_of[part.unit_of >= 0] = first + part.unit_of[part.unit_of >= 0]
             first = int(joined.unit_of.max()) + 1
         n, excluded = sum(part.n for part in known), sum(part.excluded for part in known)

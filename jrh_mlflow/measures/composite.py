@@ -153,6 +153,7 @@ def decision_of(votes: Sequence[Vote], *, item: str, vote: str, orders: str, pai
     if pair and orders == "one":
         return _counted(by_order.get(chosen_order(item), []), vote=vote, drawn=drawn)
     made = [_counted(own, vote=vote, drawn=drawn) for own in by_order.values()]
+    # An order without a usable answer leaves no decision: the other order alone would be the policy `one`.
     lost = [decision for decision in made if not decision.value]
     if lost:
         return lost[0]
@@ -236,6 +237,7 @@ class Tally:
 
     def by_task(self) -> tuple[Array, Array]:
         """Return score and weight of each task; the composite is their weighted mean."""
+        # A task weighs by its share of each cell, so that the weighted mean over tasks is the composite itself.
         totals = np.maximum(self.sizes.sum(axis=0), 1)
         weights = self.sizes @ (self.weights / totals)
         scores = np.divide(self.hits @ (self.weights / totals), weights, out=np.zeros(len(weights)), where=weights > 0)
@@ -357,6 +359,7 @@ def reliability(counted: Tally, *, seed: int = 0, max_excluded: float = MAX_EXCL
                 excluded=lost,
             )
     used = int((counted.sizes.sum(axis=1) > 0).sum())
+    # Whole tasks are drawn, for all cells at once: decisions on one task hang together over the cells.
     interval = percentile_interval(resampled(counted, seed=seed), n_clusters=used)
     method = "bootstrap of whole tasks"
     if interval is None:

@@ -177,10 +177,12 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
     values: dict[str, float | None] = {
         name: float(means[0]) for name, means in _calibration(features.sum(0)[None]).items()
     }
+    # Bins of a few calls differ from their accuracy by chance alone.
     if n < MIN_CALLS:
         values["ece"] = None
     without = f"fewer than {MIN_CALLS} calls with a confidence and a known right answer"
     readings = sample.readings(values, _calibration, resampling, without=without)
+    # Resampling adds chance to chance, so the resamples of an error lie above it as it lies above the truth.
     readings["ece"] = _mirrored(readings["ece"], ece_if_calibrated(confidence))
     return {name: readings[name.removeprefix("confidence/")] for name in names}
 
@@ -245,6 +247,7 @@ def expected_cells(calls: ConfidenceTable) -> Iterator[tuple[str, Mask, str, Eve
 def _event(known: Mapping[str, float], event: Event, target: str) -> tuple[float, float]:
     """Return the least and the greatest probability of what an axis counts."""
     low = sum(probability for choice, probability in known.items() if event(choice, target))
+    # Probabilities come rounded, so their sum may pass 1 by a little.
     rest = max(0.0, 1 - sum(known.values()))
     return min(1.0, low), min(1.0, low + rest)
 

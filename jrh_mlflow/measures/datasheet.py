@@ -136,6 +136,7 @@ def response_axes(table: ResponseTable) -> dict[str, Reading]:
             counted = axis.counted(table)
             units |= counted
             estimates |= {key: axis.mean(table, key, scores) for key, scores in counted.items()}
+        # A gap is declared after the two families that it is between, so both are measured by now.
         if axis.gap:
             estimates |= _gaps(axis, estimates, units, table.n_tasks)
     return estimates
@@ -157,6 +158,7 @@ def _gaps(axis: Axis, estimates: dict[str, Reading], units: dict[str, UnitScores
 
 def _by_task(units: UnitScores, n_tasks: int) -> tuple[Array, Array]:
     """Return the sum of the scores and the number of units of each task."""
+    # A unit without a score is in neither the sum nor the number of units.
     known = np.isfinite(units.score)
     sums = np.bincount(units.task[known], weights=units.score[known], minlength=n_tasks)
     return sums.astype(float), np.bincount(units.task[known], minlength=n_tasks).astype(float)
@@ -222,6 +224,7 @@ def finding_state(key: str, reading: Reading) -> State | None:
 
 
 def _state(neutral: float | None, reading: Reading) -> State:
+    # The interval by task decides: the plain one takes calls of a task as independent and is too narrow.
     ends = None if isinstance(reading, NotEstimable) else reading.cluster_interval
     if ends is None or neutral is None:
         return "not known"
@@ -296,6 +299,7 @@ def preference_kinds(calls: CallTable) -> dict[str, Share]:
     """
     pairs = pair_table(calls.where(declared("raw_false_preference").stimuli.among(calls.condition)))
     units = pairs.units("pairs of equal quality")
+    # Every preference is counted as half a pair, because a pair is two calls.
     first, second, _ = seen = pairs.seen
     every = (is_no_tie(first, "").astype(float) + is_no_tie(second, "")) / 2
     parts = {"positional": same_slot(*seen), "stable": same_content(*seen), "one-sided": one_order(*seen) / 2}

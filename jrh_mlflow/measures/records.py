@@ -20,12 +20,12 @@ from jrh_mlflow.schema.items import (
     FORMER_NAMES,
     LABEL_SOURCES,
     LADDERS,
-    LEVEL_CONDITIONS,
-    LEVEL_VACUUM,
     OPTIONAL_COLUMNS,
     OUTCOMES,
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
+    SINGLE_CONDITIONS,
+    SINGLE_VACUUM,
     UNASKED,
     USABLE,
     VACUUM,
@@ -76,6 +76,7 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
         if (texts := _as_text(column)) is not column:
             frame[name] = texts
     replicate = _as_number(frame, "replicate")
+    # A replicate that is no whole number becomes -1, which the rules below refuse with its items.
     frame["replicate"] = np.where(replicate % 1 == 0, replicate, -1).astype(int)
     frame["delta"] = _as_number(frame, "delta")
     # Arrays: of some hundred records, most of what a table does is to look after its index.
@@ -113,13 +114,13 @@ def has_steps(frame: pd.DataFrame) -> bool:
     Raises:
         CallsError: when the table holds both.
     """
-    levels = _among(frame["condition"], LEVEL_CONDITIONS)
-    if levels.any() and not levels.all():
+    single = _among(frame["condition"], SINGLE_CONDITIONS)
+    if single.any() and not single.all():
         raise CallsError(
             f"Single responses of known level have a datasheet of their own: measure them apart. "
-            f"{int(levels.sum())} of {len(frame)} record(s) are of them{_where(frame, levels)}."
+            f"{int(single.sum())} of {len(frame)} record(s) are of them{_where(frame, single)}."
         )
-    return bool(levels.all())
+    return bool(single.all())
 
 
 def complete_pairs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -167,6 +168,7 @@ def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         )
     keyed = {name: frame.set_index(CALL_KEY) for name, frame in judges.items()}
     first, *others = keyed
+    # Equal ids do not make equal items: two suites may use the same names for other contents.
     meaning = keyed[first].loc[common, CALL_MEANING]
     for name in others:
         if not meaning.equals(keyed[name].loc[common, CALL_MEANING]):
@@ -309,7 +311,7 @@ def _point_rules(cells: _Cells) -> _Rules:
             f"`outcome` must be one of {', '.join(_POINTWISE_OUTCOMES)} for pointwise items",
         ),
         (cells["replicate"] < 0, "`replicate` must be 0, 1, …"),
-        *_level_rules(cells),
+        *_single_rules(cells),
         (cells["better"] != "", "`better` must be empty for pointwise items"),
         (cells["partner"] != "", "`partner` must be empty for pointwise items"),
         (
@@ -332,13 +334,13 @@ def _tells_labels(cell: str) -> bool:
         return False
 
 
-def _level_rules(cells: _Cells) -> _Rules:
-    levels, delta = _among(cells["condition"], LEVEL_CONDITIONS), cells["delta"]
-    vacuum = _among(cells["condition"], LEVEL_VACUUM)
+def _single_rules(cells: _Cells) -> _Rules:
+    single, delta = _among(cells["condition"], SINGLE_CONDITIONS), cells["delta"]
+    vacuum = _among(cells["condition"], SINGLE_VACUUM)
     return [
-        ((~levels | vacuum) & ~np.isnan(delta), "`delta` must be empty for pointwise items"),
-        (levels & ~vacuum & ~(delta >= 0), "`delta` must be the level, 0 or more, of a single response that has one"),
-        (levels & (cells["expected"] != ""), "`expected` must be empty for single responses of known level"),
+        ((~single | vacuum) & ~np.isnan(delta), "`delta` must be empty for pointwise items"),
+        (single & ~vacuum & ~(delta >= 0), "`delta` must be the level, 0 or more, of a single response that has one"),
+        (single & (cells["expected"] != ""), "`expected` must be empty for single responses of known level"),
     ]
 
 
@@ -374,6 +376,7 @@ def _repeated(cells: _Cells, columns: Iterable[str]) -> Mask:
     keys = _rows(cells, columns)
     if len(set(keys)) == len(keys):
         return np.zeros(len(keys), dtype=bool)
+    # Filled from the last to the first, so that each key keeps its first place.
     first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
     return np.array([first[key] < place for place, key in enumerate(keys)])
 
@@ -523,6 +526,7 @@ def completions(table: CallTable | PairTable) -> Iterator[tuple[Texts, ...]]:
 
 def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> CallTable:
     """Read normalised records into arrays."""
+    # Codes follow the names and not the rows: the same calls in another order read the same.
     tasks = pd.factorize(frame["task"], sort=True)
     pairs = frame.groupby(["suite_item", "replicate"], sort=False).ngroup()
     return CallTable(
@@ -543,6 +547,7 @@ def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Ca
 
 def pair_table(calls: CallTable) -> PairTable:
     """Lay both orders of each pair side by side; a call whose partner was not asked is no pair."""
+    # A run that was stopped leaves pairs with one order; they count for axes of calls only.
     n_calls = np.bincount(calls.pair)
     calls = calls.where(n_calls[calls.pair] == 2) if (n_calls == 1).any() else calls
     return PairTable(calls=calls, rows=np.lexsort((calls.order == "vu", calls.pair)).reshape(-1, 2))
@@ -600,6 +605,7 @@ def answered_by_text(answering: Sequence[Answerer]) -> str:
 
 def are_several(answering: Sequence[Answerer]) -> bool:
     """Whether more than one model or system answered; a system that is not named may be the one that is."""
+    # Some responses of one system name it and some do not.
     systems = {answerer.system_fingerprint for answerer in answering} - {None}
     return len({answerer.model for answerer in answering}) > 1 or len(systems) > 1
 

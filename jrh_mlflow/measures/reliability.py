@@ -133,6 +133,7 @@ def reliability_readings(
     if len(pooled.test):
         estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    # A test with two designs counts once in the mean, or it would weigh twice.
     once = counted_once(test.name for test in scored)
     scored = [test for test in scored if test.name in once]
     if metric is not None:
@@ -184,6 +185,7 @@ def pooled_calls(calls: PointTable, among: Mask | None = None) -> PointTable:
     A group that has no test is read on its baselines where no group has one.
     """
     labelled = np.asarray(calls.label != "")
+    # Baselines are no test: they are the answers that tests are compared with.
     tested = np.asarray(labelled & (calls.test != BASELINE))
     if among is None:
         return calls.where(tested)
@@ -282,6 +284,7 @@ def across_tests(
 def _mean_interval(counted: Sequence[Counted], resampling: Resampling) -> tuple[float | None, float | None]:
     hits = np.column_stack([test.units.sizes(test.units.usable & test.hits) for test in counted])
     sizes = np.column_stack([test.units.sizes(test.units.usable) for test in counted])
+    # A source without a usable call would be a cluster that says nothing and still widens the interval.
     sources = np.flatnonzero(sizes.sum(axis=1) > 0)
     return resampling.intervals(mean_of_shares, np.hstack([hits, sizes])[sources], sources).get("mean") or (None, None)
 
@@ -305,6 +308,7 @@ def reliability_line(
 def _weakest(numbers: Mapping[str, Share], *, lower_is_better: bool) -> str:
     """Name the test with the worst score, and the others that may be it where its interval does not lie apart."""
     sign = -1 if lower_is_better else 1
+    # By name where scores are equal, so that the order of the tests decides nothing.
     lowest, *others = sorted(numbers, key=lambda test: (sign * numbers[test].value, test))
     rivals = [test for test in others if not _is_worse(numbers[lowest], numbers[test], lower_is_better=lower_is_better)]
     if not rivals:
@@ -354,6 +358,7 @@ def cost_points(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
     if "cost_usd" not in frame.columns:
         raise CallsError("Call records lack the column cost_usd: there is no cost curve without costs.")
     costs = pd.to_numeric(frame["cost_usd"], errors="coerce").to_numpy(float)
+    # One unknown cost leaves every later sum unknown.
     if not np.isfinite(costs).all():
         return []
     spent = np.cumsum(costs)
@@ -454,7 +459,7 @@ def _sizes(table: PointTable) -> list[float]:
     if table.scale.kind != "ordinal":
         return [1.0] * len(table.test)
     distance = np.abs(table.scale.steps(table.expected) - table.scale.steps(table.answer))
-    return [float(levels) for levels in np.nan_to_num(distance)]
+    return [float(steps) for steps in np.nan_to_num(distance)]
 
 
 def _rank(table: PointTable, size: Sequence[float], rows: Sequence[int], n_answered: int) -> tuple[float, float, bool]:

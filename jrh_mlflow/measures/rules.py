@@ -293,6 +293,7 @@ class ExcludedRule(Rule):
         if counts is None:
             why = "not asked in this run" if reading is None else "its calls are not counted"
             return undecided(self, reading.reason if isinstance(reading, NotEstimable) else why)
+        # A fact, not a sample: every call of the run is counted, so both ends are the share itself.
         lost, asked = counts
         share = lost / asked
         return RuleCheck(
@@ -461,6 +462,7 @@ def _wrong_limit(left: str, op: Op, right: str) -> str:
 
 def _form_of(left: str) -> tuple[type[Rule], str]:
     """Return the form of what stands before a comparison, and its axis."""
+    # The plain axis fits every text and was declared first, so it is tried last.
     for form in reversed(FORMS):
         if matched := form.pattern.fullmatch(left):
             return form, matched[1]
@@ -485,6 +487,7 @@ def paired_readings(judges: Judges, axis: str) -> tuple[Estimate, Estimate] | No
     bounds = difference_bounds(after, before)
     for reading, name in ((after, "the judge"), (before, "the baseline")):
         if isinstance(reading, NotEstimable):
+            # Only what was withheld has bounds: of what was never asked nothing is known.
             return replace(reading, reason=f"{name}: {reading.reason}", bounds=bounds if reading.withheld else None)
     assert isinstance(after, Estimate)
     assert isinstance(before, Estimate)
@@ -558,6 +561,7 @@ def share_ends(counts: Sequence[Counts]) -> Ends | None:
     if len(counts) == 1 or ends[0] is None or ends[1] is None:
         return ends[0]
     share, other = (float(hits.sum() / sizes.sum()) for hits, sizes in counts)
+    # `newcombe` reads the second minus the first, so the baseline comes first.
     return newcombe(other, ends[1], share, ends[0], correlation=share_correlation(*counts[1], *counts[0]))
 
 
@@ -597,6 +601,7 @@ def _asked_as(axis: str) -> list[str]:
     declared = axes.find(axis)
     if declared is None or axis.startswith(axes.EXPECTED):
         return [axis]
+    # A gap is asked by the calls of both ladders, at the same step.
     step = axis.removeprefix(declared.name)
     gap = declared.gap or (("target_sensitivity", "matched_sensitivity") if declared.name == "reading_gap" else None)
     if gap:

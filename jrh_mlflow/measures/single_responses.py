@@ -1,6 +1,6 @@
 """Single responses of known level: answers as grades on one scale, and what is counted of them.
 
-A judge of one response answers yes or no, or gives a score. Records of the conditions `LEVEL_CONDITIONS` carry the
+A judge of one response answers yes or no, or gives a score. Records of the conditions `SINGLE_CONDITIONS` carry the
 level of the content, the number of requirements that it meets, in the column `delta`. Most axes need no more of the
 answers than their order:
 
@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM
+from jrh_mlflow.schema.items import SINGLE_LADDERS, SINGLE_PADDED, SINGLE_VACUUM
 from jrh_mlflow.schema.presentation import LABEL_WORDS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, estimate_share, refuse, with_bounds
 from jrh_mlflow.scoring.pointwise import in_order, is_number, left_out_counts, told_labels
@@ -90,6 +90,7 @@ def grades(answers: Sequence[str], labels: Sequence[str] | None) -> tuple[Array,
         spoken = np.array([named.get(text.casefold(), np.nan) for text in answers], dtype=float) / max(
             1, len(named) - 1
         )
+    # The reading that explains more of the answers is taken; the rest is left out as unparsed.
     if np.isfinite(numbers).sum() <= np.isfinite(spoken).sum():
         kind: Literal["labels", "yes/no", "no"] = "labels" if own else "yes/no"
         return spoken, GradeScale(kind=kind if np.isfinite(spoken).any() else "no", low=0.0, high=1.0, stated=True)
@@ -259,6 +260,7 @@ class _Comparison:
 
 def _compared(first: ResponseTable, second: ResponseTable, name: str, distance: float) -> _Comparison:
     """Compare the calls on one content with those on another: won where the second has the better answer."""
+    # All pairs of calls, not of replicates with one number: replicates of two contents have no common order.
     gap = second.grade[None, :] - first.grade[:, None]
     # Equal on paper is equal whatever the last bit says.
     tied = np.abs(gap) < 1e-9
@@ -292,7 +294,7 @@ def _step_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
 
 
 def _padded_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
-    plain, padded = (_contents(calls.of(condition)) for condition in (LEVEL_LADDERS[0], LEVEL_PADDED))
+    plain, padded = (_contents(calls.of(condition)) for condition in (SINGLE_LADDERS[0], SINGLE_PADDED))
     for key in sorted(set(plain) & set(padded)):
         yield _compared(plain[key], padded[key], str(padded[key].name[0]), 0.0)
 
@@ -362,6 +364,7 @@ def separation_scores(table: ResponseTable, *, condition: str) -> dict[str, Unit
 def _behind(table: ResponseTable, own: Mask, distance: float) -> Mask:
     """Return the calls of a ladder that are compared at a distance: those on a level that has a partner."""
     steps = np.unique(table.step[own])
+    # A level in the middle of a short ladder may have no other at this distance.
     partner = [step for step in steps if np.isin([step - distance, step + distance], steps).any()]
     return np.asarray(own & np.isin(table.step, partner))
 
@@ -382,7 +385,7 @@ def padding(table: ResponseTable, *, better: bool) -> dict[str, UnitScores]:
     compared = {(pair.task, pair.step): number for number, pair in enumerate(pairs)}
     places = zip(table.task.tolist(), table.step.tolist(), strict=True)
     unit_of = np.array([compared.get(place, -1) for place in places], dtype=np.intp)
-    unit_of = np.where(np.isin(table.condition, (LEVEL_LADDERS[0], LEVEL_PADDED)), unit_of, -1)
+    unit_of = np.where(np.isin(table.condition, (SINGLE_LADDERS[0], SINGLE_PADDED)), unit_of, -1)
     answered = np.isfinite(table.grade)
     scores = _scores(pairs, unit_of >= 0, answered, halves=0.0, among=_EVERY, unit="pair", unit_of=unit_of)
     return {"": scores}
@@ -391,7 +394,7 @@ def padding(table: ResponseTable, *, better: bool) -> dict[str, UnitScores]:
 def repeat_agreement(table: ResponseTable) -> dict[str, UnitScores]:
     """Return how many of the pairs of answers to one content of a ladder that was shown again are the same."""
     # Not of the vacuum, which is asked again only with further replicates and would raise the share.
-    calls = np.asarray((np.bincount(table.item)[table.item] > 1) & np.isin(table.condition, LEVEL_LADDERS))
+    calls = np.asarray((np.bincount(table.item)[table.item] > 1) & np.isin(table.condition, SINGLE_LADDERS))
     unit_of = np.full(len(calls), -1, dtype=np.intp)
     # As `_repeats` goes through them: in order of the items.
     unit_of[calls] = np.unique(table.item[calls], return_inverse=True)[1]
@@ -401,7 +404,7 @@ def repeat_agreement(table: ResponseTable) -> dict[str, UnitScores]:
 
 def dark_current(table: ResponseTable) -> dict[str, UnitScores]:
     """Return which calls with nothing to judge are passed; an abstention is not."""
-    calls = np.isin(table.condition, LEVEL_VACUUM)
+    calls = np.isin(table.condition, SINGLE_VACUUM)
     return {"": _of_calls(table, calls, (table.grade > PASSED).astype(float), table.answered)}
 
 
@@ -425,6 +428,7 @@ def _of_calls(table: ResponseTable, calls: Mask, score: Array, answered: Mask) -
         names=names,
         task=table.task[calls],
         score=np.where(known, score[calls], np.nan),
+        # The bounds: every lost call gone against the score, and every one for it.
         least=np.where(known, score[calls], 0.0),
         most=np.where(known, score[calls], 1.0),
         lost=~known,

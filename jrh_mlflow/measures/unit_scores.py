@@ -202,6 +202,7 @@ def axis_units(
     known = every_axis_units(frame, labels=labels)
     if key in known:
         return known[key]
+    # One name per family: a ladder has a key for every step.
     families = dict.fromkeys(_STEP.sub(r"/\1_k", name) for name in known)
     can = f"Can be planned here: {', '.join(families)}."
     axis = find(key)
@@ -232,6 +233,7 @@ def every_axis_units(
         labels: What a pointwise judge may answer; inferred when None.
         any_mean: Those of other means too, and of shares among units that the judge chooses: the rest has no score.
     """
+    # Which units a judge chooses is not known before it has answered, so their number cannot be planned.
     chosen = [axis for axis in declarations.AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
     if has_steps(frame):
         return _of_responses(frame, labels, chosen)

@@ -31,7 +31,7 @@ from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS, CallRecord
+from jrh_mlflow.schema.items import SINGLE_CONDITIONS, CallRecord
 from jrh_mlflow.scoring.metric import DEFAULT, find_metric
 from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.show.numbers import money_text
@@ -315,7 +315,7 @@ def checked_metric(metric: str | None, suite: Suite) -> str | None:
     if chosen is None:
         return None
     kinds, conditions = {item.kind for item in suite.items}, {item.condition for item in suite.items}
-    if "pair" in kinds or conditions <= set(LEVEL_CONDITIONS):
+    if "pair" in kinds or conditions <= set(SINGLE_CONDITIONS):
         raise RecipeError(f"`metric` is that of reliability suites, and suite {suite.name!r} is none.")
     if suite.labels is not None and (refusal := chosen.refusal(scale_of((), suite.labels))):
         raise RecipeError(f"The metric does not fit the suite: {refusal}.")

@@ -16,14 +16,14 @@ from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.judges.scripted import Shortcut, every_shortcut, sentences_of
 from jrh_mlflow.schema.estimates import Estimate, plain_fields
-from jrh_mlflow.schema.items import LADDER_MATCHED, LEVEL_LADDERS, Item
+from jrh_mlflow.schema.items import LADDER_MATCHED, SINGLE_LADDERS, Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.scoring.ledger import Units, estimate_share
 from jrh_mlflow.suites import Suite
 
 LOW, HIGH = 0.40, 0.60
 """What a shortcut may read where it must not pay."""
-MATCHED = (LADDER_MATCHED, LEVEL_LADDERS[1])
+MATCHED = (LADDER_MATCHED, SINGLE_LADDERS[1])
 """Conditions written so that no shortcut pays."""
 SHOWN = 5
 """How many pairs and sentences are named for a shortcut that pays."""
@@ -162,7 +162,7 @@ def _level_pairs(items: Sequence[Item]) -> list[Item]:
     """Return any two levels of a task on a ladder of single responses: pooled over distances, their share is an AUC."""
     chains: dict[tuple[str, str], list[Item]] = defaultdict(list)
     for item in sorted(items, key=lambda item: item.delta or 0.0):
-        if item.condition in LEVEL_LADDERS:
+        if item.condition in SINGLE_LADDERS:
             chains[item.task, item.condition].append(item)
     return [
         Item(
@@ -206,7 +206,7 @@ def _preferred(shortcut: Shortcut, item: Item) -> float:
 
     Of two levels: whether the higher one scores more where each is shown alone, ties half.
     """
-    if item.condition in LEVEL_LADDERS:
+    if item.condition in SINGLE_LADDERS:
         low, high = (_score_alone(shortcut, item.instruction or "", text or "") for text in (item.u, item.v))
         is_tie = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
         return 0.5 if is_tie else float((high > low) == (shortcut.direction == "more"))

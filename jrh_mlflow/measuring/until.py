@@ -24,7 +24,7 @@ from jrh_mlflow.measures.records import choice
 from jrh_mlflow.measures.rules import Rule, State, overall, parse_rule, parse_rules
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE, LEVEL_CONDITIONS, USABLE, Call, CallRecord, Item
+from jrh_mlflow.schema.items import BASELINE, SINGLE_CONDITIONS, USABLE, Call, CallRecord, Item
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.scoring.pointwise import plain_label
 from jrh_mlflow.show.decided_rules import DecidedRule, DecisionSection
@@ -168,7 +168,7 @@ def countable_axes(items: Collection[Item]) -> dict[str, Countable]:
     """Return the axes of a suite that can be decided while it is asked."""
     if all(item.kind == "pair" for item in items):
         return _pair_axes(items)
-    if any(item.kind == "pair" or item.condition in LEVEL_CONDITIONS for item in items):
+    if any(item.kind == "pair" or item.condition in SINGLE_CONDITIONS for item in items):
         return {}
     scored = [item for item in items if item.expected and not item.label_source]
     groups: dict[str, list[Item]] = {}

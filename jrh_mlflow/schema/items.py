@@ -34,12 +34,12 @@ LADDERS = (LADDER, LADDER_MATCHED)
 WITH_BETTER = (*LADDERS, NATURAL)
 """Conditions in which one content is better by construction or by a known label."""
 
-LEVEL_LADDERS = ("pointwise_ladder", "pointwise_matched")
+SINGLE_LADDERS = ("pointwise_ladder", "pointwise_matched")
 """Single responses of a known level, on the ladder and on the matched ladder; the column `delta` holds the level."""
-LEVEL_VACUUM = ("pointwise_empty", "pointwise_whitespace")
-LEVEL_PADDED = "pointwise_padded"
+SINGLE_VACUUM = ("pointwise_empty", "pointwise_whitespace")
+SINGLE_PADDED = "pointwise_padded"
 """The content of the ladder of the same task and level, with padding."""
-LEVEL_CONDITIONS = (*LEVEL_LADDERS, *LEVEL_VACUUM, LEVEL_PADDED)
+SINGLE_CONDITIONS = (*SINGLE_LADDERS, *SINGLE_VACUUM, SINGLE_PADDED)
 """Every condition of the pointwise datasheet. Like reliability tests its items have no order and no `better`; unlike
 theirs they carry no expected answer."""
 
@@ -51,7 +51,7 @@ FORMER_NAMES = {"filler": "padding"}
 OUTCOMES = ("verdict", "tie", "abstain", "unparsed", "error")
 USABLE = ("verdict", "tie", "abstain")
 """Outcomes that are an answer. The others leave every denominator and are counted beside it."""
-_LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_NUMERIC = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 
 BY_MODEL = "model"
@@ -100,7 +100,7 @@ class Item(Labelled):
     context: str | tuple[str, ...] | None = None
     """What the responses were to go by, such as retrieved documents: a text, or several."""
     delta: float | None = None
-    """Of a pair how many requirements lie between its contents; of `LEVEL_CONDITIONS` how many the response meets."""
+    """Of a pair how many requirements lie between its contents; of `SINGLE_CONDITIONS` how many the response meets."""
     better: str | None = None
     expected: str | None = None
     answers: tuple[str, ...] | None = None
@@ -211,6 +211,7 @@ class Labels:
             ['4', '4', '1', '1']
         """
         place, last = self.answers.index(label), len(self.answers) - 1
+        # Unordered labels have no opposite: any other one will do, and the next is the same on every machine.
         if not self.ordinal:
             return self.answers[(place + 1) % len(self.answers)]
         if abs(last - 2 * place) >= 2:
@@ -310,6 +311,7 @@ def bare_question(rubric: str, answers: Sequence[str]) -> tuple[str, str]:
     """Take off what `Labels.question` wrote at the end of a rubric: the question itself, and that end."""
     bare, mark, tail = rubric.rpartition(f"\n\n{MEANINGS}\n")
     named = [answer for line in tail.split("\n") for answer in answers if line.startswith(f"{answer}: ")]
+    # A rubric of the user's may hold the same line: only an end that names labels alone, each once, is ours.
     is_end = bool(mark) and len(named) == tail.count("\n") + 1 == len(set(named))
     return (bare, mark + tail) if is_end else (rubric, "")
 
@@ -321,9 +323,9 @@ def is_scale(answers: Sequence[str], *, fewest: int = 3) -> bool:
         >>> is_scale(("1", "2", "3")), is_scale(("0", "1")), is_scale(("low", "mid", "high"))
         (True, False, False)
     """
-    levels = [float(answer) for answer in answers if _LEVEL.fullmatch(answer)]
-    rising, falling = (all(a < b for a, b in pairwise(order)) for order in (levels, levels[::-1]))
-    return fewest <= len(answers) == len(levels) and (rising or falling)
+    numbers = [float(answer) for answer in answers if _NUMERIC.fullmatch(answer)]
+    rising, falling = (all(a < b for a, b in pairwise(order)) for order in (numbers, numbers[::-1]))
+    return fewest <= len(answers) == len(numbers) and (rising or falling)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -357,7 +359,7 @@ class CallRecord:
     task: str
     condition: str
     delta: float | None
-    """Ladder step of a pair, or level of a single response (`LEVEL_CONDITIONS`)."""
+    """Ladder step of a pair, or level of a single response (`SINGLE_CONDITIONS`)."""
     order: str
     better: str
     replicate: int

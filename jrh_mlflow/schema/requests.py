@@ -43,6 +43,7 @@ class Request:
 
     def key(self, replicate: int) -> str:
         """Return the journal's key: two identical requests of different replicates are two keys."""
+        # The tag names the form of the key: another form would find none of the answers that were paid.
         return hashlib.sha256(f"jrh-1\n{replicate}\n{self._digest}".encode()).hexdigest()
 
     @cached_property

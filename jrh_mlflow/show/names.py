@@ -25,8 +25,8 @@ from jrh_mlflow.schema.items import (
     LABEL_SOURCES,
     LADDER,
     LADDER_MATCHED,
-    LEVEL_PADDED,
     NATURAL,
+    SINGLE_PADDED,
 )
 from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.scoring.readings import AGREEMENT
@@ -265,7 +265,7 @@ _CONDITIONS: Mapping[str, str] = {
     "pointwise_matched": "one response: quality ladder (same words)",
     "pointwise_empty": "one response: nothing to judge (empty)",
     "pointwise_whitespace": "one response: nothing to judge (white space)",
-    LEVEL_PADDED: "one response: padding",
+    SINGLE_PADDED: "one response: padding",
 }
 """Conditions of datasheets; those of reliability suites are tests."""
 _KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")

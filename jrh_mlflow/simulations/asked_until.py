@@ -69,6 +69,7 @@ class Population:
         """Return what the whole suite's reading decides: the share of hits among the usable units."""
         items = [item for item in self.items if item.id in axis.items]
         answers = [(item, [self.answers[item.id, order, 0] for order in item.orders]) for item in items]
+        # An axis of calls counts each order by itself, one of pairs both together.
         if not axis.paired:
             answers = [(item, [record]) for item, records in answers for record in records]
         hits = [axis.hit(item, records) for item, records in answers]

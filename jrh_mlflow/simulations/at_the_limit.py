@@ -55,6 +55,7 @@ def _axis_checks(n_tasks: int, n_units: int, size: SimulationSize, apply: Map) -
     """Return for each ICC the limit and shape at which a rule about an axis is decided wrongly most often."""
     table = count_table(n_tasks, n_units, draws=max(1, size.n // 50), seed=size.seed)
     ends = interval_ends(table, apply=apply)
+    # Where all histograms are known a further limit costs nothing; drawn ones are scored at few.
     limits = LIMITS if table.n_draws else FINE_LIMITS
     judged = [cell for cell in cells(table, ends, under=truths(limits)) if cell.truth.shape in JUDGED]
     how = f"{'drawn' if table.n_draws else 'exact'}, the worst of {len(limits)} limits"

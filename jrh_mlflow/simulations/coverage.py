@@ -64,6 +64,7 @@ class Truth:
         if self.shape == "q or 1":
             mirror = Truth(rate=1 - p, icc=icc, shape="0 or q")
             return mirror.log_chances(n_calls)[::-1]
+        # Without correlation all shapes are the binomial.
         if icc == 0:
             return np.asarray(stats.binom.logpmf(j, n_calls, p))
         if self.shape == "beta":
@@ -118,12 +119,14 @@ class CountTable:
         """Log of what turns those chances into weights: the number of orders, or what the draws came with."""
         if self.times is None:
             return np.asarray(gammaln(self.n_tasks + 1) - gammaln(self.histograms + 1).sum(axis=1))
+        # Importance weights: a histogram is drawn under every truth and weighed by its chance under one of them.
         drawn_with = logsumexp([self.log_chances(truth) for truth in self.truths], axis=0)
         return np.asarray(math.log(len(self.truths)) - drawn_with)
 
 
 def count_table(n_tasks: int, n_calls: int, *, draws: int, seed: int, iccs: Sequence[float] = ICCS) -> CountTable:
     """Return all histograms of a design, or those of `draws` simulations of every truth where they are too many."""
+    # Coverage is worst just past the end of an interval, so that rate is scored besides the round ones.
     scored = tuple(truths((*RATES, trough(n_tasks, n_calls)), iccs=iccs))
     if is_exact(n_tasks, n_calls):
         counts = np.array(list(combinations_with_replacement(range(n_calls + 1), n_tasks)))

@@ -119,6 +119,7 @@ def _width_checks(wish: Wish, runs: Sequence[tuple[float, float]]) -> Iterator[D
     # The smallest design allowed may be narrower than anybody asked.
     narrower = len(sizes) <= FEWEST_FOR_WIDTH and widths.mean() < 1
     limit, beside = planned.detectable, {"tasks": float(planned.tasks), "width": float(widths.mean() * wish.width)}
+    # A limit above the rate is decided by the upper end alone.
     decided = float((ends[:, 1] <= wish.rate + limit).mean())
     yield decision_check("width off by", wish, off, n, error=error, at_most=None if narrower else OFF, beside=beside)
     yield decision_check("limit decided", wish, decided, n, at_least=FEWEST_FOUND, beside={"at": limit})

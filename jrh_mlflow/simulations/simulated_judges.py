@@ -123,6 +123,7 @@ def known_readings() -> dict[str, float]:
             known |= {f"{axis.name}/{key}": _truth(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
         elif axis.hits and axis.stimuli.conditions[0] in pairs:
             known[axis.name] = _truth(axis, pairs[axis.stimuli.conditions[0]])
+    # d' of two alternatives: twice the quantile of the share of right choices.
     known |= {f"d_prime/{key}": 2 * float(ndtri(right)) for key, right in step_keys.items()}
     # The judge is the same on both ladders.
     known |= {f"reading_gap/{key}": 0.0 for key in step_keys}
@@ -154,6 +155,7 @@ def _truth(axis: Axis, judgments: Judgments) -> float:
     def share(event: Event) -> float:
         if axis.unit == "pair":
             return sum(chance * bool(event(*both, "u")) for both, chance in judgments.items())
+        # A pair is two calls, each half of its chance.
         return sum(chance * bool(event(choice, "u")) / 2 for both, chance in judgments.items() for choice in both)
 
     assert axis.hits is not None
@@ -239,6 +241,7 @@ class ReplicateCheck:
 def moved_by_replicates(suite: Suite, *, n_replicates: int = 5, n_resamples: int = 200) -> list[ReplicateCheck]:
     """Repeat every answer of a judge, and say of each axis whether its clustered interval moved."""
     once = PreparedCalls(suite).answered(Noisy(sensitivity=CURVE, matched=None, icc=ICC, seed=0, **RATES))
+    # Copies hold no new information: an interval that narrows with them takes replicates for new units.
     often = pd.concat([once.assign(replicate=number) for number in range(n_replicates)], ignore_index=True)
     before, after = (
         _cluster_intervals(measure(calls, seed=0, n_resamples=n_resamples).estimates.items()) for calls in (once, often)

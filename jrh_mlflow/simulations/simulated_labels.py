@@ -213,6 +213,7 @@ def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple
         chance = np.where(judge < 0.5, 3.0, 1.0)
         chance *= scenario.n / chance.sum()
         chosen = np.flatnonzero(rng.random(len(judge)) < chance)
+        # Inverse inclusion probabilities, as the estimate expects them.
         weights = 1 / chance[chosen]
     elif scenario.design == "random":
         chosen = rng.permutation(len(judge))[: scenario.n]
@@ -229,6 +230,7 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> CorrectedDifference:
     """Two versions on the same items: on seven of ten what is easy for the one is easy for the other."""
     total = scenario.total + 40 * scenario.n if scenario.shared else scenario.total
     chances = rng.random(total)
+    # Two versions of one application do well on the same items, or a paired difference would gain nothing.
     again = np.where(rng.random(total) < 0.7, chances, rng.random(total))
     both = [
         _items(scenario, drawn, rng, theta=theta)

@@ -86,6 +86,7 @@ def _readings(design: RatingDesign, batch: Batch) -> Iterator[dict[str, Estimate
     patterns, chances = rating_patterns(design)
     epsilon = _null_epsilon(design) or 0.0
     for seed in batch.seeds:
+        # Items are independent, so how often each pattern occurs is multinomial: no item is drawn by itself.
         drawn = np.random.default_rng([seed, design.n_items]).multinomial(design.n_items, chances)
         report = measure_agreement(
             _ratings(design, np.repeat(patterns, drawn, axis=0)),

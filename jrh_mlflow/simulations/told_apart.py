@@ -111,10 +111,12 @@ def _contested(contest: Contest, batch: Batch) -> Iterator[list[bool]]:
     """Per run: whether anything is told apart falsely, by max-T, sign flips alone and Holm's; then the first pair."""
     rng = batch.rng(contest)
     pairs = list(combinations(range(contest.n_judges), 2))
+    # What truly differs: the first judge from each other one, on the first axis. All else is a false rejection.
     differs = np.array([bool(contest.better) and a == axis == 0 for a, _ in pairs for axis in range(contest.n_axes)])
     for _ in batch.runs:
         counts = draw_counts(contest, rng)
         sums = np.hstack([counts[a] - counts[b] for a, b in pairs])
+        # The same patterns for both, so that they differ by the limits alone.
         seed = int(rng.integers(2**32))
         alone = max_t(sums, n_resamples=_PATTERNS, seed=seed)
         needed, limited = alone.p_adjusted <= ALPHA, alone

@@ -21,9 +21,9 @@ from jrh_mlflow.schema.items import (
     LADDER,
     LADDER_MATCHED,
     LADDERS,
-    LEVEL_LADDERS,
-    LEVEL_PADDED,
-    LEVEL_VACUUM,
+    SINGLE_LADDERS,
+    SINGLE_PADDED,
+    SINGLE_VACUUM,
     VACUUM,
     Item,
 )
@@ -215,14 +215,14 @@ class _TaskItems:
             rungs = self.rungs[LADDER_MATCHED]
             turned = {level: rungs[min(level, self.depth - level)].wording for level in rungs}
             self.rungs[LADDER_MATCHED] = {level: self._worded(level, wording) for level, wording in turned.items()}
-        for condition, rungs in zip(LEVEL_LADDERS, self.rungs.values(), strict=False):
+        for condition, rungs in zip(SINGLE_LADDERS, self.rungs.values(), strict=False):
             for level in sorted(rungs):
                 yield self._single(design, condition, f"{level:g}", rungs[level], level=level, replicates=_REPEATS)
-        blank = Candidate(text=self._turns(_WHITESPACE, LEVEL_VACUUM)[0], states={}, wording=())
-        for condition, nothing in zip(LEVEL_VACUUM, (replace(blank, text=""), blank), strict=True):
+        blank = Candidate(text=self._turns(_WHITESPACE, SINGLE_VACUUM)[0], states={}, wording=())
+        for condition, nothing in zip(SINGLE_VACUUM, (replace(blank, text=""), blank), strict=True):
             yield self._single(design, condition, "0", nothing, level=None)
         for level in self._turns(self._filler_levels(), FILLER, n=2):
-            yield self._single(design, LEVEL_PADDED, str(level), self._padded(level), level=float(level))
+            yield self._single(design, SINGLE_PADDED, str(level), self._padded(level), level=float(level))
 
     def _single(
         self, design: Design, condition: str, name: str, content: Candidate, *, level: float | None, replicates: int = 1

@@ -39,12 +39,12 @@ from jrh_mlflow.schema.items import (
     LADDER,
     LADDER_MATCHED,
     LADDERS,
-    LEVEL_CONDITIONS,
-    LEVEL_LADDERS,
-    LEVEL_PADDED,
-    LEVEL_VACUUM,
     NATURAL,
     PAIR_CONDITIONS,
+    SINGLE_CONDITIONS,
+    SINGLE_LADDERS,
+    SINGLE_PADDED,
+    SINGLE_VACUUM,
     VACUUM,
     WITH_BETTER,
     Answers,
@@ -508,7 +508,7 @@ def check_suite(items: Sequence[Item]) -> None:
             _check_pair(item)
         else:
             _check_pointwise(item)
-    _check_levels([item for item in items if item.condition in LEVEL_CONDITIONS])
+    _check_levels([item for item in items if item.condition in SINGLE_CONDITIONS])
 
 
 def _check_pointwise(item: Item) -> None:
@@ -544,12 +544,12 @@ def _check_levels(items: Iterable[Item]) -> None:
         if problem := _level_problem(item):
             raise SuiteError(f"Item {item.id!r} {problem}.")
         _check_leaks(item)
-    plain = {(item.task, item.delta): item for item in whole if item.condition == LEVEL_LADDERS[0]}
+    plain = {(item.task, item.delta): item for item in whole if item.condition == SINGLE_LADDERS[0]}
     for item in whole:
         twin = plain.get((item.task, item.delta))
-        if item.condition == LEVEL_PADDED and (twin is None or len(item.response or "") <= len(twin.response or "")):
+        if item.condition == SINGLE_PADDED and (twin is None or len(item.response or "") <= len(twin.response or "")):
             raise SuiteError(f"Item {item.id!r} must be longer than the plain content of its level.")
-    chains = sorted((item for item in whole if item.condition in LEVEL_LADDERS), key=_place_in_chain)
+    chains = sorted((item for item in whole if item.condition in SINGLE_LADDERS), key=_place_in_chain)
     for _, chain in groupby(chains, key=lambda item: (item.task, item.condition)):
         _check_chain(list(chain))
 
@@ -563,10 +563,10 @@ def _level_problem(item: Item) -> str | None:
         return f"is a {item.kind}, but the condition {item.condition} is one of a single response"
     if item.expected is not None:
         return f"expects {item.expected!r}, but nothing is expected of a content of the condition {item.condition}"
-    if item.condition in LEVEL_VACUUM:
+    if item.condition in SINGLE_VACUUM:
         if item.delta is not None:
             return f"has nothing to judge, so no level, but its delta is {item.delta}"
-        blank = not (item.response or "").strip() and (item.response == "") == (item.condition == LEVEL_VACUUM[0])
+        blank = not (item.response or "").strip() and (item.response == "") == (item.condition == SINGLE_VACUUM[0])
         return None if blank else "must hold nothing to judge: no text, or white space, as its condition says"
     if item.delta is None:
         return "needs its level as `delta`"

@@ -19,7 +19,7 @@ from jrh_mlflow.measures.axes import find
 from jrh_mlflow.measures.behind import COUNTS, Behind, CallFinder, has_calls
 from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import LEVEL_LADDERS
+from jrh_mlflow.schema.items import SINGLE_LADDERS
 from jrh_mlflow.show.results import by_category
 from tests.measures import recount, test_reliability_recount
 from tests.measures.pointwise import point, repeats
@@ -159,7 +159,7 @@ def test_a_pointwise_datasheet_with_lost_calls_can_be_followed():
     assert {"pointwise/padding", "pointwise/repeat_agreement", "pointwise/separation/delta_5"} <= set(keys)
     assert "pointwise/mean_answer/level_0" in keys
     assert CallFinder(frame, labels=suite.labels).behind("pointwise/padding").can_count
-    assert set(frame[CallFinder(frame).behind("pointwise/dark_current").calls]["condition"]).isdisjoint(LEVEL_LADDERS)
+    assert set(frame[CallFinder(frame).behind("pointwise/dark_current").calls]["condition"]).isdisjoint(SINGLE_LADDERS)
 
 
 def scaled(seed: int, *, sources: int = 12) -> list[Row]:

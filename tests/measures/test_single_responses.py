@@ -17,7 +17,7 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.judges.scripted import Scripted, uniform
 from jrh_mlflow.measures.single_responses import grades
-from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM, Call, CallRecord
+from jrh_mlflow.schema.items import SINGLE_LADDERS, SINGLE_PADDED, SINGLE_VACUUM, Call, CallRecord
 from tests.readings import asked, estimate, missing, value
 
 DELTAS = range(1, 6)
@@ -157,9 +157,9 @@ def test_every_form_of_answer_is_measured_whichever_is_asked_for(say: Callable[[
 
 def test_what_is_no_answer_is_neither_no_nor_zero_and_withholds_what_it_was_asked_for(small: jrh.Suite) -> None:
     def broken(level: float | None, call: Call) -> object:
-        if call.item.condition in LEVEL_VACUUM:
+        if call.item.condition in SINGLE_VACUUM:
             raise RuntimeError("no text")
-        return "perhaps" if call.item.condition == LEVEL_LADDERS[1] else level == 5
+        return "perhaps" if call.item.condition == SINGLE_LADDERS[1] else level == 5
 
     sheet = sheet_of(Knowing(broken), small)
     assert sheet.outcomes["error"] == 8
@@ -178,7 +178,7 @@ def test_what_is_no_answer_is_neither_no_nor_zero_and_withholds_what_it_was_aske
 
 def test_a_lost_call_is_counted_and_the_other_answers_to_its_content_are_used(suite: jrh.Suite) -> None:
     def once(level: float | None, call: Call) -> object:
-        lost = call.item.condition == LEVEL_LADDERS[0] and level == 0 and call.replicate == 0
+        lost = call.item.condition == SINGLE_LADDERS[0] and level == 0 and call.replicate == 0
         if lost and call.item.task < "d":
             raise RuntimeError("gone")
         return level == 5
@@ -209,7 +209,7 @@ def test_more_repeats_neither_change_the_units_nor_narrow_what_lies_between_task
 
 def test_repeats_are_calls_of_their_own(small: jrh.Suite) -> None:
     calls = asked(COIN, small)
-    repeated = [call for call in calls if call.condition in LEVEL_LADDERS]
+    repeated = [call for call in calls if call.condition in SINGLE_LADDERS]
     assert {call.replicate for call in repeated} == {0, 1}
     assert len({(call.suite_item, call.replicate) for call in repeated}) == len(repeated) == 2 * 2 * 6 * 4
 
@@ -235,7 +235,7 @@ def test_a_bare_table_is_measured_however_its_rows_stand(small: jrh.Suite) -> No
 
 
 def test_answers_of_the_rarer_form_are_lost_not_guessed(small: jrh.Suite) -> None:
-    mixed = Knowing(lambda level, call: 0.5 if call.item.condition == LEVEL_PADDED else level == 5)
+    mixed = Knowing(lambda level, call: 0.5 if call.item.condition == SINGLE_PADDED else level == 5)
     sheet = sheet_of(mixed, small)
     assert missing(sheet, "pointwise/padding").left_out["unparsed"] == 8
     assert sheet.outcomes["unparsed"] == 0, "the judge did answer, and the records keep it"
@@ -352,7 +352,7 @@ def test_a_judge_on_another_scale_than_the_stated_one_is_read_on_its_own() -> No
 
 def test_a_stray_answer_turns_no_dark_current_around(suite: jrh.Suite) -> None:
     """Every empty response is scored 5 of 5; one content of a ladder gets 100."""
-    first = next(item.id for item in suite.items if item.condition == LEVEL_LADDERS[0])
+    first = next(item.id for item in suite.items if item.condition == SINGLE_LADDERS[0])
 
     def rule(level: float | None, call: Call) -> str:
         return (
@@ -366,12 +366,12 @@ def test_a_stray_answer_turns_no_dark_current_around(suite: jrh.Suite) -> None:
 def test_bounds_of_the_gap_count_calls_on_both_ladders(suite: jrh.Suite) -> None:
     """One ladder has a number, of pairs of contents; the other lost too many of its calls."""
     calls = [
-        replace(record, outcome="error", answer="") if record.condition == LEVEL_LADDERS[1] and index % 3 else record
+        replace(record, outcome="error", answer="") if record.condition == SINGLE_LADDERS[1] and index % 3 else record
         for index, record in enumerate(asked(Knowing(lambda level, _: level == 5), suite))
     ]
     gap = missing(jrh.measure(calls), "pointwise/reading_gap/delta_5")
     assert gap.bounds is not None
-    on_ends = [one for one in calls if one.condition in LEVEL_LADDERS and one.delta in (0.0, 5.0)]
+    on_ends = [one for one in calls if one.condition in SINGLE_LADDERS and one.delta in (0.0, 5.0)]
     assert gap.bounds.asked == len(on_ends)
     assert gap.bounds.lost == gap.left_out
     assert gap.bounds.lost["error"] == sum(one.outcome == "error" for one in on_ends)

@@ -18,7 +18,7 @@ from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.errors import CallsError, RecipeError, SuiteError
 from jrh_mlflow.measures.composite import item_decisions, tally
 from jrh_mlflow.measuring.suite_audit import audit_suite
-from jrh_mlflow.schema.items import LEVEL_LADDERS
+from jrh_mlflow.schema.items import SINGLE_LADDERS
 from jrh_mlflow.show.names import axis_name
 from tests.loopback import LoopbackServer
 from tests.readings import asked
@@ -186,15 +186,15 @@ def test_a_jury_and_a_composite_say_that_no_answer_is_known_to_be_right_here(sma
 
 def test_no_shortcut_separates_the_levels_of_the_matched_ladder() -> None:
     done = audit_suite(jrh.load_suite("pointwise-datasheet"))
-    assert done.conditions == list(LEVEL_LADDERS)
-    assert done.judged == [LEVEL_LADDERS[1]]
-    matched = [one for one in done.readings if one.condition == LEVEL_LADDERS[1]]
+    assert done.conditions == list(SINGLE_LADDERS)
+    assert done.judged == [SINGLE_LADDERS[1]]
+    matched = [one for one in done.readings if one.condition == SINGLE_LADDERS[1]]
     assert {one.shortcut for one in matched} == {shortcut.__name__ for shortcut in jrh.scripted.SHORTCUTS}
     outside = {(one.shortcut, one.direction): one.estimate.value for one in matched if not one.within}
     assert not outside
     assert not done.failed
     words = next(one for one in done.readings if (one.shortcut, one.direction) == ("WordOverlap", "more"))
-    assert words.condition == LEVEL_LADDERS[0]
+    assert words.condition == SINGLE_LADDERS[0]
     assert words.estimate.value > 0.9
     assert words.estimate.n == 28 * 15
 
@@ -211,6 +211,6 @@ def test_the_audit_reads_what_the_shortcut_reads_as_a_judge_of_one_response() ->
         audited = next(
             one
             for one in done.readings
-            if (one.shortcut, one.direction, one.condition) == (name, "more", LEVEL_LADDERS[1])
+            if (one.shortcut, one.direction, one.condition) == (name, "more", SINGLE_LADDERS[1])
         )
         assert audited.estimate.value == pytest.approx(pooled), name

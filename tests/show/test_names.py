@@ -8,7 +8,7 @@ import pytest
 from jrh_mlflow.measures import axes, datasheet
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes
 from jrh_mlflow.perturb import AGENT_TESTS, TESTS, expectation_of
-from jrh_mlflow.schema.items import LABEL_SOURCES, LEVEL_CONDITIONS, PAIR_CONDITIONS
+from jrh_mlflow.schema.items import LABEL_SOURCES, PAIR_CONDITIONS, SINGLE_CONDITIONS
 from jrh_mlflow.show.glossary import TERMS, terms_among
 from jrh_mlflow.show.names import _RUN, _STATISTICS, axis_guide, axis_meaning, axis_name, condition_name, reason_text
 from jrh_mlflow.tracking.runs import keys
@@ -96,7 +96,7 @@ def test_the_facts_that_a_run_logs_are_named():
 
 
 def test_every_condition_of_a_datasheet_has_a_name_of_its_own_and_a_test_its_own_as_condition():
-    names = {condition: condition_name(condition) for condition in (*PAIR_CONDITIONS, *LEVEL_CONDITIONS)}
+    names = {condition: condition_name(condition) for condition in (*PAIR_CONDITIONS, *SINGLE_CONDITIONS)}
     assert len(set(names.values())) == len(names)
     assert not [name for condition, name in names.items() if "_" in name or name == condition]
     assert [condition_name(name) for name in TESTS] == [axis_name(name) for name in TESTS]
@@ -117,7 +117,7 @@ def test_terms_are_found_as_whole_words():
     assert all(sentence.endswith(".") for sentence in TERMS.values())
 
 
-KEYS = [*AGENT_TESTS, *TESTS, *PAIR_CONDITIONS, *LEVEL_CONDITIONS, *SHEETS["pairs"], *SHEETS["single responses"]]
+KEYS = [*AGENT_TESTS, *TESTS, *PAIR_CONDITIONS, *SINGLE_CONDITIONS, *SHEETS["pairs"], *SHEETS["single responses"]]
 
 
 @pytest.mark.parametrize("key", [key for key in dict.fromkeys(KEYS) if not key.startswith(EXPECTED)])

@@ -11,7 +11,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges.rendering import fitting
-from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM, Item
+from jrh_mlflow.schema.items import SINGLE_LADDERS, SINGLE_PADDED, SINGLE_VACUUM, Item
 from jrh_mlflow.suites.suite import check_suite
 
 FORMS = {"pointwise-datasheet": ("no", "yes"), "pointwise-datasheet-scores": ("1", "2", "3", "4", "5")}
@@ -32,20 +32,20 @@ def of(suite: jrh.Suite, *conditions: str) -> list[Item]:
 
 
 def test_every_task_has_every_level_on_both_ladders_two_vacua_and_two_padded_contents(suite: jrh.Suite) -> None:
-    levels = [(name, float(level)) for name in LEVEL_LADDERS for level in range(6)]
+    levels = [(name, float(level)) for name in SINGLE_LADDERS for level in range(6)]
     tasks = {item.task for item in suite.items}
     assert len(tasks) == 28
     for task in tasks:
         own = [item for item in suite.items if item.task == task]
-        found = Counter((item.condition, item.delta) for item in own if item.condition != LEVEL_PADDED)
-        assert found == dict.fromkeys([*levels, *((name, None) for name in LEVEL_VACUUM)], 1)
-        assert len({item.delta for item in own if item.condition == LEVEL_PADDED}) == 2
+        found = Counter((item.condition, item.delta) for item in own if item.condition != SINGLE_PADDED)
+        assert found == dict.fromkeys([*levels, *((name, None) for name in SINGLE_VACUUM)], 1)
+        assert len({item.delta for item in own if item.condition == SINGLE_PADDED}) == 2
 
 
 def test_it_asks_784_calls_and_repeats_every_content_of_a_ladder_once(suite: jrh.Suite) -> None:
     assert suite.manifest["n_calls"] == 784
-    assert {item.replicates for item in of(suite, *LEVEL_LADDERS)} == {2}
-    assert {item.replicates for item in of(suite, *LEVEL_VACUUM, LEVEL_PADDED)} == {1}
+    assert {item.replicates for item in of(suite, *SINGLE_LADDERS)} == {2}
+    assert {item.replicates for item in of(suite, *SINGLE_VACUUM, SINGLE_PADDED)} == {1}
 
 
 def test_a_judge_is_told_which_answers_there_are(suite: jrh.Suite) -> None:
@@ -64,7 +64,7 @@ def test_both_forms_hold_the_same_contents() -> None:
 
 
 def test_the_longer_of_two_levels_is_the_higher_one_in_half_of_the_cases_at_every_distance(suite: jrh.Suite) -> None:
-    for condition in LEVEL_LADDERS:
+    for condition in SINGLE_LADDERS:
         contents = {(item.task, item.delta): len(item.response or "") for item in of(suite, condition)}
         tasks = {task for task, _ in contents}
         for distance in range(1, 6):
@@ -76,18 +76,18 @@ def test_the_longer_of_two_levels_is_the_higher_one_in_half_of_the_cases_at_ever
 
 
 def test_contents_of_a_task_are_alike_in_length_and_padding_is_longer(suite: jrh.Suite) -> None:
-    plain = {(item.task, item.delta): len(item.response or "") for item in of(suite, LEVEL_LADDERS[0])}
-    for item in of(suite, LEVEL_PADDED):
+    plain = {(item.task, item.delta): len(item.response or "") for item in of(suite, SINGLE_LADDERS[0])}
+    for item in of(suite, SINGLE_PADDED):
         assert len(item.response or "") > 1.05 * plain[item.task, item.delta]
     for task in {item.task for item in suite.items}:
-        for condition in LEVEL_LADDERS:
+        for condition in SINGLE_LADDERS:
             lengths = [len(item.response or "") for item in of(suite, condition) if item.task == task]
             assert max(lengths) <= 1.1 * min(lengths), (task, condition)
 
 
 def test_the_vacuum_is_empty_or_blank(suite: jrh.Suite) -> None:
-    assert {item.response for item in of(suite, LEVEL_VACUUM[0])} == {""}
-    assert all(item.response and not item.response.strip() for item in of(suite, LEVEL_VACUUM[1]))
+    assert {item.response for item in of(suite, SINGLE_VACUUM[0])} == {""}
+    assert all(item.response and not item.response.strip() for item in of(suite, SINGLE_VACUUM[1]))
 
 
 def test_nothing_that_a_judge_sees_names_level_condition_or_item(small: jrh.Suite) -> None:
@@ -116,15 +116,15 @@ def refused(items: list[Item]) -> str:
 @pytest.mark.parametrize(
     ("condition", "change", "told"),
     [
-        (LEVEL_LADDERS[0], {"delta": None}, "needs its level"),
-        (LEVEL_LADDERS[0], {"delta": 1.5}, "level is 1.5"),
-        (LEVEL_LADDERS[1], {"response": "short"}, "length"),
-        (LEVEL_LADDERS[0], {"expected": "yes"}, "expects"),
-        (LEVEL_LADDERS[0], {"rubric": "Is it Q_3?"}, "Q_3"),
-        (LEVEL_VACUUM[0], {"response": "text"}, "nothing to judge"),
-        (LEVEL_VACUUM[0], {"delta": 0.0}, "no level"),
-        (LEVEL_PADDED, {"response": "short"}, "longer"),
-        (LEVEL_PADDED, {"kind": "transcript", "transcript": ()}, "single response"),
+        (SINGLE_LADDERS[0], {"delta": None}, "needs its level"),
+        (SINGLE_LADDERS[0], {"delta": 1.5}, "level is 1.5"),
+        (SINGLE_LADDERS[1], {"response": "short"}, "length"),
+        (SINGLE_LADDERS[0], {"expected": "yes"}, "expects"),
+        (SINGLE_LADDERS[0], {"rubric": "Is it Q_3?"}, "Q_3"),
+        (SINGLE_VACUUM[0], {"response": "text"}, "nothing to judge"),
+        (SINGLE_VACUUM[0], {"delta": 0.0}, "no level"),
+        (SINGLE_PADDED, {"response": "short"}, "longer"),
+        (SINGLE_PADDED, {"kind": "transcript", "transcript": ()}, "single response"),
     ],
 )
 def test_every_gate_closes(small: jrh.Suite, condition: str, change: dict[str, object], told: str) -> None:
@@ -136,7 +136,7 @@ def test_every_gate_closes(small: jrh.Suite, condition: str, change: dict[str, o
 
 def test_levels_that_do_not_contain_one_another_are_refused(small: jrh.Suite) -> None:
     items = list(small.items)
-    place = next(i for i, item in enumerate(items) if item.condition == LEVEL_LADDERS[0] and item.delta == 1)
+    place = next(i for i, item in enumerate(items) if item.condition == SINGLE_LADDERS[0] and item.delta == 1)
     items[place] = replace(items[place], meta={"satisfied": {"response": ["another"]}, "half": {"response": []}})
     assert "all that a lower level meets" in refused(items)
 
@@ -147,5 +147,5 @@ def test_own_tasks_without_matched_sentences_have_one_ladder() -> None:
     task = built_in_tasks()[0]
     bare = replace(task, requirements=tuple(replace(one, matched=None) for one in task.requirements))
     suite = jrh.datasheet_suite(design="pointwise", tasks=[bare])
-    assert not of(suite, LEVEL_LADDERS[1])
-    assert len(of(suite, LEVEL_LADDERS[0])) == 6
+    assert not of(suite, SINGLE_LADDERS[1])
+    assert len(of(suite, SINGLE_LADDERS[0])) == 6

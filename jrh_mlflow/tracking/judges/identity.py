@@ -29,7 +29,7 @@ from jrh_mlflow.measures.records import answerers
 from jrh_mlflow.models.local.weights import shown_model
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.estimates import Reading, read_reading
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS
+from jrh_mlflow.schema.items import SINGLE_CONDITIONS
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name, clean_text
@@ -396,7 +396,7 @@ class MeasuredJudge:
         positional = (read_reading(estimates[axis]) for axis in POSITIONAL if axis in estimates)
         return AskedItems(
             kinds=tuple(sorted({item.kind for item in suite.items})),
-            levels=any(item.condition in LEVEL_CONDITIONS for item in suite.items),
+            levels=any(item.condition in SINGLE_CONDITIONS for item in suite.items),
             labels=None if labels is None else tuple(labels),
             ordinal=None if labels is None else labels.ordinal,
             rubric=next(iter(rubrics)) if len(rubrics) == 1 and suite.has_texts else None,

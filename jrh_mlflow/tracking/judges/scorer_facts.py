@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import APART, PAIRED
 from jrh_mlflow.judges.parsing import read_answer, read_grade
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Item
+from jrh_mlflow.schema.items import SINGLE_CONDITIONS, Item
 from jrh_mlflow.schema.label_words import label_number
 from jrh_mlflow.schema.presentation import Criterion, Message, Presentation, context_texts
 from jrh_mlflow.suites.suite import Suite
@@ -151,7 +151,7 @@ def _check_retrieval(scorer: Any, suite: Suite) -> None:
 
 def takes_shares(answers: Sequence[str] | None, condition: str = "") -> bool:
     """Whether a share between 0 and 1 may be the answer: some answer is a number, or any number is read."""
-    return condition in LEVEL_CONDITIONS or any(label_number(answer) is not None for answer in answers or ())
+    return condition in SINGLE_CONDITIONS or any(label_number(answer) is not None for answer in answers or ())
 
 
 def _demand(suite: Suite, has: Callable[[Item], bool], rule: str, problem: str) -> None:
@@ -238,7 +238,7 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
     declared, values, more = _sayable(scorer, words)
     if values is None:
         return
-    for item in {(item.kind, item.answers, item.condition in LEVEL_CONDITIONS): item for item in suite.items}.values():
+    for item in {(item.kind, item.answers, item.condition in SINGLE_CONDITIONS): item for item in suite.items}.values():
         shown = _example(item, criterion)
         answers = {_answer(read(value, shown), item, shown) for value in (*_numeric(values, shown), *more)} - {None}
         if item.kind == "pair" and not answers >= _SLOTS_SAID:
@@ -331,7 +331,7 @@ def _numeric(values: tuple[object, ...], shown: Presentation) -> tuple[object, .
 def _answer(value: object, item: Item, shown: Presentation) -> str | None:
     outcome, answer, _ = read_answer(value, shown.answers)
     if outcome == "unparsed":
-        return read_grade(value) if item.condition in LEVEL_CONDITIONS else None
+        return read_grade(value) if item.condition in SINGLE_CONDITIONS else None
     return answer or outcome
 
 

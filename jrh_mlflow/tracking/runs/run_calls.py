@@ -30,11 +30,11 @@ from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import (
     BASELINE,
-    LEVEL_CONDITIONS,
     OPTIONAL_COLUMNS,
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
     SEEN,
+    SINGLE_CONDITIONS,
     Answers,
     Item,
 )
@@ -124,7 +124,7 @@ class RunCalls:
     def has_tests(self) -> bool:
         """Whether its conditions are reliability tests: those of datasheets are not."""
         conditions = set(self.column("condition").values)
-        return "" in self.column("order").values and not conditions <= {*PAIR_CONDITIONS, *LEVEL_CONDITIONS}
+        return "" in self.column("order").values and not conditions <= {*PAIR_CONDITIONS, *SINGLE_CONDITIONS}
 
     def column(self, name: str) -> CallColumn:
         """Return one of `FILTERS`, or the item."""
