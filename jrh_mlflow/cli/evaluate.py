@@ -129,6 +129,7 @@ def evaluate(
     recipe = _recipe(recipe_file, options)
     if recipe.criteria is not None:
         raise click.UsageError("The recipe has `criteria`: run it with `jrh shift`.")
+    # Checked before the first call: a name that MLflow refuses should not be known only after all is paid.
     named = _prompt_name(prompt_name, recipe)
     if dry_run:
         _print_quote(recipe, as_json=as_json)
@@ -213,6 +214,7 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
     if recipe_file is not None and judge_text is None and _is_registered(recipe_file):
         recipe_file, judge_text = None, recipe_file
     rules = options.pop("until")
+    # Only what was typed: defaults of the command line must not override the recipe.
     given = {name: value for name, value in options.items() if name in typed()}
     if sum(way is not None for way in (recipe_file, judge_text, arguments.get("model"))) != 1:
         raise click.UsageError("Give one of --model, --judge, --resume or a recipe.")

@@ -90,6 +90,7 @@ def note_datasheets(run_id: str, scorers: Sequence[Any]) -> None:
         name = str(scorer.name)
         shown = code(name)
         try:
+            # An ensemble may hold a scorer that also stands beside it.
             if scorer in seen:
                 continue
             judge = _known(scorer, uri)
@@ -231,6 +232,7 @@ def note_judges(run_id: str, *, lines: Mapping[str, Sequence[str]], tags: Mappin
         states = {key: text for key, text in {**there, **tags}.items() if key.startswith(keys.STATUS_OF)}
         all_tags = {**tags, keys.TAG_DATASHEETS: keys.datasheet_counts(states.values())}
         text = described(there.get(keys.TAG_NOTE, ""), lines)
+        # A description that MLflow would cut off is the user's: better none of ours in it.
         if len(text) <= MAX_DESCRIPTION:
             all_tags[keys.TAG_NOTE] = text
         client.log_batch(run_id, tags=[RunTag(key, value) for key, value in all_tags.items()])

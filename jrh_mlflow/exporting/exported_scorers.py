@@ -147,6 +147,7 @@ _EXPORTED: dict[tuple[str, str], _Exported] = {}
 
 def _exported(text: str) -> _Exported:
     """Return what answers for a specification: one for all rows, and another one when the keys have changed."""
+    # Hashed: no dictionary of ours should hold keys as they are.
     secrets = hashlib.sha256(repr(sorted(known_secrets())).encode("utf-8", "surrogateescape")).hexdigest()
     with _LOCK:
         if (text, secrets) not in _EXPORTED:

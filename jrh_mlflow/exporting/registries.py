@@ -54,6 +54,7 @@ def register_prompt(
     else:
         run = measured_judge(what, tracking_uri=tracking_uri)
         judge = run.judge()
+        # The run knows which of the built-in texts its suite needed; the judge alone does not.
         template = _template_of(prompted_inside(judge), run.params[keys.PARAM_PROMPT])
     named = _fit_name(judge.name) if name is None else name
     version = register_template(template, named, alias=alias, tracking_uri=tracking_uri).version

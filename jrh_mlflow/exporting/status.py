@@ -170,6 +170,7 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
     uri, run = tracking_uri or active_uri(), getattr(what, "run_id", what)
     if isinstance(what, Jury):
         return _of_jury([member.run_id for member in what.runs], name=what.title, run_id=what.run_id, uri=uri)
+    # A text is a run only where it looks like one: it may as well be the bare name of a registered scorer.
     if isinstance(run, str) and (what is not run or _RUN.fullmatch(run)):
         logged = named_run(run, uri)
         if logged.kind == "jury":
@@ -534,6 +535,7 @@ def _suite_of(measured: MeasuredJudge) -> str:
 
 def _words(definition: Definition) -> list[str] | None:
     """Return how a judge is written on the command line; None where that takes a text, a file or code."""
+    # Without a version: what is measured anew is what runs now.
     if definition["kind"] == "mlflow" and len(definition["registered"]) == 1:
         return [f"{SCORERS}{definition['registered'][0]['name']}"]
     if definition["kind"] == "scripted" and definition["arguments"] in ({}, {"name": definition["name"]}):
@@ -546,6 +548,7 @@ def _words(definition: Definition) -> list[str] | None:
     if prompt not in rendering.BUILT_IN and not registered:
         return None
     given = {**definition, "prompt": registered or prompt, "tie_criterion": _criterion(definition["tie_criterion"])}
+    # Some defaults depend on the model: the judge that nobody set up says which.
     usual = PromptedJudge(definition["model"], reasoning_effort=definition["reasoning_effort"])
     known = {**{name: field.default for name, field in JudgeOptions.model_fields.items()}, "model": None}
     known |= {"max_tokens": usual.max_tokens, "structured": definition["structured"], "extra": {}}

@@ -129,12 +129,13 @@ def to_mlflow(
         keep_every_verdict(tracking_uri)
         return made
     source.tell_stale(refuse=stale == "refuse")
-    spec = source.specification(orders, answers, stale)
+    spec = source.carried(orders, answers, stale)
+    scorer_name = fit_name(spec["name"] if name is None else name)
     if spec["datasheet"] is not None:
         spec["datasheet"]["link"] = datasheet_link(spec["datasheet"]["run_id"], uri=tracking_uri)
     keep_every_verdict(tracking_uri)
     note_registering(tracking_uri)
-    return exported_scorer(spec, name=fit_name(spec["name"] if name is None else name), description=source.described())
+    return exported_scorer(spec, name=scorer_name, description=source.described())
 
 
 # What is exported
@@ -202,21 +203,22 @@ class OneJudge:
             kept = "The scorer stays the judge that was measured, but its sources give another one today."
             _tell(f"{name}: {kept}{_listed(self.moved)}", refuse=False)
 
-    def specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
+    def carried(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
         """Return what the scorer carries; a configuration of a sweep is asked as often as it was there.
 
         Raises:
             RecipeError: for a judge that is no data, or where nobody says what may be answered.
         """
-        spec, replicates = self.judge_specification(orders, answers, stale), int(self.policy.get("replicates", 1))
+        spec, replicates = self.carried_once(orders, answers, stale), int(self.policy.get("replicates", 1))
         if replicates < 2:
             return spec
         policy = {"replicates": replicates, "vote": self.policy["vote"]}
         several = {**spec, "kind": "policy", "policy": policy, "members": [spec]}
+        # The member has the judge: a specification of several calls names none of its own.
         del several["judge"]
         return several
 
-    def judge_specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
+    def carried_once(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
         """Return what a scorer carries that asks the judge once."""
         judge, measured, items = self.judge, self.measured, self._items
         return {
@@ -323,7 +325,7 @@ class SeveralJudges:
         for member in members.values():
             member.tell_stale(refuse=refuse)
 
-    def specification(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
+    def carried(self, orders: str, answers: Sequence[str] | None, stale: str) -> Specification:
         """Return what the scorer carries: fields that its judges share, and how they come to one answer.
 
         Whether both orders are asked is decided for all of them: they vote on each order.
@@ -332,8 +334,7 @@ class SeveralJudges:
         if orders == "auto":
             orders = "both" if order_matters(self._positional()) else "one"
         specs = [
-            {**member.judge_specification("one", answers, stale), "name": judge}
-            for judge, member in self._members.items()
+            {**member.carried_once("one", answers, stale), "name": judge} for judge, member in self._members.items()
         ]
         first, states = specs[0], [spec["status"] for spec in specs]
         marks, count = [spec["fingerprint"] for spec in specs], "1 judge" if len(specs) == 1 else f"{len(specs)} judges"
@@ -398,7 +399,8 @@ def source_of(what: object, *, part: str, tracking_uri: str | None) -> OneJudge 
     carried = specification(what) if is_mlflow_judge(what) else None
     if carried is not None and "judge" not in carried:
         raise RecipeError(f"This scorer is exported already, as a {carried['kind']}: use it as it is.")
-    judge = resolve_judge(what, tracking_uri=tracking_uri) if carried is None else judge_from(carried["judge"])
+    judge = judge_from(carried["judge"]) if carried is not None else resolve_judge(what, tracking_uri=tracking_uri)
+    # What is no data is refused here, before anything is looked up or said about it.
     _definition(judge)
     return OneJudge(judge=judge, uri=tracking_uri)
 

@@ -168,6 +168,7 @@ def evaluate(
     prepared.check_ready(None if asking.until is None else asking.until.calls)
     store = Store(tracking_uri, experiment)
     key = asking.outbox_key(store)
+    # What waits in the outbox is this very evaluation, finished: to ask again would pay twice.
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"note: Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
         return log_kept(kept, tracking_uri=store.uri, metrics=metrics)
@@ -231,6 +232,7 @@ class _Asking:
 
     def outbox_key(self, store: Store) -> str:
         """Name the evaluation by all that makes it this one: the same call again finds what was kept of it."""
+        # Parts that were not set are left out: keys of evaluations that earlier versions kept stay the same.
         parts = [self.parent, self.parent and self.run_name]
         parts += [self.fresh_after] if self.fresh_after else []
         parts += [] if self.texts else ["no texts"]
@@ -256,6 +258,7 @@ class _Asking:
         shown = total if until is None else len(until.calls)
         with _progress_bar(self.facts.name, total=shown, show=self.progress) as tick:
             answers = prepared.ask(client, calls, on_record=tick, stop=until or self.stop)
+        # The rules may need fewer calls than the suite has, and all of those were asked.
         if until is not None and answers.stopped is None and len(answers.records) < total:
             answers.stopped = UNTIL
         truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
@@ -373,6 +376,7 @@ def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | N
         def tick(record: CallRecord) -> None:
             nonlocal spent, failed
             failed += record.outcome in ("error", "unparsed")
+            # What the journal answers was paid before.
             spent += 0.0 if record.cached else record.cost_usd or 0.0
             shown = {"no_answer": failed} if failed else {}
             bar.set_postfix({**shown, **({"usd": f"{spent:.4f}"} if spent else {})}, refresh=False)
@@ -446,6 +450,7 @@ def _keep_failed_calls(store: Store, run_id: str, measured: Measured, *, reason:
 
 def _is_worth_logging(answers: Asked, judge: Judge, bound: UntilStop | None = None) -> bool:
     """Whether a run that something ended has a whole pair, and is not one whose service failed: that is continued."""
+    # What a model answered is in the journal: the same call again goes on from there, and is whole in the end.
     if isinstance(answers.failure, JudgeError) or (isinstance(answers.failure, JrhError) and judge.model_judge):
         return False
     if not answers.records or bound is not None:

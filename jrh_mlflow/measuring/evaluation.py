@@ -174,6 +174,7 @@ def log_kept(kept: Kept, *, tracking_uri: str | None, metrics: Metrics | None = 
         parcel, target = kept.read()
         measured = Measured.unpacked(parcel)
         measured = replace(measured, metrics=metrics or measured.metrics)
+        # An address whose password was left out leads nowhere: then the active store is taken.
         kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
         store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
         with ending(store, target["run_id"], keeps_finished=True):
@@ -217,8 +218,10 @@ def _log(
             content = evaluation_content(measured, sheet, points)
             logged = publish(store, run_id, content, what_now=what_now, is_new=is_new)
         except TrackingError as error:
+            # Whoever catches it has the answers in hand, even where no disk took them.
             error.calls = measured.calls
             raise
+    # Only now: until MLflow has all of it, the disk keeps it.
     kept.forget()
     if (version := measured.judge.settings.get("prompt_uri")) is not None:
         link_prompt(str(version), run_id, tracking_uri=store.uri)
@@ -315,6 +318,7 @@ def _entry(
     measured: Measured, sheet: Sheet, points: Sequence[keys.Point], answered: Sequence[Answerer]
 ) -> JudgeEntry | None:
     """Return the judge's line on the Models page; of a sweep only judges that were measured on tasks set aside."""
+    # Those of the search are many, on half a suite, and the best of them reads too well.
     if measured.tags.get(keys.TAG_STAGE) in ("search", "refine"):
         return None
     judge, readings = measured.judge, _reading_tags(sheet)

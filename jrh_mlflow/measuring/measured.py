@@ -74,6 +74,7 @@ class JudgeFacts:
     def criterion(self) -> Criterion:
         """The tie criterion that it was told; its text is empty for recorded judgments."""
         name = str(self.settings.get("tie_criterion", ""))
+        # The last one: the words may stand in somebody's rubric before it.
         _, mark, text = self.prompt.rpartition(f"Tie criterion ({name}): ")
         offers_tie = TIE_CRITERIA[name].offers_tie if name in TIE_CRITERIA else True
         return Criterion(name=name, text=text.strip() if mark else "", offers_tie=offers_tie)
@@ -118,6 +119,7 @@ class Measured:
         """Return all that is measured, with a hash in the place of each text: what prompts and answers say."""
         known = [part.name for part in fields(CallRecord) if part.name in self.calls]
         calls = self.calls[known].copy()
+        # Ids are hidden as the suite hides them, so that calls and items still find each other.
         hiding = {**dict.fromkeys(_TOLD, hashed), "suite_item": hidden_id, "task": hidden_id}
         for name, hide in hiding.items():
             if name in calls:

@@ -162,6 +162,7 @@ def replay(
         if suite is not None and not isinstance(suite, Suite):
             suite = load_suite(suite, tracking_uri=tracking_uri)
         recorded = _with_suite(records, path, suite, labels=labels, scale=scale)
+    # After everything was read: a file that is wrong is known without a store.
     store = Store(tracking_uri, experiment)
     recorded = [replace(judged, metric=checked_metric(metric or judged.metric, judged.suite)) for judged in recorded]
     return [_log(store, judged, seed=seed, metrics=chosen, texts=texts) for judged in recorded]
@@ -170,6 +171,7 @@ def replay(
 def _of_run(uri: str, tracking_uri: str | None) -> Recorded:
     (run,) = load_runs([uri], tracking_uri=tracking_uri)
     return Recorded(
+        # The label says it again, of the new run.
         judge=run.judge.removesuffix(" (simulated)"),
         calls=_checked(run.calls),
         suite=run.suite,
@@ -210,6 +212,7 @@ def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
             f"{path.name} lacks the column(s) {', '.join(missing)} of call records. "
             f"Columns there are: {', '.join(map(str, frame.columns))}. Say which is which with --map."
         )
+    # Tables that we write as CSV have a mark before cells that a spreadsheet would run as formulas.
     if ".csv" in path.suffixes:
         frame = frame.map(unguarded)
     frame = _typed(frame)
@@ -298,6 +301,7 @@ def _text(value: object) -> str:
         number = float(text)
     except ValueError:
         return text
+    # Beyond that a float no longer holds every whole number, and an id would change.
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 and "." in text else text
 
 
@@ -377,6 +381,7 @@ def _outcome(given: str, mapping: Mapped, *, order: str, stated: str) -> tuple[s
     if word not in (mapping.first.casefold(), mapping.second.casefold()):
         return "unparsed", ""
     named_first = word == mapping.first.casefold()
+    # In order vu the content u stands in the second slot: there a name of a content is the other slot.
     as_shown = mapping.winner == "slot" or order == "uv"
     return "verdict", "1" if named_first == as_shown else "2"
 
@@ -415,6 +420,7 @@ def _with_suite(
     labels: GivenLabels,
     scale: GivenLabels,
 ) -> list[Recorded]:
+    # Of all judges together: one that never gave a label may give it all the same.
     answers = None if suite is not None else _answers(pd.concat(records.values()), labels=labels, scale=scale)
     recorded = []
     for judge, calls in records.items():
@@ -451,6 +457,7 @@ def _answers(calls: pd.DataFrame, *, labels: GivenLabels, scale: GivenLabels) ->
         which = "whose order is not known" if len(known.labels) > 1 else "are not enough to tell"
         raise CallsError(f"The labels {', '.join(map(repr, known.labels)) or '(none)'} {which}. {_SAY_LABELS}.")
     logger.warning("%s", _guessed(known.labels))
+    # Of two labels there are no more; a scale may have levels that nobody gave.
     return Answers(known.labels, seen=len(known.labels) > 2)
 
 

@@ -224,6 +224,7 @@ def prepare(
     if isinstance(judge, PointwiseJudge) and backend == "ray":
         raise RecipeError('A pointwise judge is asked from this process only: use backend="local".')
     judge.begin(suite)
+    # Of the items that it is asked: a judge may leave out one of the two kinds.
     if len({item.kind == "pair" for item in suite.items if judge.covers(item)}) > 1:
         raise SuiteError(
             f"Suite {suite.name!r} holds pairs and single responses. They have reports of their own: split it."
@@ -240,8 +241,10 @@ def prepare(
         backend=asking(backend, journal=journal or default_journal(), cap_micro=cap),
         is_local=backend == "local",
         fresh_after=None if fresh_after is None else read_moment(fresh_after),
+        # A judge that cannot be told from others is another one each time: nothing of it is continued.
         identity=(judge.fingerprint() or time.time_ns(), suite.sha256, replicates),
     )
+    # A model on this machine is loaded only where the journal does not answer everything.
     if dry or not (models := local_models(judge)) or not prepared.has_to_send():
         return prepared
     return replace(prepared, concurrency=make_ready(models, concurrency=concurrency, backend=backend))

@@ -181,6 +181,7 @@ def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: SuiteFact
         name=str(written["name"]),
         simulated=tags.get(keys.TAG_SIMULATED) == "true",
         settings={name: value for name, value in written.items() if name not in apart},
+        # The page shows settings and no prompt: the file of the run has it.
         prompt="",
         recorded=str(recorded) if tags.get(keys.TAG_RECORDED) == "true" else "",
         graded_own_labels=fingerprint is not None and labeller.get("fingerprint") == fingerprint,
@@ -249,6 +250,7 @@ def evaluation_notes(
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
     notes += [_labels_note(calls)] if label_sources(calls) else []
     notes += stopped.lines if stopped else []
+    # Calls that the rules did not need are not missing: the lines of the rules say so.
     if truncated and not (stopped and is_decided(truncated)):
         notes.append(f"Truncated ({truncated}): measured on what was asked.")
     if alone := n_alone(calls):

@@ -208,6 +208,7 @@ def _preferred(shortcut: Shortcut, item: Item) -> float:
     """
     if item.condition in SINGLE_LADDERS:
         low, high = (_score_alone(shortcut, item.instruction or "", text or "") for text in (item.u, item.v))
+        # Sums of the same numbers in another order may differ in the last digit.
         is_tie = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
         return 0.5 if is_tie else float((high > low) == (shortcut.direction == "more"))
     # Between equal scores the coin names one slot for both orders, and so each content once.
@@ -228,6 +229,7 @@ def _giveaway(shortcut: Shortcut, items: Sequence[Item]) -> Giveaway:
     for item in items:
         for better, worse in _facing(shown[item.id]):
             changed = _changed_places(shown[item.id], better, worse)
+            # Halved: to change places takes the worth from one content and gives it to the other.
             worth[item.task, better, worse].append((margins[item.id] - shortcut.margin(changed)) / 2)
     total = sum(margins[name] for name in right)
     telling = sorted((key for key in worth if sum(worth[key]) > 0), key=lambda key: (-sum(worth[key]), key))

@@ -83,6 +83,7 @@ class Width:
 
     def decide(self, low: float, high: float) -> State:
         """Say whether the ends lie near enough."""
+        # 0.3 - 0.2 is a little more than 0.1 for a computer.
         return "holds" if high - low <= self.width + 1e-12 else "undecided"
 
 
@@ -190,6 +191,7 @@ def _pair_axes(items: Collection[Item]) -> dict[str, Countable]:
     ids = np.array([item.id for item in items], dtype=object)
     shares = {}
     for axis in AXES:
+        # What is no share, or a share among some of its units only, has no size that is known beforehand.
         if axis.hits is None or axis.among is not None:
             continue
         for key, own in axis.where(condition, delta).items():
@@ -263,6 +265,7 @@ class _Watch:
         self, goal: Goal, axis: Countable, calls: Sequence[Call], *, alpha: float, max_excluded: float
     ) -> None:
         self.goal, self.axis, self._max_excluded = goal, axis, max_excluded
+        # A limit can be decided wrongly on one side only, a width on both.
         self._alpha = alpha / axis.sides
         self._units, self.unit_of = _units(calls, axis)
         self._items = {call.item.id: call.item for call in calls if call.item.id in axis.items}
@@ -298,6 +301,7 @@ class _Watch:
         (self._put_off.add if put_off else self._put_off.discard)(key)
         self._records[key] = record
         place = self.unit_of[key]
+        # A call that was put off has come back: its unit was counted as unknown.
         if place < self.n:
             self._count(place)
             self._look()
@@ -387,6 +391,7 @@ class UntilStop:
     _asked: set[CallKey] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        # Bonferroni: the chances of error of all rules together stay within 1 - level.
         alpha = (1 - self.until.level) / len(self.until.goals)
         self._watches = [
             _Watch(goal, axis, self.calls, alpha=alpha, max_excluded=self.max_excluded)

@@ -121,6 +121,7 @@ def demand_port(port: int) -> None:
         TrackingError: naming it.
     """
     with socket.socket() as trying:
+        # As servers do: a port that a process has just left counts as free.
         trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trying.bind((HOST, port))
@@ -171,6 +172,7 @@ def running_server(folder: Path, *, port: int) -> Iterator[str]:
     Runs written through a server carry `mlflow-artifacts:/` addresses and survive a move of the folder.
     """
     demand_port(port)
+    # The server makes the tables itself, and `server_command` only takes a folder with a database.
     folder_uri(folder)
     (folder / DATABASE).touch()
     command = server_command(str(folder), port=port)
@@ -187,6 +189,7 @@ def wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: flo
     Raises:
         TrackingError: when it ends, or does not answer in time.
     """
+    # Past any proxy: the server is on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

@@ -48,6 +48,7 @@ class RecordedJudge(PromptedJudge):
             structured=True,
             name=f"{about['name']} {tie_criterion} {SLOTS[slots]}",
         )
+        # An address of the environment would be part of the fingerprint.
         self.api_base = None
         self.recorded = (
             f"Recorded judge: {about['model']} ({about['quantisation']}) answered on {about['answered_on']}, "
@@ -107,6 +108,7 @@ def import_recorded(judge: RecordedJudge, suite: str, journal: Journal) -> int:
             matched[key] = [answers.popleft()]
         else:
             missing.append(call.item.id)
+    # Before anything is written: an evaluation that finds some of its answers would ask a model for the others.
     _demand_match(judge, suite, missing=missing, n_left=sum(map(len, waiting.values())))
     importer = BatchImporter(journal, None, is_discounted=False)
     run_coroutine(importer.keep_all(keyed, matched))

@@ -444,6 +444,7 @@ def measured_judges(
     """
     wanted = [("tags", key, clean_text(value)) for key, value in (tags or {}).items()]
     wanted += [("params", key, clean_text(value)) for key, value in (params or {}).items()]
+    # The store narrows down, and what it could not say exactly is compared here.
     chosen = " and ".join(_condition(f"{where}.`{key}`", value) for where, key, value in wanted)
     with reading_client(tracking_uri) as client:
         runs = finished_runs(client, "evaluate", list(experiment_names(client)), chosen=chosen)
@@ -452,6 +453,7 @@ def measured_judges(
         if is_meant and trials in (None, bool(keys.param_group(run.data.params, "choice"))):
             with reading_client(tracking_uri) as client:
                 measured = _measured(client, run, tracking_uri)
+            # Outside the block: an error of whoever takes it is none of the store's.
             yield measured
 
 
@@ -644,6 +646,7 @@ def _sends(judge: PromptedJudge, suite: Suite, calls: pd.DataFrame, replicates: 
     """Whether every logged call is one that the judge would send."""
     judge.begin(suite)
     numbering = Numbering(judge)
+    # A run that was stopped early has some of them.
     hashes = {numbering.prepare(call)[1] for call in plan_calls(suite, judge, replicates=replicates)}
     return hashes >= set(calls["prompt_sha256"])
 

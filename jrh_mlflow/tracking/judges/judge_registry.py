@@ -46,6 +46,7 @@ def active_store(uri: str | None) -> Iterator[None]:
     try:
         yield
     finally:
+        # MLflow writes its choice into the environment too: both are put back, the variable only where there was one.
         mlflow.set_tracking_uri(None)
         if before is not None:
             os.environ[_ACTIVE] = before
@@ -92,6 +93,7 @@ class ScorerAddress:
         experiment, _, name = (named if at else version).rpartition("/")
         if not name or (at and not (version.isascii() and version.isdigit())):
             raise RecipeError(f"A registered judge is given as scorers:/NAME or scorers:/NAME@2, but got {text!r}.")
+        # `scorers:/helpful/2`, as prompts and models are written: it would be judge 2 of an experiment.
         if experiment and not at and name.isdigit():
             raise RecipeError(f"The version of a registered judge stands behind an @: {SCORERS}{experiment}@{name}.")
         return cls(name=name, version=int(version) if at else None, experiment=experiment or None)
@@ -170,6 +172,7 @@ def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str 
     with _registry(uri):
         places = _places(wanted, experiment, uri)
         for place in places:
+            # The newest tells whether the judge is here at all: only then is a version that is not one an error.
             newest = newest_version(wanted.name, experiment_id=place, uri=uri)
             if newest is None:
                 continue
@@ -296,6 +299,7 @@ def named_optimizer(name: str, model: str | None) -> Any:
     try:
         made = getattr(import_module("mlflow.genai.judges.optimizers"), OPTIMIZERS[name])(**settings)
     except (ImportError, MlflowException) as error:
+        # Some versions raise an error of MLflow's for a library that is not there.
         if isinstance(error, MlflowException) and "DSPy" not in str(error):
             raise RecipeError(f"{name} cannot be made: {' '.join(str(error).split())}") from error
         raise RecipeError(f"{name} needs DSPy: pip install 'jrh-mlflow[align]'.") from error

@@ -74,6 +74,7 @@ def template_text(template: str | list[dict[str, Any]], tags: Mapping[str, str],
             fit it.
     """
     if (kept := tags.get(keys.TAG_TEMPLATE)) is not None:
+        # Somebody may have edited the text and left the tag: then nobody knows which of the two is meant.
         if registry_form(parse_template(kept, name=uri)).template != template:
             raise RecipeError(f"The tag {keys.TAG_TEMPLATE} of {uri} is not of its text. Register the prompt again.")
         return kept
@@ -118,6 +119,7 @@ def _section(text: str, uri: str) -> str:
 
 def _registry_pieces(text: str) -> list[tuple[str, str]]:
     """Cut a text of the registry as `template_pieces` cuts ours."""
+    # Split by a pattern with one group: texts and variables take turns.
     cut = _VARIABLE.split(text)
     pieces = [("variable" if number % 2 else "text", value) for number, value in enumerate(cut)]
     return [(kind, value) for kind, value in pieces if value]
@@ -192,6 +194,7 @@ def register_template(
         raise RecipeError(f"Prompt {template.name!r} holds a lone surrogate, which no store can. Clean it.") from error
     form, store = registry_form(template), tracking_uri or active_uri()
     with _registry(store, problem=f"did not register the prompt {name!r}") as client:
+        # Looked for anew each time: another process may have registered the same text in between.
         number = tried_again(lambda: _same_version(client, name, form) or _new_version(client, name, form, store))
         if alias is not None:
             client.set_prompt_alias(name, alias, number)
@@ -244,6 +247,7 @@ def tell_run(version: str, run_id: str, *, tracking_uri: str | None = None) -> N
     """
     store = tracking_uri or active_uri()
     with _registry(store, problem=f"did not take the prompt of run {run_id}") as client:
+        # A param cannot be changed: a run that asked a registered prompt keeps the version that it asked.
         if keys.PARAM_PROMPT_URI not in client.get_run(run_id).data.params:
             client.log_param(run_id, keys.PARAM_PROMPT_URI, version)
     link_prompt(version, run_id, tracking_uri=store)
@@ -274,6 +278,7 @@ def link_prompt(version: str, run_id: str, *, tracking_uri: str) -> None:
 
 def _with(listed: str | None, added: str) -> list[str]:
     """Return the ids of a tag with one more at the end, and no more than the tag can hold."""
+    # At the end even if it was there: the newest stay when the oldest have to make way.
     return [*(other for other in (listed or "").split(",") if other and other != added), added][-_MOST_RUNS:]
 
 

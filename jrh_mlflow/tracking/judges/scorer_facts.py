@@ -174,6 +174,7 @@ def _missing_expectations(scorer: Any) -> list[str]:
         return []
     from mlflow.exceptions import MlflowException
 
+    # MLflow says what is missing only by failing.
     try:
         validate({"inputs", "outputs", "trace"})
     except MlflowException as error:
@@ -238,6 +239,7 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
     declared, values, more = _sayable(scorer, words)
     if values is None:
         return
+    # One item for all that are answered alike: a suite may have thousands, of a few such kinds.
     for item in {(item.kind, item.answers, item.condition in SINGLE_CONDITIONS): item for item in suite.items}.values():
         shown = _example(item, criterion)
         answers = {_answer(read(value, shown), item, shown) for value in (*_numeric(values, shown), *more)} - {None}
@@ -246,6 +248,7 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
                 f"{scorer.name!r} grades one response ({_listed(values)}), and suite {suite.name!r} has pairs. {APART} "
                 f"If its words stand for the slots: jrh.from_mlflow(judge, answers={{…: '1', …: '2'}})."
             )
+        # Instructions are prose, and may be read wrongly; only what the type declares is refused on single responses.
         if item.kind != "pair" and not answers and declared:
             raise RecipeError(
                 f"{scorer.name!r} says {_listed(values)}, and suite {suite.name!r} asks for {_listed(shown.answers)}. "
@@ -311,6 +314,7 @@ def asked_values(instructions: str) -> tuple[object, ...] | None:
         >>> asked_values("Does {{ outputs }} meet both rules? Answer yes or no."), asked_values("Which of the two?")
         (('yes', 'no'), None)
     """
+    # In doubt anything may be answered: a judge that is refused wrongly cannot be measured at all.
     if _CHOICE.search(instructions):
         return None
     matches = [match for words in _ASKED if (match := words.search(instructions))]
@@ -440,6 +444,7 @@ def read_specification(text: str) -> dict[str, Any]:
 
 def _literal(source: str) -> str | None:
     """Find what the function passes to `score`."""
+    # Most scorers are not ours, and to parse each would cost more than to look for a word.
     if _HOME not in source:
         return None
     try:

@@ -83,6 +83,7 @@ def is_mlflow_judge(judge: object) -> bool:
     Never imports MLflow: there is no scorer before MLflow's own module has been imported.
     """
     scorer_class = getattr(sys.modules.get("mlflow.genai.scorers"), "Scorer", None)
+    # To import MLflow takes seconds, and most judges are none of its own.
     if scorer_class is None:
         return False
     if isinstance(judge, list | tuple):
@@ -255,6 +256,7 @@ class _Ballot:
 def _vote(ballots: Sequence[_Ballot], offered: tuple[str, ...]) -> Answer:
     minutes = "\n".join(f"{ballot.member}: {ballot.vote or 'no vote'}. {ballot.why}".strip() for ballot in ballots)
     counts = Counter(ballot.vote for ballot in ballots if ballot.vote is not None)
+    # Half of the votes are no majority of the list: whoever is missing could have turned the result.
     if 2 * counts.total() <= len(ballots):
         raise JudgeError(f"Only {counts.total()} of {len(ballots)} members voted. {minutes}")
     most = max(counts.values())
@@ -428,6 +430,7 @@ def _made(kept: Mapping[str, Any], base_url: str | None) -> Any:
     scorer: Any = Scorer.model_validate(kept)
     if base_url is None:
         return scorer
+    # Only judges made of instructions take an address, and only when they are made.
     data = kept["instructions_judge_pydantic_data"]
     more = ("inference_params", "generate_rationale_first", "model_api")
     return make_judge(
@@ -577,6 +580,7 @@ def in_memory_trace(
     from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
 
     content = [inputs, outputs] if session is None else [inputs, outputs, *session]
+    # By its content: the same presentation gives the same trace, and so the same request, each time.
     trace_id = hashlib.sha256(_json(content).encode("utf-8", "surrogatepass")).digest()[:16]
     wanted = [("judged", "AGENT", inputs, outputs)]
     if context:
@@ -731,11 +735,13 @@ def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> 
     word = _as_word(value)
     if word is None:
         return value
+    # What the user gave a meaning goes before what the words mean otherwise.
     if word in words:
         return words[word]
     if shown.kind == "pair":
         return _SLOT_WORDS.get(word, value)
     labels = {label.strip().casefold(): label for label in shown.answers}
+    # A word stands for a label of the same side only where one label is on that side: of two it could be either.
     for alike in LABEL_WORDS:
         same = [label for key, label in labels.items() if key in alike]
         if word in alike and word not in labels and len(same) == 1:
@@ -800,6 +806,7 @@ def _confidence(value: object, metadata: Mapping[str, Any]) -> float | None:
 
 
 def _first_probability(metadata: Mapping[str, Any], names: Iterable[str]) -> float | None:
+    # More than 1 is no probability: anybody can write metadata.
     amounts = (_amount(metadata.get(name)) for name in names)
     return next((amount for amount in amounts if amount is not None and amount <= 1), None)
 
@@ -817,6 +824,7 @@ def _amount(value: object) -> float | None:
 
 def _secrets(scorer: Any) -> list[str]:
     """Environment keys, header values and credentials of the base URL: a service or an error may have echoed them."""
+    # By the word: of `Bearer sk-…` the key alone may come back.
     headers = mlflow_internals.extra_headers(scorer) or getattr(scorer, "extra_headers", None) or {}
     url = urlsplit(mlflow_internals.base_url(scorer) or "")
     secrets = environment_secrets()

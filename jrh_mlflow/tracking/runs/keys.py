@@ -262,6 +262,7 @@ def reading_points(axis: str, reading: Reading) -> list[Point]:
     A threshold that is censored, on either side, logs its bound: the outermost measured step. The tag `jrh.<axis>` says
     which (`≤ 1`, `> 5`), and so does `censored` in the datasheet's JSON.
     """
+    # What was not measured has no number at all: a 0 or NaN would be drawn and sorted as one.
     if not isinstance(reading, Estimate):
         return []
     values: dict[str, float | None] = {
@@ -363,6 +364,7 @@ def category_names(groups: Iterable[str]) -> dict[str, str]:
 
 def ascii_name(text: str) -> str:
     """Return a text as a part of a key."""
+    # Decomposed first, so that the letter stays when its accent goes.
     plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[:60]
 
@@ -374,6 +376,7 @@ def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
         for axis in axes.AXES
         if axis.curve
         for step, reading in axes.by_step(estimates, axis.name).items()
+        # MLflow's steps are whole numbers; half steps are metrics of their own all the same.
         if isinstance(reading, Estimate) and step.is_integer()
     ]
 
@@ -393,6 +396,7 @@ def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | Non
     }
     cost, unknown = values[metric_keys.COST], unknown_costs(calls)
     if cost is not None:
+        # Per call whose cost is known: calls of unknown cost are not free.
         values[metric_keys.COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
         values[metric_keys.UNKNOWN_COSTS] = unknown or None
     return known_points(values)
@@ -509,6 +513,7 @@ def review_points(
     if n:
         values["review/reviewer_agreement/rate"] = sum(pair["rate"] * pair["n"] for pair in pairs) / n
         values["review/reviewer_agreement/n"] = n
+    # Agreement beyond chance is of two people: over several pairs there is no one number of it.
     if len(pairs) == 1:
         values |= {f"review/reviewer_agreement/{name}": pairs[0][name] for name in ("kappa", "ac1")}
     return known_points(values) + reading_points("review/validator_agreement", validator)

@@ -142,6 +142,7 @@ def load_runs(
     for text, uri in zip(runs, places, strict=True):
         with reading_client(uri) as client:
             logged.append(find_run(client, text, uri))
+    # By their ids: one run may be given as its id here and as the beginning of it there.
     twice = [run_id for run_id, count in Counter(run.info.run_id for run in logged).items() if count > 1]
     if twice:
         raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
@@ -247,6 +248,7 @@ def finished_step(step: str, *, tracking_uri: str | None, experiment: str | None
     chosen = f"tags.`{keys.TAG_STEP}` = '{step}' and attributes.status = 'FINISHED'"
     with reading_client(store.uri) as client:
         runs = client.search_runs([store.experiment_id], chosen, order_by=["attributes.start_time DESC"])
+    # A truncated step is asked again: it goes on from what the journal has.
     whole = [run for run in runs if keys.TAG_TRUNCATED not in run.data.tags]
     if not whole:
         return None
@@ -264,6 +266,7 @@ def run_file(tracking_uri: str, run_id: str, name: str) -> bytes | None:
     if not _RUN_ID.fullmatch(run_id):
         raise ValueError(f"A run id has 32 hexadecimal digits, but got {run_id!r}.")
     with reading_client(tracking_uri) as client:
+        # Looked at before it is fetched: what is too large should not fill the disk either.
         size = _size(client, run_id, name)
         if size is None:
             return None
@@ -344,6 +347,7 @@ def finished_runs(
         for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
         for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], chosen), most)
     ]
+    # Each part of the experiments has its own newest; of all together they are sorted once more.
     return sorted(runs, key=lambda run: -(run.info.start_time or 0))[:most]
 
 
@@ -451,6 +455,7 @@ def read_calls(client: MlflowClient, run: Run, folder: str, *, without: Collecti
     if name not in {file.path for file in beside}:
         raise RecipeError(f"Run {run.info.run_id} has no artifact {name}: without its calls it cannot be compared.")
     path = downloaded(client, run, name, folder)
+    # Runs of earlier versions lack some columns: those that are there are named.
     columns = [column for column in parquet.read_schema(path).names if column not in without]
     frame: pd.DataFrame = pd.read_parquet(path, columns=columns)
     return frame
@@ -466,6 +471,7 @@ def _distinguished(runs: list[LoggedRun]) -> list[LoggedRun]:
 
 
 def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:
+    # As many digits as it takes, and no fewer than the eight by which a run can be named.
     others = [other.run_id for other in runs if other is not run]
     return next(
         run.run_id[:length]
@@ -549,6 +555,7 @@ def logged_evaluation(tracking_uri: str, run_id: str) -> LoggedEvaluation:
         run = find_run(client, run_id, tracking_uri)
         check_evaluation(run, "shown")
         tags, sheet = run.data.tags, json_artifact(client, run, keys.DATASHEET_JSON, folder)
+        # Only a reliability report has scores.
         manifest, suite = _suite(client, run, folder, whole="scores" in sheet)
         return LoggedEvaluation(
             run_id=str(run.info.run_id),
@@ -603,6 +610,7 @@ def _gate(client: MlflowClient, run: Run, folder: str) -> LoggedGate | None:
 
 def _others(client: MlflowClient, run: Run) -> dict[str, str]:
     sha256 = run.data.params.get(keys.PARAM_SUITE_SHA256, "")
+    # It becomes part of a filter, and anybody may log a run.
     if not sha256.isalnum():
         return {}
     chosen = f"params.`{keys.PARAM_SUITE_SHA256}` = '{sha256}'"

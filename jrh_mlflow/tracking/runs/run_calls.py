@@ -77,6 +77,7 @@ class CallColumn:
         different = np.asarray(cells_that_differ, dtype=object)
         cells_and_gaps = zip(different, pd.isna(different), strict=True)
         spelled = np.array(["" if missing else text(cell) for cell, missing in cells_and_gaps], dtype=object)
+        # Cells that differ may be spelled alike, such as two conditions of one test.
         alike, values = pd.factorize(spelled)
         self.codes: Codes = alike.astype(np.intp)[codes]
         self.values: list[str] = [str(value) for value in values]
@@ -209,6 +210,7 @@ class RunCalls:
         return _SuiteFile(folder) if (folder / ITEMS_FILE).stat().st_size else None
 
     def _finder_of(self, key: str) -> CallFinder:
+        # Groups stand in the suite's file alone, and to read all of it takes seconds: only where they are needed.
         return self._finder_by_category if key.startswith(f"{GROUPS[0]}/") else self._finder
 
     @cached_property
@@ -250,6 +252,7 @@ class _SuiteFile:
 
     def item(self, item_id: str) -> Item | None:
         """Return one item, or None when there is no such."""
+        # Our files hold letters as they are; those of other writers may escape them.
         for ascii_only in (False, True):
             line = self._line(json.dumps(item_id, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"))
             if line is not None:
@@ -325,6 +328,7 @@ def _arrow(client: MlflowClient, run: Run, folder: Path) -> Path:
     try:
         with pq.ParquetFile(parquet) as source:
             groups = (source.metadata.row_group(place) for place in range(source.metadata.num_row_groups))
+            # Without compression, as it will lie on the disk: a small file may unpack to a very large one.
             if sum(group.total_byte_size for group in groups) > MOST_BYTES:
                 raise RecipeError(f"{keys.CALLS_FILE} of this run is larger than {MOST_BYTES:,} bytes: not shown.")
             wanted = {*_KNOWN, *_CONFIDENCE, *TEXTS}
@@ -402,6 +406,7 @@ class CallStore:
             kept = self._kept.pop(key, None) or _Kept()
             self._kept[key] = kept
             gone = [self._kept.pop(next(iter(self._kept))) for _ in range(len(self._kept) - self._most)]
+        # Let go outside the lock: with the last reader a folder is removed, and nobody should wait for that.
         del gone
         return summary_of(run), kept.calls(tracking_uri, run)
 

@@ -199,6 +199,7 @@ def _sole_maker(uri: str) -> Iterator[None]:
 
 @contextmanager
 def _settings() -> Iterator[None]:
+    # Read by MLflow at each use: taken back afterwards, they change nothing of what the user does with it.
     ours = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
     os.environ.update(ours)
     # MLflow prints the whole traceback of a database that is full or locked, and then raises it for us to say.
@@ -765,8 +766,9 @@ class JudgeEntry:
         models, dataset = self._found(store), self._dataset(store)
         numbers = keys.last_values(self.points)
         standing = [_shown(model.metrics or (), dataset) for model in models]
+        # Part of a suite does not take the place of all of it.
         if not self.whole and any(standing):
-            return None  # part of a suite does not take the place of all of it
+            return None
         tags = {**self.tags, keys.TAG_DATASHEET_RUN: run_id, keys.TAG_NOTE: self._note(store, run_id)}
         is_kept = len(models) == 1 and standing[0].items() <= numbers.items()
         if is_kept:
@@ -809,6 +811,7 @@ class JudgeEntry:
         return f"{self.suite_name} {digest[:8]}" if others else self.suite_name
 
     def _made(self, store: Store, run_id: str, models: Sequence[LoggedModel], tags: Mapping[str, str]) -> str:
+        # The newest last, so that its tags win; what users tagged an earlier entry with stays.
         kept = {key: value for model in reversed(models) for key, value in (model.tags or {}).items()}
         made = store.client.create_logged_model(
             store.experiment_id,

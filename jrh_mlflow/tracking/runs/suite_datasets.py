@@ -96,6 +96,7 @@ def write_dataset(
         dataset = _named(client, name) or _made(client, name, suite, version=1, experiment_id=store.experiment_id)
         version, held = _version(dataset, name), _held(dataset)
         is_there = isinstance(held, Suite) and held.sha256 == suite.sha256
+        # By the tag, not by what it holds: a dataset that was edited is written again under its own version.
         if _sha256(dataset) != suite.sha256:
             _keep_version(client, dataset, held, name=name, experiment_id=store.experiment_id)
             version += 1
@@ -172,6 +173,7 @@ def _made(client: MlflowClient, name: str, suite: Suite, *, version: int, experi
         own = tried_again(
             lambda: client.create_dataset(name, experiment_id=[experiment_id], tags=_tags(suite, version))
         )
+        # MLflow takes two datasets of one name.
         if len(client.search_datasets(filter_string=f"name = '{name}'")) == 1:
             return own
         # Whoever sees another gives way: of two that see each other both do, and look again at different moments.
@@ -225,6 +227,7 @@ def _keep_version(
         return
     if isinstance(held, EditedRecords):
         raise RecipeError(f"Dataset {name!r} {held.text} It is not overwritten: give another name, or delete it.")
+    # One that was cut short while it was copied is there, and is written again.
     kept = kept or _made(client, former, held, version=version, experiment_id=experiment_id)
     _replace(client, kept, held, version)
 
@@ -243,6 +246,7 @@ def _replace(client: MlflowClient, dataset: EvaluationDataset, suite: Suite, ver
     there = [record.dataset_record_id for record in dataset.records]
     for start in range(0, len(there), _AT_ONCE):
         tried_again(partial(dataset.delete_records, there[start : start + _AT_ONCE]))
+    # The tags before the records: a writer that is cut short leaves a dataset that says which suite is missing.
     client.set_dataset_tags(dataset.dataset_id, _tags(suite, version))
     # MLflow 3.14 and 3.15 fail on the records they have read where there are none: a dataset that has read nothing.
     dataset = client.get_dataset(dataset.dataset_id)

@@ -87,6 +87,7 @@ def newest_view(address: str) -> str:
         TrackingError: when the server does not list its experiments.
     """
     query = {"filter": f"tags.`{keys.TAG_VIEW}` LIKE '%'", "order_by": "last_update_time DESC", "max_results": 1}
+    # Past any proxy: the server is on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"{address}/api/2.0/mlflow/experiments/search?{urlencode(query)}", timeout=60) as answer:
@@ -166,6 +167,7 @@ def missing_tags(experiment_id: str, tags: Mapping[str, str]) -> dict[str, str]:
 
 def view_value(state: Mapping[str, Any], *, created_ms: int, version: int) -> str:
     """Write a view as MLflow reads it: with a name for the menu `Views`, and plain for versions without that menu."""
+    # Both forms in one value: a version reads the one that it knows and passes over the other.
     packed = base64.b64encode(zlib.compress(_compact(state).encode(), 9)).decode()
     view = {
         "name": NAME,
@@ -289,6 +291,7 @@ def context_tags() -> dict[str, str]:
     tags = mlflow_internals.start_run_tags()
     if (command := _command()) is None:
         return tags
+    # A commit would be that of the folder the command stands in, which is not what made the run.
     ours = {key: value for key, value in tags.items() if not key.startswith(keys.TAG_SOURCE_GIT)}
     return {**ours, keys.TAG_SOURCE: command}
 

@@ -291,6 +291,7 @@ def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
     kinds = [*zip(*(map(str, failed[name].tolist()) for name in ("condition", "failure", "delta")), strict=True)]
     turns, taken, chosen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), []
     order = []
+    # In turns over the steps: the first of each step, then the second of each, in the order of their hashes.
     for place in sorted(range(len(draws)), key=draws.__getitem__):
         order.append((turns[kinds[place]], draws[place], place))
         turns[kinds[place]] += 1
@@ -479,6 +480,7 @@ def write_traces(store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kep
             spans = [_span(draft, run) for draft in batch]
             mlflow_internals.log_spans(spans, experiment_id=run.info.experiment_id, uri=store.uri)
             promised |= {info.trace_id: len(info.assessments) for info in infos}
+    # At least as many: people may have added assessments since an earlier attempt wrote the trace.
     stored = _stored(store, run)
     whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
     if whole < len(promised):
@@ -502,6 +504,7 @@ def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
     for draft in drafts:
         parts = (*draft.inputs.values(), *_output_parts(draft), *draft.attributes.values())
         size = sum(len(str(value)) for value in parts)
+        # A request has a largest size; a single trace that is larger goes alone.
         if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0
@@ -558,6 +561,7 @@ def _assessment(note: TraceNote, run_id: str, digest: str, number: int) -> Asses
     }
     rationale = column(note.rationale, _MAX_COLUMN) if note.rationale else None
     made = Expectation(**common) if note.expected else Feedback(**common, rationale=rationale)
+    # An id of our own, so that to write the trace again changes nothing.
     made.assessment_id = f"a-{digest[:31]}{number}"
     return made
 

@@ -125,6 +125,7 @@ def _queue_errors(uri: str, queue: str) -> Iterator[None]:
                 if error.error_code in _NO_QUEUES:
                     raise none from error
                 raise
+    # An older MLflow has not got the module, or its store not the method.
     except (AttributeError, NotImplementedError, ImportError) as error:
         raise none from error
 
@@ -148,6 +149,7 @@ def _input(labels: Sequence[object]) -> Any:
         return InputPassFail(positive_label="Yes", negative_label="No")
     texts = list(dict.fromkeys(text for label in labels if (text := label_text(label)) is not None))
     numbers = [number for text in texts if (number := label_number(text)) is not None]
+    # One number alone has no range to answer in.
     if len(numbers) == len(texts) > 1:
         return InputNumeric(min_value=min(numbers), max_value=max(numbers))
     if 0 < len(texts) <= _MOST_OPTIONS and all(len(text) <= _LONGEST_OPTION for text in texts):

@@ -182,6 +182,7 @@ def read_assessments(
     for assessment in _in_time(info):
         if assessment.expectation is None and (only_expectations or assessment.feedback is None):
             continue
+        # A result shows what its own run said: a trace may have verdicts of earlier evaluations, too.
         if verdicts_of_run is not None and _is_verdict(assessment):
             run_id = (assessment.metadata or {}).get(SCORER_FACTS["run_id"])
             if run_id not in (None, verdicts_of_run):
@@ -241,6 +242,7 @@ def _is_taken_back(given: Assessment, overriding: Mapping[str, Sequence[Assessme
     later = {other.assessment_id: other for other in overriding.get(given.assessment_id, ())}
     if not later:
         return given.valid is False
+    # Overrides may form a chain; each is followed once, whatever circle somebody made of them.
     unread = list(later)
     while unread:
         more = {other.assessment_id: other for other in overriding.get(unread.pop(), ())}
@@ -272,6 +274,7 @@ def _why_no_label(given: Assessment, overriding: Mapping[str, Sequence[Assessmen
 def _rating(trace_id: str, given: Assessment) -> Rating:
     kind, source = given.source.source_type, given.source.source_id
     is_judge = _is_verdict(given)
+    # All people without a name are one rater; code and models without one are told by what they say.
     if kind == HUMAN:
         rater = source or "default"
     else:
@@ -438,6 +441,7 @@ def _chat(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]] | None:
     chats = [(span, talk) for span, (talk, _) in read if talk]
     if not chats:
         return None
+    # Of two that are as long the later one: agents repeat the conversation with every call.
     span, messages = max(chats, key=lambda chat: (len(chat[1]), chat[0].start_time_ns))
     known = {_key(message) for message in messages}
     others = sum(any(_key(message) not in known for message in talk) for _, talk in chats)
@@ -463,6 +467,7 @@ def _single_turn(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]]:
         if not text.strip():
             raise _UnreadError(f"no {what}")
     given: list[dict[str, Any]] = [{"role": "user", "content": raw[0]}]
+    # The last answer as a message has tool calls and reasoning, which its bare text has not.
     given += clean_data(answers[-1:])[0] or [{"role": "assistant", "content": raw[1]}]
     where = f"Trace {trace.info.trace_id}, span {root.name!r}"
     return from_openai(given, where=where), {"span": root.name, "single_turn": True, "replaced_characters": replaced}
@@ -501,6 +506,7 @@ def _asked(inputs: object) -> list[Any] | None:
         messages = messages[0]
     if not isinstance(messages, list) or not messages or not all(_is_message(message) for message in messages):
         return None
+    # Anthropic's form has the system message beside the others.
     system = inputs.get("system") if isinstance(inputs, Mapping) else None
     return [*([{"role": "system", "content": system}] if system else []), *messages]
 
