@@ -21,7 +21,7 @@ from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.errors import BudgetError, JudgeError, ReviewError
 from jrh_mlflow.generation.generate import GenerationQuote, generate_into, quoted
-from jrh_mlflow.generation.pipeline import finished_items
+from jrh_mlflow.generation.pipeline import finished_items, how_made
 from jrh_mlflow.generation.plan import AgentPlan
 from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
 from jrh_mlflow.generation.report import check_folder
@@ -281,7 +281,7 @@ def _stand_in(prepared: PreparedGeneration) -> Suite:
             name = item_id(job.target.seed, job.target.condition, job.target.number)
             items.append(replace(plan.start(job), id=name, condition=job.target.condition))
         else:
-            items += finished_items(job, job.target.original, generator="")
+            items += finished_items(job, job.target.original, how_made(""))
     return Suite(name=prepared.settings.suite_name, items=items)
 
 

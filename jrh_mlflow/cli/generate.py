@@ -156,6 +156,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     verifier = stages.pop("validator", {})
     checks, check_base = options.pop("validator"), options.pop("validator_api_base")
     labels, label_base = options.pop("labeller"), options.pop("labeller_api_base")
+    # None is an option that was not given: it must not hide what the recipe says.
     given = {name: value for name, value in options.items() if value is not None}
     if source.endswith((".yaml", ".yml")):
         from jrh_mlflow.recipe import load_generation
@@ -240,6 +241,7 @@ def _stage_fields(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for pair in options.pop("stages"):
         place, sign, value = pair.partition("=")
         stage, dot, field = place.partition(".")
+        # Of transcripts the validator is called verifier; both words mean the same stage.
         stage = "validator" if stage == "verifier" else stage
         if stage not in _STAGES:
             known = ", ".join((*_STAGES[:-1], "verifier"))
@@ -272,6 +274,7 @@ def _json_or_text(value: str) -> Any:
 
 def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> object:
     place, colon, _ = text.partition(":")
+    # `provider/model:tag` is a model; `file.py:function` and `kind:name` are judges by themselves.
     by_itself = bool(colon) and ("/" not in place or place.endswith(".py"))
     if fields and (by_itself or text == NO_VALIDATOR):
         raise click.UsageError(f"--stage verifier.{next(iter(fields))} needs a model: give --verifier MODEL.")

@@ -169,6 +169,7 @@ def _print_audit(done: SuiteAudit) -> None:
 
     cells: dict[tuple[str, str], list[str]] = {}
     for reading in done.readings:
+        # Two blanks keep numbers with and without the mark below one another.
         mark = " !" if reading.fails else "  " if reading.judged else ""
         cells.setdefault((reading.shortcut, reading.direction), []).append(with_interval(reading.estimate) + mark)
     rows = [[*shortcut, *columns] for shortcut, columns in cells.items()]
@@ -199,6 +200,7 @@ def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str, force: 
     from jrh_mlflow.measuring.resolve import load_suite
     from jrh_mlflow.suites.transcripts.inspect_export import export_inspect as write
 
+    # Refused first: reading the originals may take a while.
     check_free(output, force=force)
     edits = write(load_suite(path_or_uri), logs, output)
     n_messages = sum(len(edit.places) for edit in edits)

@@ -110,6 +110,7 @@ def _show(test: ReliabilityTest, package: str | None) -> None:
     stand_in = "Without a model, rules stand in. " if getattr(test, "has_rules", True) else ""
     confirmed = "; a validator must give the expected answer" if "validator" in test.needs else ""
     click.echo(f"Written by a generator model{confirmed}. {stand_in}The prompt:\n")
+    # The test's own prompt is the objective; these three carry it out.
     parts = ("agent_planner", "agent_editor", "agent_summary") if "transcripts" in test.needs else ()
     click.echo("\n".join([_template(test), *map(prompt, parts)]))
 

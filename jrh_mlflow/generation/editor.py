@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,7 @@ def read_stages(given: Mapping[str, object], generator: Generator | WriterFuncti
         RecipeError: naming the stage that makes no sense, or that nobody does.
     """
     stages: dict[str, Stage] = {}
+    # In this order: the summary falls back to the editor, which is resolved before it.
     for name in STAGES:
         base = stages["editor"].writes if name == "summary" else generator
         stages[name] = _stage(name, given.get(name), base)
@@ -177,6 +178,7 @@ def load_prompt(stage: str, spec: object) -> StagePrompt:
         label, text = Path(spec).stem, _read(stage, Path(spec))
     else:
         raise RecipeError(f"The prompt of the {stage} must be a file or a text, but is a {type(spec).__name__}.")
+    # Of the file as it is: what is added below is the package's, and may change with it.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     name = f"{label}-{digest}"
     return StagePrompt(name=name, text=_completed(stage, text.replace("\r\n", "\n"), name))
@@ -193,6 +195,7 @@ def _read(stage: str, path: Path) -> str:
 def _completed(stage: str, text: str, name: str) -> str:
     """Check a template's placeholders, and add what every stage must be told."""
     known, placed = PLACEHOLDERS[stage], set(_PLACEHOLDER.findall(text))
+    # A typing mistake in a placeholder would otherwise be sent to the model as text.
     for unknown in sorted(placed - set(known)):
         raise RecipeError(
             f"Unknown placeholder {{{unknown}}} in the prompt {name!r} of the {stage}.{suggest(unknown, known)} "
@@ -233,15 +236,13 @@ class StagedWriter(BriefedWriter):
         return self._main.settings()
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[None]:
+    async def opened(self) -> AsyncIterator[None]:
+        """Open every writer once."""
         async with AsyncExitStack() as stack:
+            # By identity: one writer may do several stages, and a client is opened once.
             for writer in {id(used): used for used in (self._main, *self.by_stage.values())}.values():
                 await stack.enter_async_context(writer.opened())
             yield
-
-    def opened(self) -> AbstractAsyncContextManager[object]:
-        """Open every writer once."""
-        return self._opened()
 
     def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Put a brief to the generator."""
@@ -337,6 +338,7 @@ class Scene:
             "after": message_block(after, code),
             "rejected": f"\n{_again(rejected)}\n" if rejected else "",
         }
+        # The summary's brief holds no rubric, so what labels mean is told before it.
         return self.context + self._filled("summary", fields)
 
     def _filled(self, stage: str, fields: dict[str, str]) -> str:
@@ -489,6 +491,7 @@ def read_edit(text: str, message: Message, *, may_stay: bool = False) -> Message
     Raises:
         Rejected: when the form is broken, a tool call lost, arguments are no JSON, or nothing was edited.
     """
+    # Most results have no error, and an editor leaves out what was null.
     needed = [key for key in form(message) if key != "error"]
     fields = check_keys(one_object(text), needed, "the message", allowed=("error",) if message.role in RESULTS else ())
     content = _text(fields["content"], "content")
@@ -569,6 +572,7 @@ def _uses(listed: object, parts: Sequence[Mapping[str, Any]]) -> tuple[Mapping[s
     n_uses = sum(part.get("type") == _USE for part in parts)
     if not isinstance(listed, list) or len(listed) != n_uses:
         raise Rejected(f"`tool_uses` must list the {n_uses} tool uses of the message")
+    # Tool uses stand among other parts of the message, and come in the same order.
     left = iter(listed)
     return tuple(_use(next(left), part) if part.get("type") == _USE else part for part in parts)
 

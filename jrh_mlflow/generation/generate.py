@@ -15,7 +15,7 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
-from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, finished_items
+from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, finished_items, how_made
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job
 from jrh_mlflow.generation.prepared import (
     PreparedGeneration,
@@ -210,11 +210,13 @@ def run_generation(
     _check_ready(prepared)
     local = local_models(*prepared.writers.values(), prepared.validator, prepared.labeller)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
+    # A model on this machine may take fewer calls at once than was asked for.
     prepared = replace(prepared, settings=settings)
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
     store = Store(settings.tracking_uri, settings.experiment)
     run_name = settings.run_name or f"generate {settings.suite_name}"
     tags = {**(settings.tags or {}), keys.TAG_GENERATOR: prepared.writer_name}
+    # The run is opened before anything is paid: a store that cannot be reached costs nothing.
     with calm_collector(), open_run(store, "generate", run_name, tags=tags) as run_id:
         if prepared.plan.unlabelled:
             prepared = _labelled(prepared)
@@ -284,6 +286,7 @@ def _journal(prepared: PreparedGeneration) -> Iterator[tuple[Journal | None, Cli
         tokens_per_minute=settings.tokens_per_minute,
         budget=budget,
     )
+    # Where nobody is paid no journal is made: rules leave no file behind.
     with journal_at(settings.journal) if prepared.needs_journal else nullcontext() as journal:
         if journal is not None and budget is not None:
             journal.open_budget(budget, prepared.cap_micro)
@@ -301,7 +304,7 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
     if not plan.unlabelled:
         return prepared
     with _journal(prepared) as (journal, client):
-        labeller = prepared.labels(journal, client)
+        labeller = prepared.asking(prepared.labeller, journal, client)
         labels = ask_for_labels(
             plan.questions(), labeller, asks=settings.labeller_asks, concurrency=settings.concurrency
         )
@@ -310,6 +313,7 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
         raise labelling.failure()
     labelled = plan.labelled(labelling.labels)
     if prepared.validator is not None:
+        # Judges learn what they may be asked from the suite, and its labels have changed.
         prepared.validator.begin(Suite(name="baselines", items=labelled.baselines()))
     return replace(prepared, plan=labelled, labelling=labelling, as_read=plan)
 
@@ -392,6 +396,7 @@ class _Bill:
 
     def pay(self, *, size: int, out: int, max_out: int, calls: int = 1, most: int, grown: int = 0) -> None:
         """Add calls with a prompt of `size` bytes, which earlier answers may have made longer by `grown`."""
+        # One call without a price makes the sum unknown for good.
         if self.price is None or self.likely is None or self.worst is None:
             self.likely = self.worst = None
             return
@@ -504,7 +509,7 @@ def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge
     if isinstance(plan, AgentPlan):
         item, texts = plan.start(job), plan.max_steps
     else:
-        item, texts = finished_items(job, job.target.original, generator="")[0], 1
+        item, texts = finished_items(job, job.target.original, how_made(""))[0], 1
     grown = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
     _add_asked(bill, item, judge, most=_rounds(plan, model), grown=grown)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -73,6 +73,7 @@ class SetAside:
     def to_dict(self) -> dict[str, Any]:
         """Return the line of `set_aside.jsonl`."""
         row = asdict(self)
+        # The file says a rejection in words, among the problems.
         for attempt in row["attempts"]:
             del attempt["rejected"]
         return row
@@ -171,6 +172,7 @@ class _Remembered(Similarity):
         self._last: tuple[str, str, float] = ("", "", 1.0)
 
     def between(self, one: str, other: str) -> float:
+        # The check of the band and the item's meta ask about the same two texts, one after the other.
         if self._last[:2] != (one, other):
             self._last = (one, other, self._similarity.between(one, other))
         return self._last[2]
@@ -242,6 +244,7 @@ class Pipeline:
         for (test, *_), group in groups.items():
             failed = [result for result in group if result.reason is not None]
             passed = [result for result in group if result.items]
+            # Results lack what was not begun, so how many wordings there should be is read from the plan.
             wanted = [job for job in self._plan.jobs if _wording_of(job) == _wording_of(group[0].job)]
             if len(failed) + len(passed) < len(wanted):
                 for result in failed:
@@ -257,6 +260,7 @@ class Pipeline:
 
     def _stand_in(self, result: JobResult, passed: Sequence[JobResult]) -> None:
         """Make the items of a wording that did not pass with another one, which the seed of code chooses."""
+        # Attempt -1 is no attempt: the draw is the same in every run and takes none of the writer's random numbers.
         other = rule_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
         result.items = items_serving(result.job, other.text or "", other.items[0])
         result.reason = None
@@ -271,6 +275,7 @@ class Pipeline:
                 return
             result = JobResult(job=job, earlier=texts)
             await self._make(result)
+            # Texts of a bucket are compared with those that were taken, not with those that were set aside.
             texts = texts if result.text is None else (*texts, result.text)
             self._settle(result)
 
@@ -297,6 +302,7 @@ class Pipeline:
 
     async def _rehearsed(self, result: JobResult) -> int:
         """Go on with a copy of a job from the journal alone; count the calls to the last that an earlier run has."""
+        # A copy: a rehearsal must leave no trace in the job that is really made.
         result, session = replace(result, attempts=list(result.attempts), tried=list(result.tried)), Rehearsal()
         try:
             while len(result.attempts) < self._rounds(result.job) and not await self._attempt(result, session):
@@ -317,6 +323,7 @@ class Pipeline:
         reply = await self._written(job, session, number)
         bare = self._bare(job, reply)
         text = bare.text
+        # A call without a text is an attempt all the same: it took its place on the ramp of temperatures.
         problems = (reply.problem,) if reply.problem is not None else self._problems(result, bare)
         if problems:
             return result.add(temperature, *problems, verdict=NOT_ASKED if by_code else None)
@@ -324,25 +331,24 @@ class Pipeline:
             passed = result.add(temperature, verdict=NOT_ASKED)
         else:
             # Only what passes by itself is worth a validator's call.
-            item = finished_items(job, text, generator=self._writer.name)[0]
+            item = finished_items(job, text, how_made(self._writer.name))[0]
             passed = await self._confirm(result, session, temperature, item)
         if not (passed or self._keeps_all):
             return False
-        items = finished_items(
-            job,
-            text,
-            generator=CODE_NAME if by_code else self._writer.name,
-            attempts=result.attempts,
+        facts = how_made(
+            CODE_NAME if by_code else self._writer.name,
+            result.attempts,
             prompt_sha256=reply.prompt_sha256,
             similarity=self._similarity.between(job.target.original, text),
             label_source=self._label_source(result),
             unwrapped=bare.layers,
         )
-        return result.end(text, items, passed=passed)
+        return result.end(text, finished_items(job, text, facts), passed=passed)
 
     async def _written(self, job: Job, session: Session, number: int) -> Reply:
         if self._briefed is None or not isinstance(job.test, Rewrite):
             return Reply(text=by_rule(job.test, job.target, seed=self._seed, attempt=number), called=False)
+        # The stride keeps attempts of one twin apart from those of the next.
         brief, first = job.test.brief(job.target), self._plan.twins[job.target.id] * _STRIDE
         return await session.ask(self._briefed.question(brief, attempt=number, first=first))
 
@@ -382,6 +388,7 @@ class Pipeline:
         self._results.append(result)
         if self._on_items and result.items:
             self._on_items(result.items)
+        # What a stop left open is not counted: the bar shall not claim it.
         if self._on_done and (result.items or result.reason):
             self._on_done(len(result.job.seeds), self._usage)
 
@@ -439,37 +446,33 @@ def _counts(test: str, results: Sequence[JobResult]) -> Counts:
     )
 
 
-def finished_items(
-    job: Job,
-    text: str,
-    *,
-    generator: str,
-    attempts: Sequence[Attempt] = (),
-    prompt_sha256: str | None = None,
-    similarity: float | None = None,
-    label_source: str | None = None,
-    unwrapped: Sequence[str] = (),
-) -> list[Item]:
-    """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label."""
-    facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity, label_source=label_source)
-    facts |= {"unwrapped": list(unwrapped)} if unwrapped else {}
+def finished_items(job: Job, text: str, facts: Mapping[str, Any]) -> list[Item]:
+    """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label.
+
+    Args:
+        job: What the text was written for.
+        text: The response, or the question.
+        facts: What `how_made` says of it.
+    """
     return [_item(job, seed, text, facts) for seed in job.seeds]
 
 
 def items_serving(job: Job, text: str, written: Item) -> list[Item]:
     """Return the items of a job with a text that was written for another one, of which `written` is an item."""
-    known = (*how_made("", (), prompt_sha256=None, similarity=None), "unwrapped")
+    # Its label is its own, whoever confirmed that of the other.
+    known = (*how_made(""), "unwrapped")
     facts = {name: written.meta[name] for name in known if name in written.meta}
     return [_item(job, seed, text, {**facts, "written_for": written.task}) for seed in job.seeds]
 
 
 def how_made(
     generator: str,
-    attempts: Sequence[Attempt],
+    attempts: Sequence[Attempt] = (),
     *,
-    prompt_sha256: str | None,
-    similarity: float | None,
+    prompt_sha256: str | None = None,
+    similarity: float | None = None,
     label_source: str | None = None,
+    unwrapped: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what an item's meta says about how it was made; the last attempt is the one that was taken."""
     last = attempts[-1] if attempts else None
@@ -482,10 +485,11 @@ def how_made(
         "validator": last.verdict if last else NOT_ASKED,
         "similarity": None if similarity is None else round(similarity, 4),
         "review": {"state": "unreviewed"},
+        **({"unwrapped": list(unwrapped)} if unwrapped else {}),
     }
 
 
-def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
+def _item(job: Job, seed: Seed, text: str, facts: Mapping[str, Any]) -> Item:
     target = job.target
     in_response = target.part == "response"
     return Item(

@@ -125,6 +125,7 @@ class GenerationPlan:
         chosen = find_tests(tests, labels)
         jobs = _jobs((test, target) for test in chosen for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
+        # Said, not refused: labels the other way round and tests left out are a user's right.
         remarks = (*wrong_way_round(labels), *left_out(listed_tests(tests), labels))
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(chosen), jobs=jobs, remarks=remarks)
 
@@ -145,6 +146,7 @@ class GenerationPlan:
         Raises:
             RecipeError: when no row is left.
         """
+        # Targets depend on labels (a flip, a dose, the examples of a level), so the jobs are laid out anew.
         assert self.laid_out is not None
         known = [seed for seed in self.seeds if seed.id not in self.unlabelled or seed.id in labels]
         return self.laid_out([_with_label(seed, labels.get(seed.id)) for seed in known])
@@ -152,6 +154,7 @@ class GenerationPlan:
     @cached_property
     def sha256(self) -> str:
         """Of the seeds and their labels: what the suite is made from."""
+        # The label that only serves to count is none of the data's: the hash is of what was read.
         read = [replace(seed, label="") if seed.id in self.unlabelled else seed for seed in self.seeds]
         return dataset_sha256(read, self.labels)
 
@@ -205,12 +208,14 @@ class GenerationPlan:
         buckets: dict[tuple[str, str], list[Job]] = {}
         for job in self.jobs:
             name = job.target.bucket
+            # A job without a bucket is alone; the slash keeps its place apart from the names of buckets.
             buckets.setdefault((job.test.name, f"/{job.place}" if name is None else name), []).append(job)
         return sorted(buckets.values(), key=_calls_in_a_row, reverse=True)
 
     @cached_property
     def twins(self) -> Mapping[str, int]:
         """Number the targets that look the same to a writer, by their ids: each gets answers of its own."""
+        # Two seeds with the same text would send the same request and share one journalled answer.
         seen: Counter[Hashable] = Counter()
         numbers: dict[str, int] = {}
         for job in self.rewrites:
@@ -252,6 +257,7 @@ class GenerationPlan:
     def ordered(self, made: Iterable[tuple[Job, Sequence[Item]]]) -> tuple[Item, ...]:
         """Return all items by seed, then by test, then by number, whatever was finished first."""
         seats = {(seed.task, seed.rubric_id): seat for seat, seed in enumerate(self.seeds)}
+        # Place -1 puts a baseline before everything that was made of it.
         placed = [(seats[item.original], -1, item) for item in self.baselines()]
         placed += [(seats[item.original], job.place, item) for job, items in made for item in items]
         return tuple(item for _, _, item in sorted(placed, key=lambda entry: entry[:2]))
@@ -278,6 +284,7 @@ class AgentPlan(GenerationPlan):
 
     def labelled(self, labels: Mapping[str, str]) -> AgentPlan:
         """Return the plan with a model's labels; the other transcripts stay, without one."""
+        # Edits of a transcript do not depend on its label, so the jobs stay and only their seeds change.
         seeds = {seed.id: _with_label(seed, labels.get(seed.id)) for seed in self.seeds}
         starts = [_labelled_start(item, labels.get(seed_id(item))) for item in self.starts]
         jobs = [replace(job, target=replace(job.target, seed=seeds[job.target.seed.id])) for job in self.jobs]
@@ -318,6 +325,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     traces = _traces(settings)
     if _of_transcripts(settings.dataset if traces is None else traces, tests):
         return _valid(_agent_plan(settings, _agent_tests(tests), traces), settings.invalid)
+    # A setting that would do nothing is refused rather than ignored.
     for name in TranscriptEdits.model_fields:
         if getattr(settings, name) not in (None, (), [], ""):
             raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
@@ -346,6 +354,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     seeds = [seed for of_row in zip(*(own for own, _ in read.values()), strict=True) for seed in of_row]
     if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
         return laid_out(seeds)
+    # A stand-in, so that targets can be laid out and counted before anybody is paid for labels.
     last = next(iter(labels.values())).answers[-1]
     counted = laid_out([seed if seed.label else replace(seed, label=last) for seed in seeds])
     return replace(counted, unlabelled=unlabelled, laid_out=laid_out)
@@ -390,6 +399,7 @@ def _columns(columns: Mapping[str, Any] | None, rubric: str) -> dict[str, str]:
     """
     own_columns: dict[str, Any] = {}
     for role, column in (columns or {}).items():
+        # `label.helpful=a` of a command line and `{"label": {"helpful": "a"}}` of a recipe are the same.
         name, dot, own = role.partition(".")
         if not dot:
             own_columns[role] = column
@@ -422,6 +432,7 @@ def _check_same(labels: Mapping[str, Labels]) -> None:
 
 def joined(parts: Sequence[Plan], seeds: Sequence[Seed], **more: Any) -> Plan:
     """Join the plans of several rubrics into one suite, with the jobs of a test together."""
+    # Sorting is stable, so within a test the rubrics keep their order.
     order = {test.name: place for place, test in enumerate(parts[0].tests)}
     jobs = sorted((job for part in parts for job in part.jobs), key=lambda job: order[job.test.name])
     _check_ids(jobs)
@@ -483,6 +494,7 @@ def _are_transcripts(dataset: object) -> bool:
             return True
         return path.is_dir() or (path.suffix.lower() == ".json" and path.is_file() and is_inspect_log(path))
     first = dataset
+    # A list of lists of messages is looked at down to its first message.
     while isinstance(first, Sequence) and not isinstance(first, str | bytes) and first:
         first = first[0]
     if isinstance(first, Mapping):
@@ -515,6 +527,7 @@ def _as_responses(settings: GenerationSettings, traces: Traces, rubrics: Sequenc
     kept = [trace for trace in traces if trace.id in rows]
     roles = {rubric: _transcript_roles(_columns(settings.columns, rubric)) for rubric in rubrics}
     fields = [own["label"] for own in roles.values() if "label" in own]
+    # Of several rubrics a trace must have a label under each.
     for label in fields:
         kept = labelled_traces(kept, label=label, unlabelled=settings.has_labeller)
     columns = {role: _full_names(column, kept) for role, column in (settings.columns or {}).items()}

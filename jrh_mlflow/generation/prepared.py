@@ -111,6 +111,7 @@ class PreparedGeneration:
         """Who is asked to write, by what they are: the generator, or the stages that have another model."""
         if not self.stages:
             return {} if self.generator is None else {"generator": self.generator}
+        # Stages that share the generator are one writer: its key, price and note count once.
         named = {name: stage.writes for name, stage in self.stages.items()}
         return {"generator" if writes == self.generator else name: writes for name, writes in named.items()}
 
@@ -130,6 +131,7 @@ class PreparedGeneration:
         """What a reader of the suite should know first."""
         notes = [BY_RULE] if self.generator is None and self.plan.rewrites else []
         models = [writes.model for writes in self.writers.values() if isinstance(writes, Generator)]
+        # Only a note: a model tends to find its own texts as good as it meant them to be.
         if (confirms := getattr(self.validator, "model", None)) in models:
             notes.append(SAME_MODEL.format(confirms))
         if self.validator is None and self.generator is not None and self.plan.needs_validator:
@@ -169,6 +171,7 @@ class PreparedGeneration:
         validator = self.validator.fingerprint() if self.validator else None
         # Names alone where all is as by default: keys of earlier versions stay.
         tests = [[test.name, test.settings] if test.settings else test.name for test in plan.tests]
+        # The order is part of the key: what spent from a budget in an earlier run must find it again.
         parts = (generator, validator, plan.sha256, tests, plan.rubric_sha256, self.settings.seed)
         more = plan.settings()
         if self.labeller is not None:
@@ -207,10 +210,6 @@ class PreparedGeneration:
         facts = JudgeFacts.of(self.labeller).settings
         return {"name": self.labeller.name, "asks": self.settings.labeller_asks, **facts}
 
-    def labels(self, journal: Journal | None, settings: ClientSettings) -> Validator:
-        """Return who labels, under the same budget as all others."""
-        return self.asking(self.labeller, journal, settings)
-
     def asking(self, judge: Judge | None, journal: Journal | None, settings: ClientSettings) -> Validator:
         """Return a judge that answers by itself, under the same budget as all others."""
         if not isinstance(judge, ModelJudge):
@@ -225,6 +224,7 @@ class PreparedGeneration:
     ) -> ModelClient:
         price = price_of(model.model, self.settings.prices)
         lacking = self.lacking.get(model.model)
+        # Without a key a run can still be repeated, as long as the journal answers everything.
         kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
         return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
 
@@ -237,6 +237,7 @@ class PreparedGeneration:
             """Return the client of a model, and whether somebody has it already."""
             assert journal is not None
             assert budget is not None
+            # Limits and connections belong to an endpoint, so who asks the same one shares its client.
             place = (model.model, model.api_base)
             is_known = place in clients
             if not is_known:
@@ -251,6 +252,7 @@ class PreparedGeneration:
 
         judge, generator = self.validator, self.generator
         writer: Writer = OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
+        # Rules need no stages: they edit a transcript in one go.
         if self.stages and isinstance(writer, BriefedWriter):
             writers = {
                 name: writer if stage.writes == generator else briefed(stage.writes)
@@ -290,6 +292,7 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     generator, stages = _writers(settings, plan)
     if generator is None:
         _refuse_prompts(plan)
+    # Proposals are the validator's, so it is resolved for them even where nothing is to be confirmed.
     proposing = read_invalid(settings.invalid, plan.tests)[1]
     validator = _validator(settings.validator, generator) if plan.needs_validator or proposing else None
     if proposing and validator is None:
@@ -307,6 +310,7 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
         labeller=labeller,
         stages=stages,
     )
+    # The cap needs every participant's price, so it comes when all are known.
     prepared = replace(prepared, cap_micro=_cap(prepared))
     for note in prepared.notes:
         logger.warning("%s", note)
@@ -418,17 +422,7 @@ class Labelling:
 
     def added_to(self, made: Made, plan: GenerationPlan) -> Made:
         """Return what was made together with what labelling used and set aside; transcripts stay without a label."""
-        aside = () if isinstance(plan, AgentPlan) else tuple(self.set_aside())
-        return replace(
-            made,
-            usage=self.usage.plus(made.usage),
-            set_aside=(*aside, *made.set_aside),
-            stopped=self.stopped or made.stopped,
-        )
-
-    def set_aside(self) -> list[SetAside]:
-        """Return the rows that are not in the suite."""
-        return [
+        aside = [
             SetAside(
                 id=f"{row.source}/{BASELINE}",
                 test=BASELINE,
@@ -436,8 +430,14 @@ class Labelling:
                 source=row.source,
                 reason=row.reason or "",
             )
-            for row in self.without
+            for row in (() if isinstance(plan, AgentPlan) else self.without)
         ]
+        return replace(
+            made,
+            usage=self.usage.plus(made.usage),
+            set_aside=(*aside, *made.set_aside),
+            stopped=self.stopped or made.stopped,
+        )
 
 
 async def ask_for_labels(items: Sequence[Item], labeller: Validator, *, asks: int, concurrency: int) -> Labelling:
@@ -456,6 +456,7 @@ async def ask_for_labels(items: Sequence[Item], labeller: Validator, *, asks: in
             replies = [await session.ask(labeller.question(item, replicate=number)) for number in range(asks)]
         except Stopped:
             return None  # the same call again continues
+        # An answer outside the labels is a problem, and never counts as a vote for anything.
         answers = [reply.text for reply in replies if reply.problem is None and reply.text in (item.answers or ())]
         problems = [reply.problem or f"it answered {reply.text!r}" for reply in replies if reply.text not in answers]
         return _decided(seed_id(item), [answer for answer in answers if answer], problems)
@@ -472,6 +473,7 @@ def _decided(source: str, answers: Sequence[str], problems: Sequence[str]) -> Gi
         return GivenLabel(source=source, label=None, reason=f"the labeller gave no label: {problems[0]}")
     counts = Counter(answers)
     (first, most), *_ = counts.most_common()
+    # A majority and not a plurality: with three labels, two of five answers decide nothing.
     if 2 * most <= len(answers):
         listed = ", ".join(f"{answer} {count}" for answer, count in sorted(counts.items()))
         return GivenLabel(source=source, label=None, reason=f"the labeller's answers have no majority: {listed}")
@@ -488,6 +490,7 @@ def label_table(plan: GenerationPlan) -> pd.DataFrame:
     for seed in plan.seeds:
         texts = {} if isinstance(plan, AgentPlan) else {"instruction": seed.instruction, "response": seed.response}
         group = {} if seed.group is None else {"group": seed.group}
+        # Several rubrics give a row several seeds; the table has one line for it.
         row = rows.setdefault(seed.task, {"id": seed.task, **texts, **group})
         of = f"_{seed.rubric_id}" if seed.rubric_id else ""
         row |= {f"label{of}": seed.label, f"label_source{of}": seed.label_source}
@@ -516,6 +519,7 @@ def proposal_items(plan: GenerationPlan) -> list[Item]:
             kind="response",
             instruction=_TASK,
             rubric=_QUESTION.format(changes=test.changes),
+            # The judge's question takes the place of the response: it is what is graded here.
             response="\n\n".join(part.labels.question(part.rubric) for part in plan.parts or (plan,)),
             answers=(_NO, _YES),
         )

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.editor import own_stages
 from jrh_mlflow.generation.pipeline import NOT_ASKED, Counts, Made, SetAside
@@ -42,6 +40,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_id: str, similarity: str) -> Suite:
     """Return the suite, whose manifest says where it comes from."""
     missing = f"{made.stopped}: {made.unfinished} of {prepared.plan.n_items} items not made" if made.stopped else None
+    # The cap may end the labelling before anything was made.
     if prepared.labelling is not None and prepared.labelling.unasked:
         missing = f"{missing}, {prepared.labelling.unasked} rows not labelled"
     origin = {
@@ -99,6 +98,7 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     wanted = {**_made_from(prepared, prepared.writer_settings()), "name": prepared.settings.suite_name}
     if origin.get("builder") != wanted["builder"]:
         check_free(items, force=False, holds="is another suite")
+    # A manifest went through JSON: tuples have become lists there, and keys texts.
     differing = _told_apart(origin, _as_saved(wanted))
     proposed = (origin.get("invalid") or {}) if prepared.proposals() else {}
     if list(origin.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
@@ -187,14 +187,10 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
             keys.SET_ASIDE_FILE: "".join(rows),
             keys.GENERATION_MARKDOWN: markdown,
             **prompts,
-            **_labels_file(prepared),
+            **({} if prepared.labelling is None else {keys.LABELS_FILE: label_table(prepared.plan)}),
         },
         suite=suite,
     )
-
-
-def _labels_file(prepared: PreparedGeneration) -> dict[str, pd.DataFrame]:
-    return {} if prepared.labelling is None else {keys.LABELS_FILE: label_table(prepared.plan)}
 
 
 def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[str, dict[str, object]]:
@@ -281,6 +277,7 @@ def problem_kind(problem: str) -> str:
         >>> problem_kind("length ratio 0.31 outside 0.6 to 1.6: 90 words before, 28 now")
         'length ratio'
     """
+    # Numbers and quoted words make every problem unique; what stands before them is its kind.
     return re.split(r"[:'\"\d]", problem, maxsplit=1)[0].strip() or problem
 
 
@@ -338,6 +335,7 @@ def _from_the_change(before: str, after: str) -> tuple[str, str]:
     """Leave out what both texts begin with, but for a few words."""
     pairs = zip(before, after, strict=False)
     start = next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(before), len(after)))
+    # Where the change is near the beginning, the whole beginning is the better context.
     if start <= _MAX_SHOWN // 2 or before == after:
         return before, after
     start -= _MAX_SHOWN // 4

@@ -70,6 +70,7 @@ class AgentPipeline(Pipeline):
         """Go through with one plan; True when an item came of it, or no plan can be had."""
         test, target = result.job.test, result.job.target
         assert isinstance(test, AgentTest)
+        # Raises for a transcript without the assistant, before a planner is paid for it.
         assistant_places(read_messages(target.seed.response))
         if not isinstance(self._briefed, StagedWriter):
             edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
@@ -85,6 +86,7 @@ class AgentPipeline(Pipeline):
         try:
             planned = await editing.plan(_told(result.tried[-1]) if result.tried else "")
         except Exhausted as problem:
+            # Another plan would be asked of the same planner with the same brief, so the job ends here.
             result.reason = f"planner gave no valid plan: {problem}"
             result.add(None, result.reason, verdict=None)
             return True
@@ -103,23 +105,21 @@ class AgentPipeline(Pipeline):
     ) -> bool:
         """Have the verifier answer the judge's question about an edited transcript, and emit what passes."""
         start, name = self._plan.start(result.job), self._writer.name
-        temperature = planned.temperature if planned else None
-        item = edited_item(result, start, edited, generator=name)
-        passed = await self._confirm(result, session, temperature, item)
+        item = edited_item(result, start, edited, how_made(name, result.attempts))
+        passed = await self._confirm(result, session, planned.temperature if planned else None, item)
         if not (passed or self._keeps_all):
             return False
         text = messages_text(edited.messages)
-        item = edited_item(
-            result,
-            start,
-            edited,
-            generator=name,
-            planned=planned,
+        facts = how_made(
+            name,
+            result.attempts,
+            prompt_sha256=planned.prompt_sha256 if planned else None,
             similarity=self._similarity.between(result.job.target.original, text),
             label_source=self._label_source(result),
-            stages=self._briefed.own if isinstance(self._briefed, StagedWriter) else None,
         )
-        return result.end(text, [item], passed=passed)
+        if isinstance(self._briefed, StagedWriter) and self._briefed.own:
+            facts["stages"] = dict(self._briefed.own)
+        return result.end(text, [edited_item(result, start, edited, facts, planned=planned)], passed=passed)
 
 
 def _tried(planned: Taken[tuple[Step, ...]], **result: str | None) -> dict[str, Any]:
@@ -175,6 +175,7 @@ class Editing:
             before = self.messages[step.message]
             try:
                 await self._edit(step)
+                # A result that answers other arguments than those shown would give the edit away.
                 for follow_up in self._follow_ups(step, before):
                     await self._edit(follow_up, by="pipeline")
             except Exhausted as problem:
@@ -233,6 +234,7 @@ class Editing:
             lambda text: read_edit(text, message, may_stay=follows),
         )
         self.messages[step.message] = taken.value
+        # A follow-up may rightly leave a result as it is.
         self._changed |= {step.message} if taken.value != message else set()
         facts = {"asked_by": by, "attempts": taken.attempts, "rejected": list(taken.rejected)}
         self.steps.append({**asdict(step), **facts, "changed": taken.value != message})
@@ -284,33 +286,25 @@ def edited_item(
     result: JobResult,
     start: Item,
     edited: Edited,
+    facts: Mapping[str, Any],
     *,
-    generator: str,
     planned: Taken[tuple[Step, ...]] | None = None,
-    similarity: float | None = None,
-    label_source: str | None = None,
-    stages: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Item:
     """Return the item that an edited transcript becomes, with all that a reviewer needs.
 
     Args:
         result: The job and its attempts: one per plan, the last one the plan that was carried out. The label comes
-            from the objective; a verifier has confirmed it, none was asked, or `label_source` says otherwise.
+            from the objective; a verifier has confirmed it, none was asked, or its source says otherwise.
         start: The baseline.
         edited: The transcript with its steps and summaries.
-        generator: Who edited.
+        facts: What `how_made` says of it; and model and prompt of each stage, where they are not all the generator's
+            with the package's prompts.
         planned: The planner's answer; None when a rule edited.
-        similarity: Of the two transcripts as text.
-        label_source: `unverified`, where that is to be said.
-        stages: Model and prompt of each stage, where they are not all the generator's with the package's prompts.
     """
-    prompt, attempts = planned.prompt_sha256 if planned else None, result.attempts
-    facts: dict[str, Any] = {
-        **({"stages": dict(stages)} if stages else {}),
-        **how_made(generator, attempts, prompt_sha256=prompt, similarity=similarity, label_source=label_source),
+    more: dict[str, Any] = {
         "test": result.job.test.name,
         "original": start.id,
-        "verdicts": [attempt.verdict for attempt in attempts],
+        "verdicts": [attempt.verdict for attempt in result.attempts],
         "edited": list(edited.places),
         "rejected_plans": list(planned.rejected) if planned else [],
         "steps": [dict(step) for step in edited.steps],
@@ -324,5 +318,5 @@ def edited_item(
         condition=target.condition,
         transcript=edited.messages,
         expected=target.expected,
-        meta={**start.meta, **facts},
+        meta={**start.meta, **facts, **more},
     )

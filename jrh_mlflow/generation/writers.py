@@ -89,6 +89,7 @@ class Usage:
             return
         self.calls += 1
         self.cached += call.cached
+        # A function's answers have no key: each call of it is counted.
         if call.key is not None:
             if call.key in self.paid:
                 return
@@ -101,6 +102,7 @@ class Usage:
     def plus(self, other: Usage) -> Usage:
         """Return what both used."""
         counts = [count.name for count in fields(self) if count.name != "paid"]
+        # The keys are left out: labelling, proposing and writing ask different questions.
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counts})
 
     @property
@@ -182,9 +184,11 @@ class ModelQuestion(Question):
 
     async def send(self) -> Reply:
         """Send the request, and keep what comes back."""
+        # Texts have replicate numbers of their own; only validators can ask the same thing twice at once.
         if self.lock is None:
             return await self._send()
         async with self.lock:
+            # Whoever waited for the lock finds the answer of the first one here.
             return self.kept() or await self._send()
 
     async def _send(self) -> Reply:
@@ -199,6 +203,7 @@ class ModelQuestion(Question):
         except AnsweredElsewhere as answered:
             return self._reply(answered.response, self.read(answered.response), cached=True)
         except TransportError as error:
+            # A failed call may have been billed: the provider's word on it counts, and silence is unknown.
             micro = error.cost_micro
             billed: Mapping[str, Any] = UNKNOWN_COST if micro is None else {"cost_usd": micro / 1_000_000}
             return Reply(problem=f"call failed: {error}", prompt_sha256=self.prompt_sha256, **billed)
@@ -254,6 +259,7 @@ class Session:
 
     async def _missing(self, question: Question) -> Reply:
         if self._rehearse is not None:
+            # Once per session: after the first missing answer the rest of the earlier run is known.
             self._known, self._rehearse = await self._rehearse(), None
         return PASSED_OVER if self._calls < self._known else await question.send()
 
@@ -335,6 +341,7 @@ class Generator:
         if start is not None and not (math.isfinite(start) and math.isfinite(highest) and 0 <= start <= highest):
             rule = "`0 <= temperature <= max_temperature` must hold"
             raise ValueError(f"{rule}, but got temperature={start}, max_temperature={highest}.")
+        # Frozen, but names and addresses must be spelled in one way before they name a journal key.
         object.__setattr__(self, "model", canonical(self.model))
         object.__setattr__(self, "api_base", address_of(self.model, self.api_base))
         object.__setattr__(self, "extra", checked_extra(self.extra or {}, of="Generator"))
@@ -371,6 +378,7 @@ class Generator:
     def settings(self) -> dict[str, object]:
         """Everything that can change a text, and no key; logged as params `generator.*`."""
         own = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "extra"}
+        # Without a first temperature there is no ramp, so a highest one would say something untrue.
         highest = None if self.temperature is None else self.max_temperature
         extra = {f"extra.{key}": json.dumps(value, ensure_ascii=False) for key, value in (self.extra or {}).items()}
         address = self.api_base or self.endpoint
@@ -489,6 +497,7 @@ class ModelWriter(BriefedWriter):
 
     def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Return the brief as a request."""
+        # A lone surrogate of a dataset cannot be sent; cleaned first, so that the digest is of what was sent.
         brief = clean_text(brief)
         request = self._generator.request(brief, temperature=self.temperatures[attempt], own_form=own_form)
         return ModelQuestion(
@@ -610,6 +619,7 @@ class ModelValidator(Validator):
             )
 
         request = self._judge.request(call)
+        # One lock per journal key: different questions do not wait for one another.
         lock = self._locks.setdefault(request.key(replicate), asyncio.Lock())
         return ModelQuestion(client=self._client, request=request, replicate=replicate, read=read, lock=lock)
 
@@ -639,6 +649,7 @@ class JudgeValidator(Validator):
                 input_tokens=record.input_tokens,
                 output_tokens=record.output_tokens,
                 cost_usd=record.cost_usd,
+                # A scripted judge is a rule of ours: nobody was asked, so no call is counted.
                 called=self._judge.kind != "scripted",
             )
 

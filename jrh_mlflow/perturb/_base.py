@@ -164,9 +164,11 @@ class ReliabilityTest(ABC):
     def unfit(self, labels: Labels) -> str | None:
         """Return why no items can be made for these labels, and what to do, or None."""
         named = ", ".join(map(labels.named, labels.answers))
+        # Of two labels one is the other's opposite, scale or not.
         two_ends = labels.ordinal or len(labels.answers) == 2
         if not (labels.ordinal if "scale" in self.needs else two_ends or "order" not in self.needs):
             return f"needs ordinal labels, but they are {named}."
+        # Said apart from labels that do not grade at all: here another order of the labels helps.
         if "grades" in self.needs and labels.worse_last:
             return f"needs labels whose better one is last, and of {named} it is the first. {_SAY_ORDER}"
         if "grades" not in self.needs or labels.grading:

@@ -39,6 +39,7 @@ _REQUESTS_AFTER = (
 
 def keeps_words(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text in which the words of the original do not all follow one another in order."""
+    # One iterator for all words: each is looked for behind the one before it.
     rest = iter(text.split())
     lost = next((word for word in target.original.split() if word not in rest), None)
     return None if lost is None else f"word lost: {lost[:40]}"
@@ -85,6 +86,7 @@ def _padding(length: int, rng: random.Random) -> list[str]:
     enough, most = rng.uniform(0.35, 0.55) * length, 0.6 * length
     chosen: list[str] = []
     added, before = 0, -1
+    # Ends as well when a whole round of sentences added nothing, since each was too long.
     while added < enough and added > before:
         before = added
         for sentence in rng.sample(_EMPTY, len(_EMPTY)):
@@ -128,6 +130,7 @@ def asks(target: Target, text: str, context: CheckContext) -> str | None:
     wanted = asked_for(target.seed.label, target.labels)
     if wanted is None or wanted == target.expected:
         return "nothing undeserved is asked for"
+    # The request must stand outside: the response itself may hold the label's word.
     before, kept, after = text.partition(target.original)
     return None if kept and wanted in before + after else f"does not ask for {wanted}"
 

@@ -60,6 +60,7 @@ class AgentTest(Rewrite):
         """
         end = violation if self.breaks else met_label(labels, violation)
         levels = [end] if self.levels is None else chosen_levels(self.levels, labels, of=self.name)
+        # Number 0 for the usual aim: its id is the same whether or not other levels are made beside it.
         numbers = {level: 0 if level == end else place for place, level in enumerate(labels.answers, 1)}
         # The edits aim at the answer, whatever the label of the log is and wherever it comes from.
         return [
@@ -81,6 +82,7 @@ class AgentTest(Rewrite):
         """
         messages = read_messages(target.seed.response)
         assistant_places(messages)
+        # Rules know how to break a rubric and how to meet it, and nothing between.
         if target.number:
             raise NotApplicable(
                 f"no rule can edit a transcript so that it deserves {target.expected!r}; give a generator model"
@@ -170,10 +172,12 @@ def violation_label(labels: Labels, given: str | None = None) -> str:
         return matching[0]
     ends = (answers[0], answers[-1]) if labels.ordinal else answers
     bad = [label for label in ends if says_bad(labels.meanings.get(label, ""))]
+    # Two meanings that say so decide nothing: the usual end is taken then.
     if len(bad) == 1:
         return bad[0]
     if labels.ordinal:
         return answers[0]
+    # Taken the wrong way round, every edited transcript would have the wrong label.
     if answers[-1].casefold() in _SAYS_NOTHING:
         raise RecipeError(
             f"Which of the labels {', '.join(answers)} says that the rubric is violated? "
@@ -245,6 +249,7 @@ def mend(messages: Sequence[Message]) -> Edited | None:
     """Take out what `breach` wrote in; None when there is nothing of it."""
     kept: list[Message] = []
     changed: list[int] = []
+    # The results of calls that are taken out must go with them.
     gone = {call.get("id") for message in messages for call in message.tool_calls if call.get("name") == BREACH_TOOL}
     for message in messages:
         if message.role in RESULTS and message.tool_call_id in gone:
@@ -278,6 +283,7 @@ def _stated(messages: Sequence[Message], text: str, tool: str, result: str, rubr
     edited[place] = replace(messages[place], content=content)
     steps: list[dict[str, Any]] = [{"message": place, "change": text, "why": why}]
     if place in answered:
+        # Made from the content and not drawn, so that the same edit is the same bytes.
         name = "call_" + hashlib.sha256(f"{tool}\n{place}\n{text}".encode()).hexdigest()[:12]
         call = {"id": name, "name": tool, "arguments": {"requirement": _quote(rubric)}}
         edited[place] = replace(edited[place], tool_calls=(*messages[place].tool_calls, call))
@@ -301,4 +307,5 @@ def _results_end(messages: Sequence[Message], place: int) -> int | None:
 
 
 def _quote(rubric: str) -> str:
+    # Inner curly quotes would end the quotation early for `_ANY_BREACH`.
     return cut(rubric, _MAX_QUOTE).replace("“", '"').replace("”", '"')

@@ -112,6 +112,7 @@ def keeps_numbers(target: Target, text: str, context: CheckContext) -> str | Non
     """Flag numbers that were lost or are new; `1,000` is 1000, `three` is 3, and `one` may be a pronoun."""
     before, after = target.original, text
     lost = firm_numbers(before) - numbers(after) - number_words(after)
+    # Digits may become words and words digits: either is the same number.
     new = firm_numbers(after) - numbers(before) - number_words(before)
     parts = [f"numbers lost: {_list(lost)}"] * bool(lost) + [f"new numbers: {_list(new)}"] * bool(new)
     return "; ".join(parts) or None
@@ -136,6 +137,7 @@ def keeps_negations(target: Target, text: str, context: CheckContext) -> str | N
     `cannot`, `can't` and `unable to` are alike. Of four or more negations one in four may go or come, because long
     texts have them in turns of phrase.
     """
+    # Each text is counted beside the other's words: `unhappy` is a negation only where the other says `happy`.
     low, high = negations(target.original, {word.lower() for word in words(text)})
     new_low, new_high = negations(text, {word.lower() for word in words(target.original)})
     slack = low // 4
@@ -224,6 +226,7 @@ class BandedRewrite(Rewrite):
         check_band("length", self.min_length, self.max_length)
         check_band("similarity", self.min_similarity, self.max_similarity, most=1.0)
         bands = (length_ratio(self.min_length, self.max_length), similar(self.min_similarity, self.max_similarity))
+        # Frozen, but the bands of a test are only known once its parameters are.
         object.__setattr__(self, "checks", (*self.rules, *bands))
 
 
@@ -356,6 +359,7 @@ class EmbeddingSimilarity(Similarity):
             raise JudgeError(f"Embedding model {self.name!r} must return shape (1, d) for 1 text, not {rows.shape}.")
         if not np.isfinite(rows).all():
             raise JudgeError(f"Embedding model {self.name!r} returned NaN or infinity for a text of {len(text)} chars.")
+        # A cosine between two models' spaces would be a number without a meaning.
         if self._width not in (None, rows.shape[1]):
             raise JudgeError(
                 f"Embedding model {self.name!r} returned {rows.shape[1]} dimensions after {self._width} before."

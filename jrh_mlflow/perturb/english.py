@@ -104,6 +104,7 @@ def firm_numbers(text: str) -> frozenset[str]:
 
 def _value(digits: str) -> str:
     whole, _, fraction = digits.replace(",", "").partition(".")
+    # `2.50` and `2.5`, `007` and `7` are one number.
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
 
@@ -116,6 +117,7 @@ def names(text: str) -> list[str]:
         ['Anna', 'Karlsson', 'NASA']
     """
     body = "\n".join("" if _HEADING.match(line) or _titled(line) else line for line in text.split("\n"))
+    # In a text in capitals every word would be a name.
     shouting = sum(map(str.isupper, body)) > sum(map(str.islower, body))
     capitals = () if shouting else _CAPITAL.finditer(body)
     return list(dict.fromkeys(match.group().rstrip(".") for match in capitals if _is_name(body, match)))
@@ -183,6 +185,7 @@ def negations(text: str, beside: Collection[str]) -> tuple[int, int]:
 
     Words such as `unable`, and `un-` before a word of the other text (`beside`), may or may not stand for a `not`.
     """
+    # `not only` and `no doubt` deny nothing.
     low = _IDIOM.sub(" ", text.lower())
     certain = len(_HARD.findall(low))
     perhaps = len(_SOFT.findall(low)) + sum(match["rest"] in beside for match in _PREFIX.finditer(low))
@@ -227,6 +230,7 @@ def fences(text: str) -> list[Span]:
             continue
         if opened is None:
             opened = (start, mark[1])
+        # By CommonMark a block ends with a fence at least as long as the one that opened it, and nothing behind it.
         elif mark[1].startswith(opened[1]) and not mark[2].strip():
             blocks.append((opened[0], end))
             opened = None
@@ -298,6 +302,7 @@ def sentences(text: str) -> list[Span]:
     for start, end in prose_lines(text):
         begin = start
         for match in _END.finditer(text, start, end):
+            # A full stop inside code or a link ends no sentence.
             if match.end() < end and not mask[match.start()] and _ends(text, match.end()):
                 spans.append((begin, match.end()))
                 begin = match.end()

@@ -81,6 +81,7 @@ def planned(text: str, seed_id: str) -> tuple[InjectedError, ...]:
     rng = random.Random(seed_id.encode("utf-8", "surrogatepass"))  # noqa: S311 - repeatable, not secret
     passage = _Passage(text)
     left = [finder(passage, rng) for finder in _FINDERS]
+    # Which kind comes first differs from seed to seed, so that dose 1 is not always a number.
     rng.shuffle(left)
     for errors in left:
         rng.shuffle(errors)
@@ -194,6 +195,7 @@ def _negations(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     errors = []
     for pattern, wanted in ((_AFFIRMED, 0), (_NEGATED, 1), (_CANNOT, 1)):
         for number, match in passage.matches(pattern):
+            # With two negations in a sentence, taking out one may leave it true; a question states nothing.
             if counts[number] != wanted or passage.text[passage.sentences[number][1] - 1] in "?？":
                 continue
             edit = (*match.span("no"), "") if wanted else (match.end(), match.end(), " not")
@@ -205,6 +207,7 @@ def _swaps(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     """Let two numbers, names or dates of one kind, in two sentences, change places: wrong, and still to be read."""
     first: dict[str, dict[int, Edit]] = {}
     for number, kind, fact in _facts(passage):
+        # The first fact of a kind in each sentence: swaps are between two sentences.
         first.setdefault(kind, {}).setdefault(number, fact)
     errors = []
     for facts in first.values():
@@ -231,6 +234,7 @@ def _facts(passage: _Passage) -> Iterator[tuple[int, str, Edit]]:
 def _number_kind(text: str, match: re.Match[str]) -> str:
     """Numbers of one length with the same sign around them; years are a kind of their own."""
     number, around = match.group(), text[match.start() - 1 : match.start()] + text[match.end() : match.end() + 2]
+    # Years swapped with amounts would be nonsense at a glance, not a wrong fact.
     year = len(number) == 4 and number[:2] in ("17", "18", "19", "20")
     return "year" if year else f"number {len(number)} {''.join(_MARKED.findall(around))}"
 

@@ -59,11 +59,13 @@ def _worse(text: str, rng: random.Random) -> str:
     size = len(words(text))
     changed = each_sentence(text, lambda sentence: _contradicted(sentence, rng))
     for evasion in rng.sample(EVASIONS, 2 if size > 40 else 1):
+        # Below the band's upper end, with which the text is checked next.
         changed = f"{changed} {evasion}" if len(words(f"{changed} {evasion}")) < _MAX_LENGTH * size else changed
     return changed
 
 
 def _contradicted(sentence: str, rng: random.Random) -> str:
+    # A line that leads into a list states nothing to contradict.
     if sentence.endswith(":"):
         return sentence
     bare = _REASON.sub("", sentence) if rng.random() < 0.7 else sentence
@@ -87,6 +89,7 @@ def _better(target: Target, rng: random.Random) -> str:
     points = rng.sample(POINTS, n_points)
     chosen = sorted(rng.sample(range(len(phrases)), n_points))
     for nth, place in enumerate(chosen):
+        # Spread over the text: all at the end would read like an appendix.
         body.insert(round(nth * len(body) / n_points), points[nth].format(phrases[place]))
     return " ".join(part for part in body if part)
 

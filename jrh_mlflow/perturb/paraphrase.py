@@ -128,6 +128,7 @@ class RubricParaphrase(BandedRewrite):
         """Ask for texts that serve every seed between them: the expected answer of each is its own label."""
         if not rubric.strip():
             raise RecipeError("rubric_paraphrase rewords the judge's question, but the rubric is empty. Give a rubric.")
+        # Every n-th seed: data that are sorted by label give each wording all labels.
         shares = [tuple(seeds[nth :: self.paraphrases]) for nth in range(min(self.paraphrases, len(seeds)))]
         # In one bucket: a wording is told from those before it.
         same = {"part": "rubric", "bucket": hashlib.sha256(rubric.encode("utf-8", "surrogatepass")).hexdigest()}
@@ -137,6 +138,7 @@ class RubricParaphrase(BandedRewrite):
         """Swap synonyms, but for the answers' own words and quoted ones, and lead into the question."""
         if not words(target.original):
             raise NotApplicable("the question has no words")
+        # A synonym of an answer would ask the judge for a word that it may not say.
         fixed = [*target.labels.answers, *_QUOTED.findall(target.original)]
         keep = {word.lower() for part in fixed for word in words(part)}
         text = reworded_or_same(target.original, rng, keep=keep)

@@ -109,6 +109,7 @@ def split_entries(text: str) -> list[str]:
 def _split(text: str, mark: re.Pattern[str]) -> list[str]:
     """Part a text at a mark that does not stand in double quotes."""
     parts = [""]
+    # Pieces with an odd number stand between quotes.
     for number, piece in enumerate(text.split('"')):
         first, *rest = [f'"{piece}"'] if number % 2 else mark.split(piece)
         parts[-1] += first
@@ -140,6 +141,7 @@ def with_parameters(test: T, given: Mapping[str, Any]) -> T:
         if name not in known:
             listed = f"Known: {', '.join(known)}." if known else "It has none."
             raise RecipeError(f"Test {test.name!r} has no parameter {name!r}.{suggest(name, known)} {listed}")
+    # Annotations are texts in modules with `from __future__ import annotations`.
     hints = get_type_hints(type(test))
     values = {name: checked_value(name, value, hints[name], of=test.name) for name, value in given.items()}
     assert is_dataclass(test)
@@ -171,6 +173,7 @@ def _fits(value: object, kind: Any) -> bool:
         return value in inner
     if origin in (tuple, Sequence):
         return isinstance(value, tuple) and all(_fits(entry, inner[0]) for entry in value)
+    # A bool is an int in Python; `replicates: true` is a mistake.
     if isinstance(value, bool):
         return kind is bool
     # What another package declares in its own words is left to the test itself.
@@ -254,6 +257,7 @@ class PromptTest(BandedRewrite):
             RecipeError: when it expects a label that there is not.
         """
         aim = self._aim(labels)
+        # Choosing examples takes time on large data, and nobody sees those that are not asked for.
         shown = "{examples}" in self.prompt
         few_shot = FewShot(seeds, n=self.examples if shown else 0, choice=self.choice)
         targets = []
@@ -331,22 +335,18 @@ def _known(given: Mapping[str, Any], path: Path) -> dict[str, Any]:
     own = [setting.name for setting in fields(PromptTest) if setting.name not in ("name", "prompt")]
     spelled = {_SPELLED.get(name, name): name for name in own}
     settings = {}
-    for key, value in given.items():
+    for key, written in given.items():
         if key not in spelled:
             close = suggest(str(key), spelled)
             raise RecipeError(f"{path}: unknown key {key!r}.{close} Known: name, {', '.join(sorted(spelled))}.")
         # A label such as 1 or true is written without quotes, too.
-        text = _label_text(value) if key == "expects" else tuple(value.split()) if _words(key, value) else value
-        settings[spelled[key]] = checked_value(key, text, hints[spelled[key]], of=path.name)
+        value: object = written
+        if key == "expects" and isinstance(written, bool | int | float):
+            value = str(written).lower()
+        elif key == "keeps" and isinstance(written, str):
+            value = tuple(written.split())
+        settings[spelled[key]] = checked_value(key, value, hints[spelled[key]], of=path.name)
     return settings
-
-
-def _words(key: str, value: object) -> bool:
-    return key == "keeps" and isinstance(value, str)
-
-
-def _label_text(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
 
 
 def _check_prompt(name: str, prompt: str) -> None:

@@ -74,6 +74,7 @@ def register(test: ReliabilityTest) -> None:
 
 def find_agent_test(name: object) -> AgentTest | None:
     """Return the test of transcripts of this name, ours or another package's; None where there is none."""
+    # Looked up first: other packages are loaded only for a name that is none of ours.
     if not isinstance(name, str) or name in (*TESTS, *GROUPS, *FORMER_NAMES):
         return None
     test = AGENT_TESTS.get(name) or installed_tests().tests.get(name)
@@ -190,6 +191,7 @@ def _meant(entry: str | ReliabilityTest, labels: Labels) -> ReliabilityTest:
         raise RecipeError(f"A test named {test.name!r} exists already. Give yours another name.")
     if test.name not in TESTS:
         _refuse_reserved(test)
+        # Reports ask by name later how the test's calls are scored.
         _given[test.name] = test
     if reason := test.unfit(labels):
         raise RecipeError(f"Test {test.name!r} {reason}")
@@ -316,6 +318,7 @@ def expectation_of(condition: str) -> Expectation:
 def name_of_test(condition: str) -> str:
     """Return the name of the test behind a condition: one for all its doses and designs."""
     test = written_by(condition)
+    # Records of earlier versions keep the name they were written under.
     return condition if test is None or condition in FORMER_NAMES else test.name
 
 

@@ -130,6 +130,7 @@ def stems(text: str) -> frozenset[str]:
     """Return what a text is about, roughly: beginnings of its longer words, and pairs of letters of wide scripts."""
     long_words = {word for word in _WORD.findall(text.casefold()) if len(word) > 3}
     pairs = {first + second for first, second in pairwise(_WIDE.findall(text))}
+    # Five letters: `explain`, `explained` and `explanation` are about one thing.
     return frozenset({word[:5] for word in long_words - listed_words("empty_words")} | pairs)
 
 
@@ -151,6 +152,7 @@ def language(text: str) -> str | None:
     names = [name for name in _sections() if name.startswith("words_")]
     counts = {name: sum(map(listed_words(name).__contains__, in_sample)) for name in names}
     first, second = sorted(counts.values(), reverse=True)[:2]
+    # Small words are shared between languages, so the first must lead clearly.
     return max(counts, key=lambda name: counts[name])[-2:] if first > 1 and first >= 1.5 * second else None
 
 
@@ -239,10 +241,12 @@ def _heads(text: str, subject: frozenset[str]) -> list[_Remark]:
         if head is None:
             break
         kind, length = head
+        # A line on the subject may be the text's own first line; one that fits any text is a label.
         if kind == "preface" and 2 * len((mine := stems(line[:length])) & subject) <= len(mine):
             kind = "label"
         own_line = not any(map(str.isalnum, line[length:]))
         length = len(line) if own_line else length
+        # Talk of the rewriting that runs on into the text cannot be cut where it ends.
         certain = kind != "announcement" or own_line or _ends_as_label(line[:length])
         blanks = " \t\n*_" if line.lstrip().startswith(("*", "_")) else " \t\n"
         place = len(text) - len(text[place + length :].lstrip(blanks))

@@ -83,6 +83,7 @@ def reworded(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> st
     Raises:
         NotApplicable: when no rule finds anything to change.
     """
+    # A name may be an ordinary word elsewhere in the text: it stays everywhere.
     guarded = {*keep, *(part.lower() for name in names(text) for part in words(name))}
     changed = each_sentence(text, lambda sentence: _reworded_sentence(sentence, rng, guarded))
     if changed.casefold().split() == text.casefold().split():
@@ -107,6 +108,7 @@ def each_sentence(text: str, change: Callable[[str], str]) -> str:
 
 def _reworded_sentence(sentence: str, rng: random.Random, keep: Set[str]) -> str:
     swapped = _swapped(_contracted(_turned(sentence), keep), rng, keep)
+    # Only words that are never names may be written small inside the frame.
     if swapped == sentence and first_word(sentence) in OPENERS:
         return rng.choice(FRAMES).format(sentence[0].lower() + sentence[1:])
     return swapped
@@ -132,6 +134,7 @@ def first_word(sentence: str) -> str:
 
 def _contracted(sentence: str, keep: Set[str]) -> str:
     """Write `don't` for `do not`, or the other way round where that is what there is."""
+    # `Does it not` and `doesn't it` put the words in another order.
     if "not" in keep or sentence.endswith("?"):
         return sentence
     if _SHORT_NOT.search(sentence):
@@ -182,6 +185,7 @@ def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
     padding = rng.sample(PADDING, len(PADDING))
     edits: list[Edit] = []
     added = 0
+    # Twice round: a text of few sentences needs more than one addition to each.
     for start, end in rng.sample(spans, len(spans)) * 2:
         if n_words + added >= ratio * n_words:
             break
@@ -218,6 +222,7 @@ def shortened_text(text: str, rng: random.Random) -> str:
 def _cut(text: str, rng: random.Random, n_words: int, share: float) -> str:
     enough = n_words * rng.uniform(0.45, 0.78)
     text = _without_fillers(text, rng, share)
+    # In another order each time, so that attempts cut different things.
     for step in rng.sample([_without_asides, _without_clauses, _without_sentences], 3):
         text = step(text, rng, enough)
     return _telegram(text, rng, share, enough=rng.choice((0.65, 0.78, 0.78)) * n_words)

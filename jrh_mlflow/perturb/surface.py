@@ -128,6 +128,7 @@ def _line_starts(text: str) -> list[int]:
     """Starts of lines with something before and after, not inside a fenced block."""
     blocks, begin, end = fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
     inner = [start for start, _ in lines(text) if begin < start < end]
+    # The first line of a block may move down: blank lines before it are no part of the code.
     opened = {first for first, _ in blocks}
     return [start for start in inner if start in opened or not inside(blocks, start)]
 
@@ -183,6 +184,7 @@ class Markdown(CodeTest):
 
 def _plain_sentences(text: str) -> list[Span]:
     """Sentences of lines that are no list, table, quotation or heading."""
+    # A mark in front of a mark would make another list, or a line of a table that is none.
     structured = [(start, end) for start, end in prose_lines(text) if _STRUCTURED.match(text, start, end)]
     return [span for span in sentences(text) if not inside(structured, span[0])]
 

@@ -55,6 +55,7 @@ class FewShot:
         """Places with a label from the one after the source on, and round: sources get different ones."""
         all_of = self._places.get(label, [])
         start = bisect_right(all_of, place)
+        # One more than wanted, because the source itself may be among them.
         taken = min(most + 1, len(all_of))
         following = [all_of[(start + step) % len(all_of)] for step in range(taken)]
         return [other for other in following if other != place][:most]

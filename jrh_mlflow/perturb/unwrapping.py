@@ -85,6 +85,7 @@ def unwrap(text: str, original: str, *, brief: str = "") -> Unwrapped:
             text, layers = taken[1].strip(_BLANKS), [*layers, taken[0]]
         problem = _first_leftover(_LEFTOVERS, text, original) or _of_the_brief(text, original, brief)
     except UnclearError as unclear:
+        # A refusal is the better reason: what is wrapped around it does not matter.
         problem = _refusal(text, original) or str(unclear)
     return Unwrapped(text=text, layers=tuple(layers), problem=problem)
 
@@ -194,6 +195,7 @@ def _parsed(text: str) -> Any:
             return text[1:-1]
     if 0 < len(text) <= _LONGEST:
         for read in (_json, ast.literal_eval):
+            # What followed `print(` or an assignment may still hang on the end.
             for closed in (text, text.rstrip(");")):
                 with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                     return read(closed)
@@ -234,6 +236,7 @@ def _one_text(value: Any) -> str:
         'It rained.'
     """
     texts = [(key, text) for key, text in _leaves(value) if text.strip() and not _names_other(key)]
+    # Whether the title belongs to the text nobody can tell.
     if any(phrase("title_key", key) for key, _ in texts):
         raise UnclearError("JSON with a title beside the text")
     made = {text for key, text in texts if phrase("made_key", key)}
@@ -261,6 +264,7 @@ def _in_yaml(text: str, original: str) -> str | None:
         return None
     if len(fields) == 1 and not _YAML_BLOCK.fullmatch(text.partition("\n")[0]):
         return None  # one line `key: words` is rather a label
+    # Folding turns line breaks into spaces, and the text's own would be lost.
     if "\n" in original and re.search(r":[ \t]*>", text):
         raise UnclearError("YAML that folds lines")
     inner = _one_text(fields)
@@ -608,6 +612,7 @@ def _repeated(text: str, original: str) -> str | None:
     """Say that the text stands there twice, or the original before or after it, apart from it."""
     if _is_twice(text) and not _is_twice(original):
         return "the text, twice"
+    # A short original may well stand in its rewrite.
     if len(original.split()) < FEW_WORDS or original not in text:
         return None
     before, _, after = text.partition(original)

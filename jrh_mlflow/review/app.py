@@ -217,6 +217,7 @@ class Json(JSONResponse):
         try:
             return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
         except ValueError:
+            # A second pass only where it is needed: most answers hold no NaN.
             known = json.loads(json.dumps(content), parse_constant=lambda _: None)
             return json.dumps(known, separators=(",", ":")).encode("ascii")
 
@@ -225,6 +226,7 @@ router = APIRouter(prefix="/api/suites")
 
 
 def _catalog(request: Request) -> ReviewCatalog:
+    # Asked with every request: behind `jrh ui` the address of the store depends on it.
     find: FindCatalog = request.app.state.find_catalog
     return find(request)
 
@@ -250,6 +252,7 @@ def suite(review: Opened) -> Response:
     """Counts, reviewers and their agreement."""
     content, entries = review.placed()
     with review.decisions.current() as standings:
+        # All counts come from one moment: inside the block nothing is added.
         states = [(entry, standings.of(entry.key).state) for entry in entries.values()]
         shown = {
             "key": review.key,
@@ -293,6 +296,7 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
         row = _row(index, entry, standings, reviewer.strip())
         between = {"disputed": standing.disputed, "settled": _settlement(standing), "opinions": _opinions(standing)}
         state, history = standing.state, [_history_row(event, entry) for event in standing.history]
+    # Outside the block: checks take a while, and others shall decide meanwhile.
     generated, current, source = entry.generated(state.message), entry.applied(state), entry.source
     text = generated.text if state.text is None else state.text
     shown = {
@@ -333,6 +337,7 @@ def events(
     newer = review.decisions.events(since=since, limit=limit)
     rows = []
     for event in newer:
+        # Events about the whole suite, and about an item that changed its text, have no place.
         place, entry = known.get(event.item, (None, None))
         rows.append({**_about(event), "index": place, "state": entry.shown(event.after) if entry else None})
     last = newer[-1].number if newer else since
@@ -360,6 +365,7 @@ def bulk(review: Opened, body: BulkBody) -> Response:
     _, entries = review.placed()
     with review.decisions.current() as standings:
         matching = [(entry, standings.of(entry.key).version) for _, entry in body.filter.of(entries, standings)]
+    # Between the question and the click others may have decided: nothing is accepted that nobody saw counted.
     if len(matching) != body.expect:
         raise ConflictError(
             f"The filter takes {len(matching)} items by now, not {body.expect}. Look at them again before you decide."
@@ -389,6 +395,7 @@ def assigned(review: Opened, body: AssignBody) -> Response:
 @router.post("/{key}/finish")
 def finished(request: Request, review: Opened, body: FinishBody) -> Response:
     """Write the reviewed suite: nothing that is undecided or rejected is in it."""
+    # The suite is on the disk before it is logged: a store that fails loses nothing.
     done = finish(review, who=body.reviewer, allow_undecided=body.allow_undecided)
     on_finish: OnFinish | None = request.app.state.on_finish
     return Json({**done.facts, **(on_finish(review, done, body.reviewer) if on_finish else {})})
@@ -404,6 +411,7 @@ def _entry(review: Review, index: int) -> ReviewEntry:
 def _suite_row(review: Review) -> dict[str, Any]:
     """Return a line of the list of suites; a run's suite that nobody opened is not fetched for it."""
     row = {"key": review.key, "run_id": review.run.run_id if review.run else None}
+    # Fetching every suite of a store for a list could take minutes.
     if review.run is not None and not review.decisions_file.exists():
         run = review.run
         return {**row, **_NOT_OPENED, "name": run.name, "sha256": run.sha256, "n_items": run.n_items}
@@ -489,6 +497,7 @@ def _transcript(
 ) -> list[dict[str, Any]] | None:
     if messages is None:
         return None
+    # The page reads every field, and saved messages leave out what is empty.
     empty = dict.fromkeys(field.name for field in fields(Message))
     return [{**empty, **saved_message(message), "edited": n in edited} for n, message in enumerate(messages)]
 
@@ -604,6 +613,7 @@ def serve_review(
             raise ReviewError(f"Port {port} cannot be used: {error.strerror}. Give another with --port.") from error
         query = urlencode({"token": token, **({"reviewer": reviewer} if reviewer else {})})
         link = f"http://{LOOPBACK}:{listening.getsockname()[1]}/?{query}"
+        # The app needs the server's exit and the server needs the app: a list lets each be made first.
         servers: list[uvicorn.Server] = []
 
         def on_finish(review: Review, done: Finished, who: str) -> dict[str, Any]:

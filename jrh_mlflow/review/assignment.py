@@ -71,6 +71,7 @@ def dealt(
         ['Bob']
     """
     order = sorted(decided, key=lambda item: _digest(seed, item))
+    # Rounded half up: `round` would send half an item to the even number.
     twice = set(order[: math.floor(overlap * len(order) + 0.5)]) if len(shares) > 1 else set()
     loads = dict.fromkeys(shares, 0)
     dealt_out: dict[str, list[str]] = {}
@@ -80,6 +81,8 @@ def dealt(
         names = list(decided[item][:wanted])
         while len(names) < wanted:
             free = (name for name in shares if name not in names)
+            # Who would carry least of their share next; a hash breaks ties, so that the first name gets no more than
+            # others.
             names.append(min(free, key=lambda name: ((loads[name] + 1) / shares[name], _digest(seed, item, name))))
         for name in names:
             loads[name] += 1

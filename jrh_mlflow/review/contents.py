@@ -141,6 +141,7 @@ class ReviewEntry:
     @cached_property
     def edited_messages(self) -> tuple[int, ...]:
         """Of a transcript: the places of messages that its source does not hold."""
+        # By content and not by place: an edit may have added or taken out messages.
         before = set(_signatures(self.source.transcript if self.source else None))
         if not before:
             return ()
@@ -271,9 +272,11 @@ class FolderReader:
         return self._content
 
     def _finished(self) -> Content:
+        # Mended: a reviewer must be able to look at what is broken, to reject it.
         suite = read_suite(self.folder, mend=True)
         content = (self.folder / ITEMS_FILE).read_bytes()
         entries = _entries(zip(content.splitlines(), suite.items, strict=True))
+        # Of the bytes on disk: a mended suite would have the hash of other texts.
         sha256 = hashlib.sha256(content).hexdigest()
         return Content(name=suite.name, sha256=sha256, items=suite.items, entries=entries, suite=suite)
 
@@ -425,6 +428,7 @@ class Review:
             content = self._reader.read()
             if self.run is not None and content.sha256 != self.run.sha256:
                 raise ReviewError(f"The suite of run {self.run.run_id} is not the one that its params name.")
+            # A suite that grows has no hash yet; it is marked when it is whole.
             if self._held and not self._marked and content.sha256 is not None:
                 self.mark(content.sha256, "open")
                 self._marked = True
@@ -447,6 +451,7 @@ class Review:
     def placed(self) -> tuple[Content, dict[int, ReviewEntry]]:
         """Return the items with the numbers they keep while others arrive."""
         content = self.content()
+        # The reader hands out the same object until the folder changes.
         if self._placed is None or self._placed[0] is not content:
             places = self.decisions.places([entry.key for entry in content.entries])
             by_place = {places[entry.key]: entry for entry in content.entries}
@@ -486,6 +491,7 @@ class FolderCatalog(ReviewCatalog):
 def folder_review(folder: Path) -> Review:
     """Return the review of a suite folder; its decisions lie in it, or in `$JRH_HOME` when it cannot be written."""
     folder = folder.resolve()
+    # Names of folders may be no UTF-8, and an address must not tell where they lie.
     key = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     writable = os.access(folder, os.W_OK)
     file = folder / DECISIONS_FILE if writable else reviews_folder() / f"{key}.db"
@@ -508,6 +514,7 @@ class RunCatalog(ReviewCatalog):
         from jrh_mlflow.tracking.runs.read import suites_in_runs
 
         runs = [run for run in suites_in_runs(self._uri) if self._run_id in (None, run.run_id)]
+        # Oldest first, so that of runs with one suite the newest stays.
         newest = {run.sha256: run for run in reversed(runs)}
         return [self._review(run) for run in reversed(newest.values())]
 
@@ -539,6 +546,7 @@ def _fetch(run_id: str, target: Path, tracking_uri: str | None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as name:
         draft = Path(name) / "suite"
+        # A copy beside the target first: a download that breaks off must not look like a suite.
         shutil.copytree(download(f"runs:/{run_id}/suite", tracking_uri=tracking_uri), draft)
         try:
             draft.rename(target)

@@ -36,7 +36,6 @@ EXEMPT = "exempt"
 STATES = (UNDECIDED, ACCEPTED, EDITED, REJECTED)
 DECIDED = (ACCEPTED, EDITED, REJECTED)
 
-ACTIONS = ("accept", "edit", "reject", "undo", "reopen", "settle")
 FINISH = "finish"
 """The event of a reviewed suite being written; it belongs to no item."""
 ASSIGN = "assign"
@@ -53,6 +52,7 @@ _DID = {
     "reopen": "reopened",
     "settle": "settled",
 }
+ACTIONS = tuple(_DID)
 
 
 class ConflictError(ReviewError):
@@ -166,6 +166,7 @@ class Standing:
         """Fold one more event in."""
         own = self.own.get(event.who, [])
         if event.action == "undo":
+            # Only one's own last event can be undone, and only while it is the item's last: it lies on top.
             undone = self.stack.pop()
             if own and not undone.settles:
                 own.pop()
@@ -200,6 +201,7 @@ class Standings:
                 self.assigned = event
             else:
                 self.items.setdefault(event.item, Standing()).add(event)
+                # A later decision makes the written suite out of date; an assignment does not.
                 self.finished = None
             self.last = event.number
 
@@ -256,6 +258,7 @@ def decide(standing: Standing, click: Click, generated: GeneratedPart) -> State:
         StaleError: when the item changed since the reviewer saw it.
         ReviewError: when the click makes no sense.
     """
+    # Before anything else: a click on what was not shown means nothing.
     if click.version != standing.version:
         raise StaleError(_stale(standing))
     _check_settling(standing, click)
@@ -281,6 +284,7 @@ def decide(standing: Standing, click: Click, generated: GeneratedPart) -> State:
 
 def _check_settling(standing: Standing, click: Click) -> None:
     """Refuse a decision on what was settled, and a settlement where nobody disagrees."""
+    # Both lead out of a settlement, so they are allowed on one.
     if click.action in ("undo", "reopen"):
         return
     settled = standing.settled
@@ -309,6 +313,7 @@ def _edited(now: State, click: Click, generated: GeneratedPart) -> State:
             raise ReviewError(f"Unknown label {click.label[:80]!r}. Known: {', '.join(generated.labels)}.")
         if generated.label is None:
             raise ReviewError("This item expects a direction, not a label: there is no label to edit.")
+        # Back to what was generated is no edit: the item counts as accepted then.
         label = None if click.label == generated.label else click.label
     if click.text is not None:
         if generated.text is None:
@@ -435,6 +440,7 @@ class Decisions:
     def places(self, items: Sequence[str]) -> dict[str, int]:
         """Return a number for each item that stays the same for as long as the review lasts, in order of arrival."""
         with self._lock:
+            # Reading needs no lock on the file; writing does, and happens only when items arrive.
             if any(item not in self._places for item in items):
                 with self._writing():
                     known = [(item,) for item in items]

@@ -162,6 +162,7 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
             "Decide them, or finish without them: --allow-undecided."
         )
     path = _saved(suite, review.result)
+    # Finishing twice without a decision between leaves one event.
     if finished is None or finished.facts.get("sha256") != suite.sha256:
         review.decisions.finish(who, {"sha256": suite.sha256, "name": path.name, "left_out": left_out}, last=last)
     review.hold()
@@ -211,6 +212,7 @@ def _reviewed(entry: ReviewEntry, standings: Standings) -> Item:
 
 def _origin(content: Content, counts: Mapping[str, int], standings: Standings) -> dict[str, Any]:
     parent = dict(content.suite.origin) if content.suite else {}
+    # The parent's marks say that it is under review, which its result is not.
     kept = {key: value for key, value in parent.items() if not key.startswith("review")}
     return {
         **kept,
@@ -404,6 +406,7 @@ def _events_csv(review: Review) -> bytes:
     writer.writerow(_EVENT_COLUMNS)
     for event in review.decisions.events():
         after, before = event.after, event.before
+        # The key is a hash and the id; the table names items as the suite does.
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
         writer.writerow((*about, after.text, before.text, "yes" if event.settles else None))

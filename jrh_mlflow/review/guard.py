@@ -68,6 +68,7 @@ class Guard:
             raise ValueError(f"The token must have 16 characters or more, but has {len(token)}.")
         self._app, self._token = app, token
         self._hosts = frozenset(host.lower() for host in hosts)
+        # Made from the token and not the token: a cookie that leaks opens no API.
         self._cookie = hmac.new((token or "").encode(), b"jrh review page", hashlib.sha256).hexdigest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,6 +82,7 @@ class Guard:
             return
         try:
             cookie = self._set_cookie(scope) if self._check(scope) else None
+            # Read whole before the app sees it, so that its size can be refused.
             body = await _body(receive)
         except Refusal as refusal:
             await _refuse(refusal, _sealed(send))

@@ -233,6 +233,7 @@ def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.
 
 
 def _falls(stages: Sequence[npt.NDArray[np.float64]]) -> bool:
+    # The stage with most replicates decides how many chains there are; the others are counted round.
     replicates = np.arange(max(len(stage) for stage in stages))
     grades = np.stack([stage[replicates % len(stage)] for stage in stages])
     # NaN, for an abstention, makes every comparison false.

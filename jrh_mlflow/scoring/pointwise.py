@@ -129,6 +129,7 @@ def told_labels(frame: pd.DataFrame, labels: Sequence[str] | None) -> Sequence[s
 
     Empty `Answers` say of what the records tell, or of what is inferred, whether it is a scale.
     """
+    # Records of several suites may tell several scales: then none of them holds for all.
     cells = {cell for cell in set(frame["labels"]) if cell}
     if len(cells) != 1 or (labels is not None and not (isinstance(labels, Answers) and not labels)):
         return labels

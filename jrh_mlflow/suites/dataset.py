@@ -55,6 +55,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     path, sheet = split_sheet(Path(path))
     if not path.is_file():
         raise RecipeError(f"There is no file {path}. Check the path; a recipe may say where to get its file.")
+    # `answers.csv.gz` is a CSV: the ending before `.gz` tells the kind.
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = _READERS.get(suffixes[-1]) if suffixes else None
     if kind is None:
@@ -111,6 +112,7 @@ def _read_json(path: Path) -> pd.DataFrame:
     rows = json.loads(text) if path.name.removesuffix(".gz").endswith(".json") else read_json_lines(text, kind=dict)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("a list of objects was expected")
+    # Objects, or pandas would turn a column of 1 and None into 1.0 and NaN.
     frame: pd.DataFrame = pd.DataFrame(rows, dtype=object)
     return frame
 
@@ -195,6 +197,7 @@ class DatasetTable:
         outer = [column for column in self._columns if name.startswith(f"{column}.")]
         if not outer:
             return []
+        # A column whose own name holds a dot comes before the key of a shorter one.
         column = max(outer, key=len)
         return [at_path(structured(cell), name[len(column) + 1 :]) for cell in self._columns[column]]
 
@@ -205,6 +208,7 @@ _FEW = 3
 
 def structured(cell: object) -> object:
     """Return the dict or list that a cell holds as JSON text; any other cell as it is."""
+    # Only objects and lists: a bare `1` or `"x"` of a CSV is the text it is.
     if not isinstance(cell, str) or cell.lstrip()[:1] not in ("{", "["):
         return cell
     try:
@@ -247,6 +251,7 @@ def find_roles(
     needed = [role for role in REQUIRED if not (role == "instruction" and constant)]
     taken = set(given.values())
     for role in ROLES:
+        # Where one instruction is given for all rows, a column `prompt` is not taken for it by its alias.
         if role not in given and (name := _own_name_or_alias(table, role, taken, aliases=role in needed)):
             given[role] = name
     if constant and "instruction" in given:
@@ -303,6 +308,7 @@ def at_path(cell: object, path: str) -> object:
         return at_path(entry, rest) if rest else entry
     if not isinstance(cell, Mapping):
         return ABSENT
+    # A whole key comes first: `{"a.b": 1}` is found by `a.b`.
     if path in cell:
         return cell[path]
     return at_path(cell.get(head), rest) if rest else ABSENT
@@ -323,6 +329,7 @@ def _frame(dataset: object) -> pd.DataFrame:
         return dataset
     if isinstance(dataset, str | Path):
         return read_table(dataset)
+    # A mapping iterates over its keys, which would read as rows of text.
     if isinstance(dataset, Mapping):
         raise RecipeError(_why_no_mapping(dataset))
     # Known by their methods, so that neither library is needed: MLflow's evaluation datasets, then Hugging Face's,

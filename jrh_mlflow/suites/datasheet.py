@@ -127,6 +127,7 @@ def datasheet_suite(
     n_tasks = len(library) if n_tasks is None else n_tasks
     if len(library) < n_tasks:
         raise SuiteError(f"{n_tasks} tasks were asked for, but there are {len(library)}. Lower n_tasks or add tasks.")
+    # By a hash of seed and id, so that a task more in the library moves few of the others.
     chosen = rank(sorted(task.id for task in library), seed, "task")[:n_tasks]
     by_id = {task.id: task for task in library}
     makers = [
@@ -190,6 +191,7 @@ class _TaskItems:
             yield from (self._vacuum(condition, variant) for variant in (0, 1))
         for low, high in itertools.combinations(self.levels, 2):
             delta = high - low
+            # Half levels serve steps of one half only: the whole steps are those of the plain design.
             if delta == 0.5 or (delta.is_integer() and low.is_integer()):
                 yield self._step(LADDER, low, high, (self.rungs[LADDER][low], self.rungs[LADDER][high]))
         yield from (self._same(level) for level in range(self.depth + 1))
@@ -333,6 +335,7 @@ class _TaskItems:
 
     def _step(self, condition: str, low: float, high: float, pair: tuple[Candidate, Candidate]) -> Item:
         name = f"{low:g}-{high:g}"
+        # The slot of the better content is a coin of its own, so that `u` tells nothing.
         v_better = int(task_digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
         u, v = pair if v_better else pair[::-1]
         return self._pair(condition, name, u, v, delta=high - low, better="v" if v_better else "u")
@@ -342,6 +345,7 @@ class _TaskItems:
         return self._pair(DELTA_0_SAME, str(level), u, v, delta=0.0)
 
     def _different(self, count: int) -> Item:
+        # The first and the last requirements of the climb: as many, and as different as can be.
         both = (self.climb[:count], self.climb[-count:])
         pools = [task_mixes(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
         first, last = (nearest(pool, self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))

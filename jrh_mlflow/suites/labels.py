@@ -66,6 +66,7 @@ def read_labels(
     allowed = _given(labels, scale)
     if allowed is None and not known:
         raise RecipeError(f"No row of the column {column!r} has a label. Give `labels` or `scale`.")
+    # Types tell more than texts: by them a column of numbers and booleans is refused.
     filled = [cell for cell, empty in zip(cells, missing, strict=True) if not empty]
     allowed = replace(allowed or _inferred(filled, known, column, ids), grades=grades)
     if "tie" in {answer.casefold() for answer in allowed.answers}:
@@ -73,6 +74,7 @@ def read_labels(
     # The same number, or the same word whatever its capitals.
     answers = {label_key(answer): answer for answer in allowed.answers}
     matches = {text: answers[label_key(text)] for text in set(known) if label_key(text) in answers}
+    # Nothing matched at all: most likely the form of the command line was pasted into Python.
     if not matches and (meant := _as_mapping(labels if scale is None else scale)):
         raise RecipeError(f"Labels with meanings are a mapping: `{'labels' if scale is None else 'scale'}={meant}`.")
     outside = [text not in matches and text != "" for text in texts]
@@ -277,6 +279,7 @@ def _inferred(cells: Sequence[object], texts: Iterable[str], column: str, ids: S
 
 def _worded(distinct: Sequence[str]) -> tuple[str, ...]:
     """Sort labels that are words, the better one or the one to be detected last where the pair is well known."""
+    # Reversed, so that of `No` and `no` the first in order gives its spelling.
     spelling = {label_key(text): text for text in reversed(distinct)}
     plain = {text: re.sub(r"[\s_]+", "_", text.casefold()) for text in spelling.values()}
     last = last_of(plain.values())
@@ -330,6 +333,7 @@ def read_rubrics(given: object, wanted: object = None, *, about: str) -> tuple[R
     """
     if isinstance(given, Path):
         given = given.read_text(encoding="utf-8")
+    # A rubric file and a rubric are both texts: only a JSON list of entries with ids is the former.
     if isinstance(given, str) and (listed := _as_list(given)) is not None:
         given = listed
     if isinstance(given, Mapping):
@@ -374,6 +378,7 @@ def _score_levels(name: object, entries: Any) -> dict[int, str]:
     except (KeyError, TypeError, ValueError) as error:
         raise RecipeError(f"{rule}, but are {entries!r}.") from error
     low = min(levels)
+    # Fewer levels than entries: two entries have one score, and the dict kept the last.
     if len(levels) < 2 or sorted(levels) != list(range(low, low + len(levels))) or len(levels) < len(entries):
         raise RecipeError(f"{rule}, but are {', '.join(str(entry['score']) for entry in entries)}.")
     return {score: levels[score] for score in sorted(levels)}
@@ -539,6 +544,7 @@ def people_label(given: Sequence[str], labels: Labels) -> str | None:
         leading: str | None = most_frequent(given)
         return leading
     places = sorted(map(labels.answers.index, given))
+    # The two middle ones; with an odd number of people they are the same.
     low, high = places[(len(places) - 1) // 2], places[len(places) // 2]
     return labels.answers[low] if low == high else None
 

@@ -91,12 +91,14 @@ def read_seeds(
     table = dataset if isinstance(dataset, DatasetTable) else DatasetTable(dataset)
     bare = unlabelled or people is not None
     roles = find_roles(table, columns, constant=instruction is not None, unlabelled=bare)
+    # A `.csv` with such a column is most likely our own `labels.csv`, whose texts carry guards against formulas.
     if "label_source" in roles and str(dataset).endswith(".csv"):
         table = table.unguarded()
     votes: list[dict[str, str]] = []
     if people is not None:
         ids = _ids(table, roles["id"]) if "id" in roles else None
         settled = settle(table, people, label=roles.get("label"), ids=ids, labels=labels, scale=scale, values=values)
+        # What cells mean was applied while people were counted; twice would translate a translation.
         table, votes, labels, scale, values = settled.table, settled.people, settled.labels, settled.scale, None
         roles["label"] = settled.label
     ids = _ids(table, roles["id"]) if "id" in roles else None
@@ -146,6 +148,7 @@ def dataset_sha256(seeds: Sequence[Seed], labels: Labels) -> str:
     """Return the hash of the seeds, in order, and their labels as canonical JSON: what a suite was made from."""
     about: dict[str, object] = {"answers": labels.answers, "ordinal": labels.ordinal}
     about |= {"meanings": dict(labels.meanings)} if labels.meanings else {}
+    # Left out where there is none, so that data without contexts have one hash with every version.
     rows = [{name: value for name, value in asdict(seed).items() if name != "context" or value} for seed in seeds]
     return hashlib.sha256(_canonical({"labels": about, "seeds": rows})).hexdigest()
 
@@ -206,6 +209,7 @@ def _id_text(cell: object) -> str | None:
 
 def _content_ids(*texts: Sequence[str]) -> list[str]:
     """Return the first 12 hex digits of the hash of each row's instruction, response and label."""
+    # Cleaned first: a lone surrogate could not be encoded.
     ids = [hashlib.sha256(_canonical(clean_data(row)[0])).hexdigest()[:12] for row in zip(*texts, strict=True)]
     refuse_rows(None, "must differ (the same row twice; remove one or give an id column)", _repeated(ids))
     return ids
@@ -319,6 +323,7 @@ def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
 def _largest_remainder(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     total = sum(sizes.values())
     shares = {name: n * size // total for name, size in sizes.items()}
+    # In whole numbers: remainders of floats would break ties by rounding.
     by_remainder = sorted(sizes, key=lambda name: (-(n * sizes[name] % total), name))
     for name in by_remainder[: n - sum(shares.values())]:
         shares[name] += 1

@@ -75,7 +75,9 @@ def read_xlsx(path: Path, sheet: str | None) -> pd.DataFrame:
         rows = [[_read_cell(cell) for cell in row] for row in _rows(book[name])]
     finally:
         book.close()
+    # Read as values, so a formula that nobody computed is None like an empty cell.
     _refuse_uncomputed(path, name, rows)
+    # Spreadsheets keep formatted but empty rows at the end.
     while rows and not any(cell is not None for cell in rows[-1]):
         rows.pop()
     if not rows:
@@ -198,6 +200,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
     write = _write_xlsx if path.suffix.lower() == ".xlsx" else _write_csv
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # In the same folder, because a rename is whole or not at all on one disk only.
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".jrh-") as folder:
             draft = Path(folder, path.name)
             notes = write(frame, draft)
@@ -267,6 +270,7 @@ def _write_xlsx(frame: pd.DataFrame, path: Path) -> list[str]:
 
 
 def _cell(library: ModuleType, sheet: object, value: object, changes: Counter[str]) -> object:
+    # A whole number of numpy is no int for the checks below.
     value = value.item() if hasattr(value, "item") else value
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -291,4 +295,5 @@ def _short_enough(text: str) -> str:
     if len(units) <= 2 * LONGEST_CELL:
         return text
     note = f" … [cut, {len(text):,} characters]"
+    # `ignore` drops half of a pair of surrogates at the cut.
     return units[: 2 * (LONGEST_CELL - len(note))].decode("utf-16-le", "ignore") + note

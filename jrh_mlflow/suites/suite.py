@@ -95,6 +95,7 @@ class Suite:
         """How it was made: builder and arguments, or the parent it comes from."""
         self.hash_of_texts = hash_of_texts
         """The `sha256` of the suite it stands for, where hashes stand in the place of texts; None for any other."""
+        # Hashes break gates that look at texts; the suite they stand for passed them.
         if hash_of_texts is None:
             check_suite(self.items)
 
@@ -165,6 +166,7 @@ class Suite:
             Column("items", lambda name: f"{conditions[name]:,}"),
             Column("calls", lambda name: f"{calls[name]:,}"),
         )
+        # Reversed, so that the first item of a condition is the one that stays.
         first = {item.condition: item for item in reversed(self.items) if item.instruction is not None}
         examples = [first[name] for name in conditions if name in first]
         shown = {item.id: item for item in [*examples[:1], *examples[len(examples) // 2 :][:1], *examples[-1:]]}
@@ -218,6 +220,7 @@ def save_suite(suite: Suite, path: str | Path, *, force: bool = False, continues
         RecipeError: when another suite lies there.
     """
     folder = Path(path)
+    # Nothing is written: a review may have marked the manifest.
     if holds_suite(folder, suite):
         return folder
     origin = _saved_origin(folder)
@@ -368,6 +371,7 @@ def read_item(line: bytes, number: int, file: Path) -> Item:
     """Read one line; `number` and `file` are for the message when it is no item."""
     try:
         data = json.loads(line)
+        # A field of a later version may change what an item means, so it is not passed over.
         if not isinstance(data, dict) or not data.keys() <= set(_FIELDS):
             raise ValueError("unknown fields")
         _check_types(data)
@@ -421,6 +425,7 @@ def mark_review(folder: Path, state: str | None, *, result: str | None = None) -
     """
     file = folder / MANIFEST_FILE
     manifest = read_manifest(file, mend=True)
+    # Marks are replaced as a whole: a result of an earlier review must not outlive it.
     kept = {key: value for key, value in (manifest.get("origin") or {}).items() if not key.startswith("review")}
     marks = {"review": state, "review_result": result}
     origin = {**kept, **{key: value for key, value in marks.items() if value is not None}}
@@ -477,6 +482,7 @@ def partial_file(folder: Path) -> Iterator[OnItems]:
 
             yield write
     except BaseException:
+        # Nothing else is there, so nobody has begun a review: the folder goes, too.
         if set(folder.iterdir()) == {file}:
             file.unlink()
             folder.rmdir()
@@ -508,6 +514,7 @@ def check_suite(items: Sequence[Item]) -> None:
             _check_pair(item)
         else:
             _check_pointwise(item)
+    # Levels are checked together: a chain is right or wrong as a whole.
     _check_levels([item for item in items if item.condition in SINGLE_CONDITIONS])
 
 
@@ -576,6 +583,7 @@ def _level_problem(item: Item) -> str | None:
 
 def _check_chain(chain: Sequence[Item]) -> None:
     lengths = [len(item.response or "") for item in chain]
+    # Otherwise a judge that only counts characters would climb the ladder.
     if max(lengths) > MAX_LENGTH_RATIO * min(lengths):
         raise SuiteError(
             f"Contents of task {chain[0].task!r} in condition {chain[0].condition} must be of a length (ratio at most "

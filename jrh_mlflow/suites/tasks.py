@@ -126,6 +126,7 @@ def load_tasks(path: str | Path) -> list[Task]:
 
 def _load(files: Iterable[_File]) -> list[Task]:
     tasks = [_read(file) for file in files]
+    # Folders list files in any order.
     tasks.sort(key=lambda task: task.id)
     twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
@@ -154,6 +155,7 @@ def parse_task(data: object, *, where: str) -> Task:
     ids = [requirement.id for requirement in requirements]
     if len(set(ids)) < len(ids):
         raise SuiteError(f"{where}: requirement ids must be unique, but got {', '.join(ids)}.")
+    # A matched ladder needs the matched sentences of every requirement.
     without = [requirement.id for requirement in requirements if requirement.matched is None]
     if 0 < len(without) < len(requirements):
         raise SuiteError(f"{where}: all requirements need `matched` or none, but {', '.join(without)} lack(s) it.")
@@ -277,6 +279,7 @@ def task_mixes(task: Task, depth_ids: Sequence[str], states: States, *, unmet: U
 def nearest(pool: Iterable[Candidate], length: float, *key: object) -> Candidate:
     """Return the candidate whose length is nearest to `length`; a hash breaks ties."""
     gaps = [(abs(len(candidate.text) - length), candidate) for candidate in pool]
+    # Ties are broken by a hash and not by order, so that wordings are not picked from the front.
     smallest = min(gap for gap, _ in gaps)
     tied = (candidate for gap, candidate in gaps if gap == smallest)
     return min(tied, key=lambda candidate: task_digest(*key, candidate.wording))
@@ -313,6 +316,7 @@ def _rising(
 def surface_pair(pool: Sequence[Candidate], *key: object) -> tuple[Candidate, Candidate]:
     """Pick two candidates of one quality that share no wording and are nearly, but not exactly, of one length."""
     by_wording = {candidate.wording: candidate for candidate in pool}
+    # Each pair of opposite wordings once: the other half begins with 1.
     others = {wording: tuple(1 - choice for choice in wording) for wording in by_wording if wording[0] == 0}
     pairs = [(by_wording[wording], by_wording[other]) for wording, other in others.items()]
     return min(pairs, key=lambda pair: (_gap(pair), task_digest(*key, pair[0].wording)))

@@ -74,6 +74,7 @@ def write_inspect(edits: Iterable[Edit], path: str | Path) -> Path:
         raise RecipeError(f"{path.name}: an Inspect log's name must end in {' or '.join(ENDINGS)}.")
     if not edits:
         raise RecipeError("There are no edited transcripts to write.")
+    # The originals must stay: another export reads them again.
     if path.resolve() in {Path(str(edit.parent.source.get("file"))).resolve() for edit in edits}:
         raise RecipeError(f"{path.name} is the log that was edited. Write to another file.")
     names = _sample_ids(edits)
@@ -130,6 +131,7 @@ def _sample_ids(edits: Sequence[Edit]) -> list[str]:
         source = edit.parent.source
         epoch = source.get("epoch", 1)
         base = f"{source.get('sample_id', edit.parent.id)}{'' if epoch == 1 else f'__epoch_{epoch}'}__{edit.test}"
+        # Several items of one test may be made of one sample, as for several levels.
         name, n = base, 2
         while name in names:
             name, n = f"{base}__{n}", n + 1
@@ -143,6 +145,7 @@ def _sample(edit: Edit, name: str) -> EvalSample:
 
     parent = _parent_sample(edit.parent)
     before = [] if parent is None else list(parent.messages)
+    # Messages are matched by their places, and another log would give them the wrong originals.
     if parent is not None and len(before) != len(edit.parent.messages):
         raise RecipeError(f"The log of {edit.parent.id!r} was changed after it was read. Read it again.")
     messages: list[ChatMessage] = [
@@ -228,6 +231,7 @@ def _log(edits: Sequence[Edit], samples: list[EvalSample]) -> EvalLog:
     spec = _spec(edits)
     content = json.dumps([[saved_message(message) for message in edit.messages] for edit in edits], default=str)
     identity = _digest(*(str(sample.id) for sample in samples), content)
+    # Derived from the content: the same edits have the same ids whenever they are written.
     spec.eval_id, spec.run_id, spec.task_id = identity, _digest(identity, "run"), _digest(identity, "task")
     names = [str(sample.id) for sample in samples]
     spec.dataset = EvalDataset(name=spec.dataset.name, samples=len(names), sample_ids=names, shuffled=False)

@@ -78,6 +78,7 @@ def to_chat(message: Message, *, origin: ChatMessage | None, new_id: str) -> Cha
     """
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser
 
+    # A copy keeps what our messages have no place for.
     if origin is not None and replace(from_chat(origin), id=message.id) == message:
         return origin.model_copy(update={"id": new_id}, deep=True)
     kinds = {
@@ -186,6 +187,7 @@ def _error(text: str | None) -> ToolCallError | None:
 
     if text is None:
         return None
+    # The kinds differ between versions of inspect_ai, so they are asked for.
     kinds = get_args(get_type_hints(ToolCallError)["type"])
     kind, colon, message = text.partition(": ")
     return ToolCallError(kind, message) if colon and kind in kinds else ToolCallError("unknown", text)
@@ -303,6 +305,7 @@ def _transcripts(
     file: Path, log: EvalLog, chosen: Sequence[EvalSampleSummary], *, held: str | None
 ) -> Iterator[Transcript]:
     whole = {(sample.id, sample.epoch): sample for sample in log.samples or ()}
+    # A log may hold gigabytes: only a few samples are in memory at a time.
     for start in range(0, len(chosen), _AT_ONCE):
         keys = [(summary.id, summary.epoch) for summary in chosen[start : start + _AT_ONCE]]
         for sample in [whole[key] for key in keys] if whole else read_samples(file, keys):
@@ -378,6 +381,7 @@ def _unresolved(name: str, messages: Sequence[Message]) -> int:
 def _held(file: Path, log: EvalLog, n_held: int) -> str | None:
     """Say how many samples there are of how many, where some are missing."""
     listed = len(log.eval.dataset.sample_ids or ()) or log.eval.dataset.samples or 0
+    # A log that was broken off has no results, so what its dataset lists counts, too.
     total = max(listed * (log.eval.config.epochs or 1), log.results.total_samples if log.results else 0)
     if n_held >= total:
         return None

@@ -91,6 +91,7 @@ def _from_objects(source: Iterable[Any]) -> Iterable[Transcript]:
     first = next(objects, None)
     if first is None:
         raise RecipeError(f"There are no transcripts. {_KINDS}")
+    # The source may be a generator: what was looked at is put back.
     objects = chain([first], objects)
     if isinstance(first, Transcript):
         return _checked(objects)
@@ -253,6 +254,7 @@ def _item(
 ) -> Item:
     source = dict(transcript.source)
     if "file" in source:
+        # The folder is of this machine, and would make the same suite differ elsewhere.
         source["file"] = Path(str(source["file"])).name
     known = {"source": source, "group": group, "preprocess": [dict(record) for record in records], PEOPLE: people}
     known |= {name: source[name] for name in ("sample_id", "epoch") if name in source}
@@ -294,6 +296,7 @@ def _expected(
     cells = [
         cell if given else meant for cell, meant, given in zip(cells, translated(cells, values), people, strict=True)
     ]
+    # A mapping, because a list of labels that hold an equals sign would be taken for LABEL=MEANING.
     allowed = dict.fromkeys(labels.answers)
     texts = read_labels(cells, column=column, ids=ids, labels=allowed, unlabelled=unlabelled)[0]
     return [text or None for text in texts]

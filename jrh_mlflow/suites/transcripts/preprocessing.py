@@ -65,6 +65,7 @@ def apply_steps(transcript: Transcript, steps: Mapping[str, Step]) -> tuple[Tran
     records: list[StepRecord] = []
     for name, step in steps.items():
         left, dropped = step(transcript)
+        # A judge that is shown nothing would be measured on nothing.
         if _spoken(transcript.messages) and not _spoken(left.messages):
             raise RecipeError(
                 f"Preprocessor {name!r} leaves nothing to judge of {len(transcript.messages)} messages. "
@@ -98,6 +99,7 @@ def _resolved(spec: object) -> tuple[str, Step]:
     text = str(spec)
     head, _, argument = text.partition(":")
     place, _, name = text.rpartition(":")
+    # A colon may be an argument (`keep_last:10`) or a place (`file.py:function`): names of ours come first.
     if head in _PLAIN or head == "keep_last" or not (place and name.isidentifier()):
         return text, _built_in(text, head, argument)
     function = function_from_text(text)
@@ -141,6 +143,7 @@ def _own(name: str, function: Callable[[Transcript], object]) -> Step:
             raise RecipeError(f"{where}: {problem}") from error
         left = _read_returned(returned, transcript, where)
         counts = {"messages": len(transcript.messages) - len(left.messages)}
+        # Counted only where the function made more of them: a log may hold some by itself.
         orphans = _orphans(left.messages)
         return left, {**counts, "results_without_call": orphans} if orphans > _orphans(transcript.messages) else counts
 
@@ -257,6 +260,7 @@ def drop_reasoning(messages: Messages) -> tuple[Messages, dict[str, int]]:
 
 def keep_last(messages: Messages, n: int) -> tuple[Messages, dict[str, int]]:
     """Keep the last `n` messages and the system messages at the beginning; no tool result without its call."""
+    # The system prompt says what the assistant may do, so a judge needs it however much is cut.
     head = next((i for i, message in enumerate(messages) if message.role not in _SYSTEM), len(messages))
     first = max(head, len(messages) - n)
     callers = asking_messages(messages)

@@ -71,6 +71,7 @@ def unique_ids(transcripts: Iterable[Transcript]) -> Iterable[Transcript]:
     seen: dict[str, object] = {}
     for transcript in transcripts:
         file = transcript.source.get("file", "the list")
+        # Ids name items and decisions, and one of the two transcripts would be lost without a word.
         if transcript.id in seen:
             raise RecipeError(
                 f"Transcript {transcript.id!r} comes twice: from {seen[transcript.id]} and from {file}. "
@@ -205,7 +206,9 @@ def _message(data: Mapping[str, Any], before: Sequence[Message]) -> Message:
         parts.append({"type": "refusal", "refusal": str(refusal)})
     calls = [_call(call) for call in data.get("tool_calls") or ()]
     if data.get(_LEGACY):
+        # The older form has no ids; its place in the talk makes one.
         calls.append({**_call(data[_LEGACY]), "id": f"function_{len(before)}"})
+    # Fields that we do not know are kept, so that writing back loses nothing.
     parts += [
         {"type": "field", "name": key, "value": value}
         for key, value in data.items()
