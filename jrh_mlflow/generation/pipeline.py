@@ -407,12 +407,19 @@ class Pipeline:
         )
 
     def _counts(self, test: ReliabilityTest, results: Sequence[JobResult]) -> Counts:
-        counts = _counts(test.name, results)
-        if not self._keeps_all or not (isinstance(test, Rewrite) and test.confirm):
-            return counts
-        items = [item for result in results if result.job.test.name == test.name for item in result.items]
+        own = [result for result in results if result.job.test.name == test.name]
+        items = [item for result in own for item in result.items]
+        apart = self._keeps_all and isinstance(test, Rewrite) and test.confirm
         unverified = sum(item.meta.get("label_source") == UNVERIFIED for item in items)
-        return replace(counts, verified=counts.items - unverified, unverified=unverified)
+        return Counts(
+            items=len(items),
+            set_aside=sum(len(result.job.seeds) for result in own if result.reason),
+            attempts=sum(len(result.attempts) for result in own),
+            validator_rejected=sum(attempt.rejected for result in own for attempt in result.attempts),
+            verified=len(items) - unverified if apart else None,
+            unverified=unverified if apart else None,
+            unwrapped=sum("unwrapped" in item.meta for item in items) or None,
+        )
 
 
 def _wording_of(job: Job) -> tuple[str, str, str]:
@@ -433,17 +440,6 @@ def _set_aside(result: JobResult) -> list[SetAside]:
         )
         for seed in result.job.seeds
     ]
-
-
-def _counts(test: str, results: Sequence[JobResult]) -> Counts:
-    own = [result for result in results if result.job.test.name == test]
-    return Counts(
-        items=sum(len(result.items) for result in own),
-        set_aside=sum(len(result.job.seeds) for result in own if result.reason),
-        attempts=sum(len(result.attempts) for result in own),
-        validator_rejected=sum(attempt.rejected for result in own for attempt in result.attempts),
-        unwrapped=sum("unwrapped" in item.meta for result in own for item in result.items) or None,
-    )
 
 
 def finished_items(job: Job, text: str, facts: Mapping[str, Any]) -> list[Item]:

@@ -117,17 +117,19 @@ PASSED_OVER = Reply(problem="no usable answer in an earlier run", called=False)
 UNKNOWN_COST: Mapping[str, Any] = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
 
 
-class Question(ABC):
-    """One call that is to be made."""
+class Question:
+    """One call that is to be made: by itself to a function or a judge of the user's, whose answers are not kept."""
 
     remembers = False
     """True where usable answers are kept in the journal."""
+
+    def __init__(self, answer: Callable[[], Awaitable[Reply]]) -> None:
+        self._answer = answer
 
     def kept(self) -> Reply | None:
         """Return the answer that an earlier call was given, where answers are kept; nothing is sent."""
         return None
 
-    @abstractmethod
     async def send(self) -> Reply:
         """Make the call.
 
@@ -135,16 +137,6 @@ class Question(ABC):
             OutOfBudget: when the cap does not cover it.
             JudgeError: when the service fails for good.
         """
-
-
-class OwnQuestion(Question):
-    """A call to a function or a judge of the user's, whose answers are not kept."""
-
-    def __init__(self, answer: Callable[[], Awaitable[Reply]]) -> None:
-        self._answer = answer
-
-    async def send(self) -> Reply:
-        """Call it."""
         return await self._answer()
 
 
@@ -559,7 +551,7 @@ class CallableWriter(BriefedWriter):
 
     def question(self, brief: str, *, attempt: int, first: int, own_form: bool = False) -> Question:
         """Return a call of the function with the brief."""
-        return OwnQuestion(lambda: self._answered(clean_text(brief), self.temperatures[attempt]))
+        return Question(lambda: self._answered(clean_text(brief), self.temperatures[attempt]))
 
     async def _answered(self, brief: str, temperature: float | None) -> Reply:
         facts: dict[str, Any] = {"prompt_sha256": _sha256(brief), **UNKNOWN_COST}
@@ -653,4 +645,4 @@ class JudgeValidator(Validator):
                 called=self._judge.kind != "scripted",
             )
 
-        return OwnQuestion(send)
+        return Question(send)

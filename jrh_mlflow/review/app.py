@@ -502,18 +502,15 @@ def _transcript(
     return [{**empty, **saved_message(message), "edited": n in edited} for n, message in enumerate(messages)]
 
 
-def review_app(
-    catalog: ReviewCatalog | FindCatalog, *, token: str, hosts: Iterable[str] = (), on_finish: OnFinish | None = None
-) -> ASGIApp:
+def review_app(catalog: ReviewCatalog | FindCatalog, *, token: str, on_finish: OnFinish | None = None) -> ASGIApp:
     """Return the application behind its guard.
 
     Args:
         catalog: The suites, or how a request leads to them.
         token: What a request must know.
-        hosts: Exact Host headers to answer for, besides those of this machine at the server's port.
         on_finish: Told when a reviewed suite was written.
     """
-    return Guard(bare_app(catalog, on_finish=on_finish), token=token, hosts=hosts)
+    return Guard(bare_app(catalog, on_finish=on_finish), token=token)
 
 
 def bare_app(

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,11 +71,9 @@ def read_xlsx(path: Path, sheet: str | None) -> pd.DataFrame:
         book = openpyxl().load_workbook(path, read_only=True, data_only=True)
     except (BadZipFile, KeyError) as error:
         raise ValueError("it is no .xlsx file (an old .xls must be saved as .xlsx)") from error
-    try:
+    with closing(book):
         name = _sheet_name(book.sheetnames, sheet)
         rows = [[_read_cell(cell) for cell in row] for row in _rows(book[name])]
-    finally:
-        book.close()
     # Read as values, so a formula that nobody computed is None like an empty cell.
     _refuse_uncomputed(path, name, rows)
     # Spreadsheets keep formatted but empty rows at the end.
@@ -112,13 +111,10 @@ def _refuse_uncomputed(path: Path, sheet: str, rows: list[list[object]]) -> None
     """Refuse formulas that no spreadsheet has computed: read as values their cells would look empty."""
     if all(cell is not None for row in rows for cell in row):
         return
-    book = openpyxl().load_workbook(path, read_only=True)
-    try:
+    with closing(openpyxl().load_workbook(path, read_only=True)) as book:
         for cell in (cell for row in _rows(book[sheet]) for cell in row if cell.data_type == "f"):
             if rows[cell.row - 1][cell.column - 1] is None:
                 raise ValueError(f"cell {cell.coordinate} is a formula that was never computed: open and save it")
-    finally:
-        book.close()
 
 
 def _frame(rows: list[list[object]]) -> pd.DataFrame:

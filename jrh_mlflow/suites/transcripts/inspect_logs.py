@@ -296,9 +296,7 @@ def _open(file: Path) -> tuple[EvalLog, Sequence[EvalSampleSummary]]:
 def _ordered(log: EvalLog, summaries: Sequence[EvalSampleSummary]) -> list[EvalSampleSummary]:
     """Sort by the dataset's order: a log lists samples as they were finished."""
     place = {str(sample): n for n, sample in enumerate(log.eval.dataset.sample_ids or ())}
-    return sorted(
-        summaries, key=lambda summary: (place.get(str(summary.id), len(place)), str(summary.id), summary.epoch)
-    )
+    return sorted(summaries, key=lambda entry: (place.get(str(entry.id), len(place)), str(entry.id), entry.epoch))
 
 
 def _transcripts(

@@ -195,11 +195,9 @@ def response_rows(transcripts: Sequence[Transcript]) -> dict[str, dict[str, Any]
 
     Those with several turns, or without an answer in text, are left out with one line.
     """
-    n_questions = {
-        transcript.id: sum(message.role == "user" for message in transcript.messages) for transcript in transcripts
-    }
+    n_questions = {trace.id: sum(turn.role == "user" for turn in trace.messages) for trace in transcripts}
     several = [name for name, count in n_questions.items() if count != 1]
-    rows = {transcript.id: _response_row(transcript) for transcript in transcripts if n_questions[transcript.id] == 1}
+    rows = {trace.id: _response_row(trace) for trace in transcripts if n_questions[trace.id] == 1}
     silent = [name for name, row in rows.items() if not row["response"].strip()]
     reasons = {"without exactly one message of the user": several, "without an answer in text": silent}
     say_left_out(len(transcripts), reasons, what="traces", field="response")
@@ -207,9 +205,7 @@ def response_rows(transcripts: Sequence[Transcript]) -> dict[str, dict[str, Any]
 
 
 def _response_row(transcript: Transcript) -> dict[str, Any]:
-    answers = (
-        message.content for message in reversed(transcript.messages) if message.role == "assistant" and message.content
-    )
+    answers = (turn.content for turn in reversed(transcript.messages) if turn.role == "assistant" and turn.content)
     return {
         "id": transcript.id,
         "instruction": transcript.input,
@@ -234,8 +230,8 @@ def field(transcript: Transcript, name: str) -> object:
             )
         return transcript.target[0] if transcript.target else None
     if head in ("scores", "metadata") and rest:
-        value_there = at_path(getattr(transcript, head), rest)
-        return None if value_there is ABSENT else value_there
+        value = at_path(getattr(transcript, head), rest)
+        return None if value is ABSENT else value
     score, meta = at_path(transcript.scores, name), at_path(transcript.metadata, name)
     if score is not ABSENT and meta is not ABSENT:
         raise RecipeError(f"{name!r} is a score and a metadata key. Say 'scores.{name}' or 'metadata.{name}'.")
