@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from jrh_mlflow.comparing.comparison import Contrasts, Difference
+from jrh_mlflow.comparing.comparison import ORDINAL_METRICS, Contrasts, Difference
 from jrh_mlflow.measures.axes import find, lower_is_better
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.reliability import OVERALL, WorstItem
@@ -36,10 +35,11 @@ from jrh_mlflow.show.numbers import (
     source_ends,
 )
 from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
-from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
+    import pandas as pd
     from markupsafe import Markup
 
     from jrh_mlflow.show.figures.canvas import Figure
@@ -55,7 +55,6 @@ _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
 COMPARISON_JSON, COMPARISON_MARKDOWN = "comparison.json", "comparison.md"
 """Artifacts of its run."""
-_SPREAD = ("mean", "sd", "min", "max")
 _DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
 
 
@@ -106,11 +105,6 @@ def axis_text(axis: str) -> str:
     return f"{axis_name(axis)} (lower is better)" if lower_is_better(axis) else axis_name(axis)
 
 
-def told_text(one: Difference) -> str:
-    """Say whether a difference is told apart; an exploratory one is not asked."""
-    return "exploratory" if one.family == "exploratory" else "yes" if one.told_apart else "no"
-
-
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A difference in a table."""
@@ -133,18 +127,25 @@ class Listed:
         return Cell(text, links=((one.a, a), (" − ", ""), (one.b, b))) if a or b else Cell(text)
 
 
-def _field(name: str) -> Column[Listed]:
-    """Return a field of differences as a column that only data frames have."""
-    return Column(name, value=lambda row: getattr(row.difference, name))
+def _field(
+    name: str, text: Callable[[Any], str] | None = None, *, head: str = "", brief: bool = False
+) -> Column[Listed]:
+    """Return a field of differences as a column; without a text only data frames have it."""
+
+    def value(row: Listed) -> Any:
+        return getattr(row.difference, name)
+
+    return Column(head or name, text and (lambda row: text(value(row))), value=value, name=name, brief=brief)
 
 
-def _limit(at: int) -> Column[Listed]:
-    name = f"equivalence_{('low', 'high')[at]}"
-    return Column(name, value=lambda row: (row.difference.equivalence or (None, None))[at])
+def _told_text(row: Listed) -> str:
+    """Say whether a difference is told apart; an exploratory one is not asked."""
+    told = "yes" if row.difference.told_apart else "no"
+    return "exploratory" if row.difference.family == "exploratory" else told
 
 
 DIFFERENCES: Table[Listed] = Table.of(
-    Column("axis", lambda row: axis_text(row.difference.axis), value=lambda row: row.difference.axis, brief=True),
+    _field("axis", axis_text, brief=True),
     Column("judges", lambda row: row.judges, words=True, brief=True),
     Column("a", value=lambda row: row.named(row.difference.a)),
     Column("b", value=lambda row: row.named(row.difference.b)),
@@ -154,46 +155,17 @@ DIFFERENCES: Table[Listed] = Table.of(
     Column("95 % by source", lambda row: short_interval(row.difference.low, row.difference.high), brief=True),
     _field("low"),
     _field("high"),
-    Column("p", lambda row: p_text(row.difference.p), value=lambda row: row.difference.p, brief=True),
-    Column(
-        "p adjusted",
-        lambda row: p_text(row.difference.p_adjusted),
-        value=lambda row: row.difference.p_adjusted,
-        name="p_adjusted",
-        brief=True,
-    ),
-    Column(
-        "told apart",
-        lambda row: told_text(row.difference),
-        value=lambda row: row.difference.told_apart,
-        name="told_apart",
-    ),
-    Column("n", lambda row: f"{row.difference.n:,}", value=lambda row: row.difference.n, brief=True),
-    Column(
-        "sources",
-        lambda row: f"{row.difference.n_clusters:,}",
-        value=lambda row: row.difference.n_clusters,
-        name="n_clusters",
-    ),
+    _field("p", p_text, brief=True),
+    _field("p_adjusted", p_text, head="p adjusted", brief=True),
+    Column("told apart", _told_text, value=lambda row: row.difference.told_apart, name="told_apart"),
+    _field("n", "{:,}".format, brief=True),
+    _field("n_clusters", "{:,}".format, head="sources"),
     _field("family"),
-    Column(
-        "McNemar mid-p",
-        lambda row: p_text(row.difference.p_mcnemar),
-        value=lambda row: row.difference.p_mcnemar,
-        name="p_mcnemar",
-    ),
-    Column(
-        "detectable",
-        lambda row: detectable_text(row.difference.detectable),
-        value=lambda row: row.difference.detectable,
-    ),
-    Column(
-        "equivalent",
-        lambda row: "yes" if row.difference.equivalent else "not shown",
-        value=lambda row: row.difference.equivalent,
-    ),
-    _limit(0),
-    _limit(1),
+    _field("p_mcnemar", p_text, head="McNemar mid-p"),
+    _field("detectable", detectable_text),
+    _field("equivalent", lambda shown: "yes" if shown else "not shown"),
+    Column("equivalence_low", value=lambda row: (row.difference.equivalence or (None, None))[0]),
+    Column("equivalence_high", value=lambda row: (row.difference.equivalence or (None, None))[1]),
     _field("method"),
 )
 """Two judges on an axis, in every medium."""
@@ -233,20 +205,16 @@ def spread_table(
 ) -> FilledTable[Spread]:
     """Show n, mean, standard deviation, least and largest of each row."""
     named = axis_name if axes else str
+
+    def column(name: str) -> Column[Spread]:
+        write = "{:g}".format if name == "n" else number_text
+        return Column(name, lambda row: write(row[1][name]), value=lambda row: row[1][name])
+
     table: Table[Spread] = Table.of(
         Column(first, lambda row: named(row[0]), value=lambda row: row[0]),
-        Column("n", lambda row: f"{row[1]['n']:g}", value=lambda row: row[1]["n"]),
-        *(Column(name, partial(_spread_text, name), value=partial(_spread_value, name)) for name in _SPREAD),
+        *(column(name) for name in ("n", "mean", "sd", "min", "max")),
     )
     return table(rows.items())
-
-
-def _spread_value(name: str, row: Spread) -> float | None:
-    return row[1][name]
-
-
-def _spread_text(name: str, row: Spread) -> str:
-    return number_text(row[1][name])
 
 
 def ordinal_table(comparison: Contrasts) -> FilledTable[Any]:
@@ -254,8 +222,8 @@ def ordinal_table(comparison: Contrasts) -> FilledTable[Any]:
     table: Table[tuple[str, str, Mapping[str, Reading]]] = Table.of(
         Column("test", lambda row: axis_name(row[0])),
         Column("judge", lambda row: row[1], words=True),
-        *(Column(statistic_name(name), partial(_metric_text, name)) for name in ("ccc", "pearson", "spearman", "mae")),
-        Column("n", lambda row: n_text(row[2])),
+        *(Column(statistic_name(name), partial(_metric_text, name)) for name in ORDINAL_METRICS),
+        Column("n", lambda row: n_text(row[2].values())),
     )
     return table((axis, name, row) for axis, judges in comparison.ordinal.items() for name, row in judges.items())
 
@@ -268,7 +236,14 @@ def judges_table(
     comparison: Contrasts, cards: Sequence[JudgeCard] = (), links: JudgeLinks | None = None
 ) -> FilledTable[JudgeCard]:
     """Show what the calls of each judge cost, and where its run is."""
-    costs, means = comparison.costs, comparison.cells.get(OVERALL, {})
+    means = comparison.cells.get(OVERALL, {})
+
+    def dollars(head: str, name: str) -> Column[JudgeCard]:
+        def value(card: JudgeCard) -> float | None:
+            return comparison.costs[card.name][name]
+
+        return Column(head, lambda card: money_text(value(card)), value=value, name=name)
+
     columns: list[Column[JudgeCard]] = [
         Column(
             "judge",
@@ -276,26 +251,12 @@ def judges_table(
             value=lambda card: card.name,
             link=lambda card: links.datasheet(card.name) if links else None,
         ),
-        Column(
-            "dollars",
-            lambda card: money_text(costs[card.name]["usd"]),
-            value=lambda card: costs[card.name]["usd"],
-            name="usd",
-        ),
-        Column(
-            "per accuracy point",
-            lambda card: money_text(costs[card.name]["usd_per_accuracy_point"]),
-            value=lambda card: costs[card.name]["usd_per_accuracy_point"],
-            name="usd_per_accuracy_point",
-        ),
+        dollars("dollars", "usd"),
+        dollars("per accuracy point", "usd_per_accuracy_point"),
     ]
     if means:
-        columns.append(
-            Column(
-                axis_name(OVERALL),
-                lambda card: cell_text(means[card.name], comparison.letters_of(OVERALL, card.name)),
-            )
-        )
+        letters = partial(comparison.letters_of, OVERALL)
+        columns.append(Column(axis_name(OVERALL), lambda card: cell_text(means[card.name], letters(card.name))))
     if cards:
         columns += [
             Column("calls", lambda card: f"{card.n_calls:,}"),
@@ -313,14 +274,10 @@ def scores_table(comparison: Contrasts, *, links: JudgeLinks | None = None) -> F
     """Show every judge on every axis with its letters, the deciding axes first."""
     cells = comparison.cells
     table: Table[str] = Table.of(
-        Column(
-            "axis",
-            lambda axis: Cell(axis_text(axis), hover=_meaning_text(axis)),
-            html=_axis_html,
-        ),
+        Column("axis", lambda axis: Cell(axis_text(axis), hover=_meaning_text(axis)), html=_axis_html),
         *(_judge_column(comparison, judge, links) for judge in comparison.judges),
         # On pages every cell says its own.
-        Column("n", lambda axis: n_text(cells[axis]), media=("markdown", "card", "text")),
+        Column("n", lambda axis: n_text(cells[axis].values()), media=("markdown", "card", "text")),
     )
     exploratory = [axis for axis in cells if axis not in comparison.primary]
     groups = ("deciding axes", "exploratory axes: shown, never told apart")
@@ -375,9 +332,9 @@ def _score_html(comparison: Contrasts, axis: str, judge: str, links: JudgeLinks 
     )
 
 
-def n_text(row: Mapping[str, Reading]) -> str:
+def n_text(readings: Iterable[Reading]) -> str:
     """Spell the numbers of units of an axis: one number, or from least to most."""
-    counts = sorted({one.n for one in row.values() if isinstance(one, Estimate)})
+    counts = sorted({reading.n for reading in readings if isinstance(reading, Estimate)})
     return "–" if not counts else f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
@@ -400,38 +357,45 @@ def comparison_tables(
         comparison: The numbers.
         names: What the differences call judges, where not as in the comparison.
     """
+    scores: Table[tuple[str, str, Reading]] = Table.of(
+        Column("axis", value=lambda row: row[0]),
+        Column("judge", value=lambda row: row[1]),
+        *reading_values(lambda row: row[2]),
+        Column("letters", value=lambda row: comparison.letters_of(row[0], row[1])),
+    )
+    ordinal: Table[tuple[str, str, str, Reading]] = Table.of(
+        *(Column(name, value=itemgetter(place)) for place, name in enumerate(("axis", "judge", "metric"))),
+        *reading_values(lambda row: row[3]),
+    )
     tables = {
-        "scores": pd.DataFrame(
-            [
-                {"axis": axis, "judge": name, **reading_row(one), "letters": comparison.letters_of(axis, name)}
-                for axis, row in comparison.cells.items()
-                for name, one in row.items()
-            ]
-        ),
+        "scores": scores(
+            (axis, name, reading) for axis, row in comparison.cells.items() for name, reading in row.items()
+        ).to_frame(),
         "differences": differences_table(comparison.differences, names=names).to_frame(),
         "by_judge": spread_table("judge", comparison.summaries["by_judge"]).to_frame(),
         "by_test": spread_table("axis", comparison.summaries["by_test"]).to_frame(),
-        "ordinal": pd.DataFrame(
-            [
-                {"axis": axis, "judge": name, "metric": metric, **reading_row(one)}
-                for axis, rows in comparison.ordinal.items()
-                for name, row in rows.items()
-                for metric, one in row.items()
-            ]
-        ),
+        "ordinal": ordinal(
+            (axis, name, metric, reading)
+            for axis, judges in comparison.ordinal.items()
+            for name, row in judges.items()
+            for metric, reading in row.items()
+        ).to_frame(),
         "costs": judges_table(comparison).to_frame(),
     }
     return {name: frame for name, frame in tables.items() if not frame.empty}
 
 
-def reading_row(reading: Reading) -> dict[str, Any]:
-    """Spell a reading as columns: value, interval by source, n, excluded; where it has none, the reason and bounds."""
+def reading_values(read: Callable[[Row], Reading]) -> list[Column[Row]]:
+    """Return the columns of a reading in data frames: value, interval by source, n, excluded; or reason and bounds."""
+
+    def cells(row: Row) -> tuple[Any, ...]:
+        reading = read(row)
+        if isinstance(reading, NotEstimable):
+            return (*[None] * 5, reading.reason, "" if reading.bounds is None else bounds_text(reading.bounds))
+        return (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")
+
     names = ("value", "low", "high", "n", "excluded", "reason", "bounds")
-    if isinstance(reading, NotEstimable):
-        bounds = "" if reading.bounds is None else bounds_text(reading.bounds)
-        return {**dict.fromkeys(names), "reason": reading.reason, "bounds": bounds}
-    cells = (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")
-    return dict(zip(names, cells, strict=True))
+    return [Column(name, value=lambda row, place=place: cells(row)[place]) for place, name in enumerate(names)]
 
 
 def headline(comparison: Contrasts) -> list[tuple[str, str]]:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from jrh_mlflow.comparing.comparison_view import n_text, reading_row
+from jrh_mlflow.comparing.comparison_view import n_text, reading_values
 from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
-from jrh_mlflow.comparing.jury.panels import BestPanel
+from jrh_mlflow.comparing.jury.panels import BestPanel, HalfChoice, PanelPoint
 from jrh_mlflow.comparing.jury.votes import PairAgreement
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.figures.canvas import (
@@ -35,6 +33,7 @@ from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from jrh_mlflow.show.figures.canvas import Figure
@@ -58,29 +57,15 @@ _LINE = 0.27
 
 def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
     """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
-    rows: dict[str, list[dict[str, Any]]] = {
-        "judges": [
-            {"judge": row.name, "axis": axis, **reading_row(reading), "usd_per_1k": row.usd_per_1k}
-            for row in _seats(report)
-            for axis, reading in row.readings.items()
-        ],
-        "conditions": [{"condition": name, **reading_row(one)} for name, one in report.by_condition.items()],
-        "agreement": [
-            {"a": one.a, "b": one.b, **reading_row(one.agreement), "ac1": one.ac1, "error_correlation": rho}
-            for one in report.agreements
-            for rho in [one.error_correlation]
-        ],
+    best = report.best if isinstance(report.best, BestPanel) else None
+    tables: dict[str, FilledTable[Any]] = {
+        "judges": SEAT_AXES((seat, axis) for seat in _seats(report) for axis in seat.readings),
+        "conditions": CONDITIONS(report.by_condition.items()),
+        "agreement": AGREEMENTS(report.agreements),
+        "panels": PANELS(best.points if best else ()),
+        "halves": HALVES(enumerate(best.halves, 1) if best else ()),
     }
-    if isinstance(report.best, BestPanel):
-        rows["panels"] = [
-            {"panel": ", ".join(one.panel), "in_sample_accuracy": one.accuracy, "usd_per_1k": one.usd_per_1k}
-            for one in report.best.points
-        ]
-        rows["halves"] = [
-            {"panel": ", ".join(one.panel), "in_sample": one.in_sample, **reading_row(one.out_of_sample)}
-            for one in report.best.halves
-        ]
-    frames = {name: pd.DataFrame(listed) for name, listed in rows.items()} | {"answers": report.answers}
+    frames = {name: table.to_frame() for name, table in tables.items()} | {"answers": report.answers}
     return {name: frame for name, frame in frames.items() if not frame.empty}
 
 
@@ -107,7 +92,7 @@ def seats_table(report: JuryReport) -> FilledTable[SeatRow]:
     columns: list[Column[SeatRow]] = [
         Column("judge", lambda row: row.name),
         *(Column(head, partial(_axis_text, axis)) for axis, head in _AXES.items() if axis in report.readings),
-        Column("n", lambda row: n_text({"accuracy": row.readings["accuracy"]})),
+        Column("n", lambda row: n_text([row.readings["accuracy"]])),
         Column("$ per 1,000", lambda row: money_text(row.usd_per_1k)),
     ]
     if any(seat.weight is not None for seat in report.seats.values()):
@@ -121,17 +106,56 @@ def _axis_text(axis: str, row: SeatRow) -> str:
 
 AGREEMENTS: Table[PairAgreement] = Table.of(
     Column("judges", lambda pair: f"{pair.a} · {pair.b}"),
+    Column("a", value=lambda pair: pair.a),
+    Column("b", value=lambda pair: pair.b),
     Column("agreement", lambda pair: cell_text(pair.agreement)),
-    Column("AC1", lambda pair: number_text(pair.ac1)),
-    Column("correlation of errors", lambda pair: number_text(pair.error_correlation)),
-    Column("n", lambda pair: n_text({"n": pair.agreement})),
+    *reading_values(lambda pair: pair.agreement),
+    Column("AC1", lambda pair: number_text(pair.ac1), value=lambda pair: pair.ac1, name="ac1"),
+    Column(
+        "correlation of errors",
+        lambda pair: number_text(pair.error_correlation),
+        value=lambda pair: pair.error_correlation,
+        name="error_correlation",
+    ),
+    Column("n", lambda pair: n_text([pair.agreement])),
+)
+SEAT_AXES: Table[tuple[SeatRow, str]] = Table.of(
+    Column("judge", value=lambda row: row[0].name),
+    Column("axis", value=lambda row: row[1]),
+    *reading_values(lambda row: row[0].readings[row[1]]),
+    Column("usd_per_1k", value=lambda row: row[0].usd_per_1k),
+)
+CONDITIONS: Table[tuple[str, Reading]] = Table.of(
+    Column("test", lambda row: axis_name(row[0]), value=lambda row: row[0], name="condition"),
+    Column("accuracy", lambda row: cell_text(row[1])),
+    *reading_values(lambda row: row[1]),
+    Column("n", lambda row: n_text([row[1]])),
+)
+PANELS: Table[PanelPoint] = Table.of(
+    Column("panel", value=lambda point: ", ".join(point.panel)),
+    Column("in_sample_accuracy", value=lambda point: point.accuracy),
+    Column("usd_per_1k", value=lambda point: point.usd_per_1k),
+)
+HALVES: Table[tuple[int, HalfChoice]] = Table.of(
+    Column("chosen on", lambda row: f"half {row[0]}"),
+    Column("panel", lambda row: ", ".join(row[1].panel), value=lambda row: ", ".join(row[1].panel)),
+    Column(
+        "accuracy there",
+        lambda row: f"{row[1].in_sample:.3f}",
+        value=lambda row: row[1].in_sample,
+        name="in_sample",
+    ),
+    Column("accuracy on the other half", lambda row: cell_text(row[1].out_of_sample)),
+    *reading_values(lambda row: row[1].out_of_sample),
+    Column("n", lambda row: n_text([row[1].out_of_sample])),
+    Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
 )
 Priced = tuple[str, Reading, float | None]
 """Name, accuracy and dollars of 1,000 judgments."""
 ACCURACIES: Table[Priced] = Table.of(
     Column("judges", lambda row: row[0]),
     Column("accuracy", lambda row: cell_text(row[1])),
-    Column("n", lambda row: n_text({"n": row[1]})),
+    Column("n", lambda row: n_text([row[1]])),
     Column("$ per 1,000", lambda row: money_text(row[2])),
 )
 
@@ -195,25 +219,17 @@ def _without(heading: str, missing: NotEstimable | None) -> list[Section]:
 
 
 def _conditions(readings: Mapping[str, Reading]) -> Section:
-    table: Table[tuple[str, Reading]] = Table.of(
-        Column("test", lambda row: axis_name(row[0])),
-        Column("accuracy", lambda row: cell_text(row[1])),
-        Column("n", lambda row: n_text({"n": row[1]})),
-    )
     rows = readings.items() if len(readings) > 1 else ()
-    return Section(heading="The jury by test", blocks=[table(rows)], media=_DETAILS)
+    return Section(heading="The jury by test", blocks=[CONDITIONS(rows)], media=_DETAILS)
 
 
 def _agreement(report: JuryReport) -> Section:
-    shown = sorted(report.agreements, key=_by_correlation)[:_MOST_PAIRS]
+    # The most alike errors first; pairs without a correlation last: none is under -1.
+    alike = sorted(report.agreements, key=lambda pair: -(-2 if (rho := pair.error_correlation) is None else rho))
+    shown = alike[:_MOST_PAIRS]
     cut = len(shown) < len(report.agreements)
     more = f"The {len(shown)} of {len(report.agreements)} pairs with the most alike errors." if cut else ""
     return Section(heading="Agreement of judges", blocks=[AGREEMENTS(shown, more=more)], media=_DETAILS)
-
-
-def _by_correlation(pair: PairAgreement) -> float:
-    """Sort the most alike errors first, and pairs without a correlation last."""
-    return 2.0 if pair.error_correlation is None else -pair.error_correlation
 
 
 def _best(best: BestPanel | NotEstimable | None) -> list[Section]:
@@ -222,21 +238,13 @@ def _best(best: BestPanel | NotEstimable | None) -> list[Section]:
     limit = "" if best.max_usd is None else f" under ${best.max_usd:g} per 1,000"
     optimism = "n/a" if best.optimism is None else f"{best.optimism:+.3f}"
     tried = f"{best.n_panels} panels tried" if best.search == "exhaustive" else "judges added one by one"
-    table: Table[tuple[int, Any]] = Table.of(
-        Column("chosen on", lambda row: f"half {row[0]}"),
-        Column("panel", lambda row: ", ".join(row[1].panel)),
-        Column("accuracy there", lambda row: f"{row[1].in_sample:.3f}"),
-        Column("accuracy on the other half", lambda row: cell_text(row[1].out_of_sample)),
-        Column("n", lambda row: n_text({"n": row[1].out_of_sample})),
-        Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
-    )
     text = (
         f"{', '.join(best.panel)} ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
         f"sources and reported on the other: {cell_text(best.accuracy)}; where it was chosen {best.in_sample:.3f}, so "
         f"the optimism is {optimism}."
     )
     heading = f"Best panel of {best.size}{limit}"
-    return [Section(heading=heading, blocks=[text, table(enumerate(best.halves, 1)), *best.notes])]
+    return [Section(heading=heading, blocks=[text, HALVES(enumerate(best.halves, 1)), *best.notes])]
 
 
 def _cascade(cascade: Cascade | NotEstimable | None) -> list[Section]:
