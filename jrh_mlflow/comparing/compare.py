@@ -58,20 +58,42 @@ _CAPTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A comparison, the runs it is made of, and where it is logged."""
+class MadeOfRuns:
+    """A result made of logged runs on one suite, and where it is logged."""
 
-    contrasts: Contrasts
     runs: tuple[LoggedRun, ...]
-    run_id: str | None
+    run_id: str | None = None
     """None when it was not logged."""
-    link: str | None
+    link: str | None = None
     """Where the run can be looked at."""
 
     @property
     def title(self) -> str:
         """Names the suite."""
-        return f"Comparison of {len(self.runs)} judges on {self.runs[0].suite.name}"
+        return f"{type(self).__name__} of {len(self.runs)} judges on {self.runs[0].suite.name}"
+
+    @property
+    def sources(self) -> dict[str, Any]:
+        """Plain JSON-ready data: its own run, the suite and the runs it is made of."""
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "suite": keys.suite_facts(self.runs[0].suite),
+            "runs": [run.facts for run in self.runs],
+        }
+
+    @property
+    def suite_text(self) -> str:
+        """The suite with its size and hash."""
+        suite = self.runs[0].suite
+        return f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(MadeOfRuns):
+    """A comparison, the runs it is made of, and where it is logged."""
+
+    contrasts: Contrasts
 
     @property
     def notes(self) -> list[str]:
@@ -114,14 +136,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {
-            "run_id": self.run_id,
-            "link": self.link,
-            "suite": keys.suite_facts(self.runs[0].suite),
-            "runs": [run.facts for run in self.runs],
-            **self.contrasts.to_dict(),
-            "differences": frame_rows(self.differences),
-        }
+        return {**self.sources, **self.contrasts.to_dict(), "differences": frame_rows(self.differences)}
 
     def __repr__(self) -> str:
         names = ", ".join(brief_name(run.judge) for run in self.runs[:3]) + (", …" if len(self.runs) > 3 else "")
@@ -129,15 +144,14 @@ class Comparison:
         return f"Comparison({len(self.runs)} judges {on} ({names}): {self.contrasts.told}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
-        suite, costs = self.runs[0].suite, {name: row["usd"] for name, row in self.contrasts.costs.items()}
         return Card(
             title=self.title,
             tables=comparison_card(self.contrasts),
             notes=self.notes,
             facts={
-                "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
+                "suite": self.suite_text,
                 "calls compared": f"{self.contrasts.n_calls:,} of each judge",
-                "cost": ", ".join(f"{name} {money_text(usd)}" for name, usd in costs.items()),
+                "cost": ", ".join(f"{name} {money_text(row['usd'])}" for name, row in self.contrasts.costs.items()),
             },
             links=[self.link] if self.link else [],
         ).to_html()
@@ -238,9 +252,9 @@ def compare(
     """
     if not 0 < alpha < 0.5 or not margin > 0:
         raise RecipeError(f"`0 < alpha < 0.5` and `margin > 0` must hold, but got {alpha=}, {margin=}.")
-    loaded, tracking_uri = load_together(
-        _with_baseline(runs, baseline), "A comparison", tracking_uri=tracking_uri, log=log
-    )
+    if baseline is not None and isinstance(runs, Collection) and not isinstance(runs, str):
+        runs = runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
+    loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
     used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
     against = next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None)
     try:
@@ -259,7 +273,7 @@ def compare(
     if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
         differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
         contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
-    done = Comparison(contrasts=contrasts, runs=tuple(loaded), run_id=None, link=None)
+    done = Comparison(contrasts=contrasts, runs=tuple(loaded))
     if not log:
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
@@ -287,19 +301,11 @@ def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addr
     return _PAGES[key]
 
 
-def _with_baseline(
-    runs: Collection[str | Evaluation], baseline: str | Evaluation | None
-) -> Collection[str | Evaluation]:
-    """Return the runs and the baseline, once."""
-    if baseline is None or isinstance(runs, str) or not isinstance(runs, Collection):
-        return runs
-    return runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
-
-
 def _is_run(run: str, other: str | Evaluation) -> bool:
     """Whether two texts name one run: ids, `runs:/<id>`, beginnings of eight or more digits."""
-    one, two = (text.removeprefix("runs:/").strip("/") for text in (run, run_id_of(other)))
-    return min(len(one), len(two)) >= 8 and (one.startswith(two) or two.startswith(one))
+    first, second = (text.removeprefix("runs:/").strip("/") for text in (run, run_id_of(other)))
+    # Shorter beginnings name no run: eight digits are what `load_runs` takes.
+    return min(len(first), len(second)) >= 8 and (first.startswith(second) or second.startswith(first))
 
 
 def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
@@ -319,8 +325,7 @@ def load_together(
     """
     if isinstance(runs, str) or not isinstance(runs, Collection) or len(runs) < 2:
         raise RecipeError(f"{what} needs at least two runs, but got {runs!r}.")
-    in_hand = [one for one in runs if isinstance(one, Evaluation)]
-    stores = {one.run_id: one.tracking_uri for one in in_hand if one.tracking_uri}
+    stores = {run.run_id: run.tracking_uri for run in runs if isinstance(run, Evaluation) and run.tracking_uri}
     if tracking_uri is None and len(set(stores.values())) == 1:
         (tracking_uri,) = set(stores.values())
     elif tracking_uri is None and stores and log:
@@ -328,7 +333,7 @@ def load_together(
         raise RecipeError(
             f"The runs are in several stores ({places}). Say with `tracking_uri` which one gets the result."
         )
-    loaded = load_runs([run_id_of(one) for one in runs], tracking_uri=tracking_uri, stores=stores)
+    loaded = load_runs([run_id_of(run) for run in runs], tracking_uri=tracking_uri, stores=stores)
     for other in loaded[1:]:
         check_same_suite(loaded[0], other)
     return loaded, tracking_uri

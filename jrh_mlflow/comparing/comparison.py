@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -117,6 +117,7 @@ def compare_calls(
     if len(common) > 1:
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
     family = _primary(primary, cells, has_tests=bool(tests))
+    averaged = _averaged(tests, chosen)
     pairs = [*combinations(names, 2)] if baseline is None else [(name, baseline) for name in names if name != baseline]
     found = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
     differences = decided(
@@ -129,21 +130,18 @@ def compare_calls(
         differences=tuple(differences),
         primary=family,
         letters={} if baseline else _letters(cells, differences),
-        summaries=_summaries(cells, axes, _averaged(tests, chosen), names),
+        summaries={
+            "by_judge": {name: _spread(cells[test][name] for test in averaged) for name in names} if averaged else {},
+            "by_test": {axis: _spread(cells[axis].values()) for axis in axes},
+        },
         ordinal=ordinal,
         costs={name: _cost(calls[name], report) for name, report in reports.items()},
         notes=(
             *_metric_notes(chosen, tests),
-            *comparison_notes(
-                given,
-                calls,
-                cells,
-                differences,
-                tests=tests,
-                common=common,
-                named=axis_name,
-                reason_of=lambda missing: reason_text(missing.reason),
-            ),
+            *_left_out(given, calls),
+            *_without(cells),
+            *_mean_notes(tests, common),
+            *_power(differences),
         ),
         alpha=alpha,
         margin=margin,
@@ -280,15 +278,8 @@ def _axis_letters(axis: str, row: Mapping[str, Reading], apart: set[frozenset[st
     return letters(ordered, lambda one, other: frozenset((one, other)) in apart)
 
 
-def _summaries(
-    cells: Cells, axes: Sequence[str], tests: Sequence[str], names: Sequence[str]
-) -> dict[str, dict[str, dict[str, float | None]]]:
-    by_judge = {name: _spread([cells[test][name] for test in tests]) for name in names} if tests else {}
-    return {"by_judge": by_judge, "by_test": {axis: _spread(list(cells[axis].values())) for axis in axes}}
-
-
-def _spread(readings: Sequence[Reading]) -> dict[str, float | None]:
-    values = [one.value for one in readings if isinstance(one, Estimate)]
+def _spread(readings: Iterable[Reading]) -> dict[str, float | None]:
+    values = [reading.value for reading in readings if isinstance(reading, Estimate)]
     if not values:
         return {"n": 0, **dict.fromkeys(("mean", "sd", "min", "max"))}
     return {
@@ -390,17 +381,14 @@ def paired_shares(
     both = ~np.isnan(gap)
     if not both.any():
         return None
-    units = _weighted(table, both)
     value, drawn = mean_over_tests(table, gap, resampling)
+    tests, code, units_of = np.unique(table.axis[both], return_inverse=True, return_counts=True)
+    n, gap, score_a, score_b = len(code), gap[both], table.scores[a][both], table.scores[b][both]
+    weight = n / (len(tests) * units_of[code])
+    n_units = _effective_units(weight, code, None if table.presentation is None else table.presentation[both])
     gains, losses, of_a, of_b, sizes = (
-        units.n_units / len(gap[both]) * units.sums(each)
-        for each in (
-            np.maximum(gap[both], 0.0),
-            np.maximum(-gap[both], 0.0),
-            table.scores[a][both],
-            table.scores[b][both],
-            np.ones(int(both.sum())),
-        )
+        n_units / n * np.bincount(table.cluster[both], weight * values, table.n_codes).astype(float)
+        for values in (np.maximum(gap, 0.0), np.maximum(-gap, 0.0), score_a, score_b, np.ones(n))
     )
     sums, used = gains - losses, sizes > 0
     wide = discordant_interval(gains, losses, sizes)
@@ -413,51 +401,26 @@ def paired_shares(
             value=value,
             low=low,
             high=high,
-            n=len(units.weight),
+            n=n,
             n_clusters=int(used.sum()),
-            p_mcnemar=_mcnemar(table.scores[a][both], table.scores[b][both]) if units.n_tests == 1 else None,
+            p_mcnemar=_mcnemar(score_a, score_b) if len(tests) == 1 else None,
             method="cluster-paired bootstrap and discordant units by cluster" if wide else "one cluster",
             equivalence=discordant_interval(gains, losses, sizes, level=1 - 2 * alpha),
         ),
         standard_error=_standard_error(sums[used], sizes[used]),
-        n_units=_independent(units.n_units, int(used.sum())),
+        n_units=_independent(n_units, int(used.sum())),
         sums=sums,
         flipped=lambda signs: signs @ sums,
         shares=(of_a, of_b, sizes),
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Units:
-    """Units with a weight each, and the clusters they stand in."""
-
-    weight: Array
-    cluster: Codes
-    n_codes: int
-    n_tests: int
-    n_units: float
+def _effective_units(weight: Array, test: Codes, presentation: Codes | None) -> float:
     """Kish's effective number, replicates of one presentation as one unit: how many equal ones would tell as much."""
-
-    def sums(self, values: Array) -> Array:
-        """Weighted sum of one value per unit, by cluster."""
-        return np.bincount(self.cluster, weights=self.weight * values, minlength=self.n_codes).astype(float)
-
-
-def _weighted(table: ScoreTable, both: Mask) -> _Units:
-    tests, code, sizes = np.unique(table.axis[both], return_inverse=True, return_counts=True)
-    n = len(code)
-    weight = n / (len(tests) * sizes[code])
-    shown = np.arange(n) if table.presentation is None else table.presentation[both]
+    shown = np.arange(len(weight)) if presentation is None else presentation
     # A presentation is of one test: sources stand for units in several.
-    _, asked = np.unique(code * (shown.max() + 1) + shown, return_inverse=True)
-    told = np.square(np.bincount(asked, weights=weight)).sum()
-    return _Units(
-        weight=weight,
-        cluster=table.cluster[both],
-        n_codes=table.n_codes,
-        n_tests=len(tests),
-        n_units=float(np.square(weight.sum()) / told),
-    )
+    _, unit = np.unique(test * (shown.max() + 1) + shown, return_inverse=True)
+    return float(np.square(weight.sum()) / np.square(np.bincount(unit, weights=weight)).sum())
 
 
 def _independent(n_units: float, n_clusters: int) -> int:
@@ -702,26 +665,10 @@ class Contrasts:
         return plain_fields(self)
 
 
-def comparison_notes(
-    given: Mapping[str, pd.DataFrame],
-    calls: Mapping[str, pd.DataFrame],
-    cells: Mapping[str, Mapping[str, Reading]],
-    differences: Sequence[Difference],
-    *,
-    tests: Sequence[str],
-    common: Sequence[str],
-    named: Callable[[str], str],
-    reason_of: Callable[[NotEstimable], str],
-) -> tuple[str, ...]:
-    """Say what was left out of the comparison, and what its size cannot show.
-
-    `named` gives the name of an axis for people, `reason_of` why there is no number; those of judges stay as they are.
-    """
-    notes = [*_left_out(given, calls), *_without(cells, named, reason_of)]
-    missing = [named(test) for test in tests if test not in common]
-    if missing and common:
-        notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
-    return (*notes, *_power(differences))
+def _mean_notes(tests: Sequence[str], common: Sequence[str]) -> list[str]:
+    missing = ", ".join(axis_name(test) for test in tests if test not in common)
+    note = f"The mean over tests leaves out {missing}: not every judge has a number there."
+    return [note] if missing and common else []
 
 
 def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -733,15 +680,13 @@ def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFram
     return [f"Compared on the {kept} calls that every run has; calls of its own: {', '.join(longer)}."]
 
 
-def _without(
-    cells: Mapping[str, Mapping[str, Reading]], named: Callable[[str], str], reason_of: Callable[[NotEstimable], str]
-) -> list[str]:
+def _without(cells: Cells) -> list[str]:
     """Name the readings without a number and why; of a judge that has many such, the first of them."""
     missing: dict[str, dict[str, str]] = {}
     for axis, row in cells.items():
         for name, reading in row.items():
             if isinstance(reading, NotEstimable):
-                missing.setdefault(name, {})[named(axis)] = reason_of(reading)
+                missing.setdefault(name, {})[axis_name(axis)] = reason_text(reading.reason)
     notes = []
     for name, reasons in missing.items():
         if len(reasons) <= _MOST_REASONS:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ from jrh_mlflow.show.numbers import (
     source_ends,
 )
 from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
-from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table, field_column
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -127,17 +126,6 @@ class Listed:
         return Cell(text, links=((one.a, a), (" − ", ""), (one.b, b))) if a or b else Cell(text)
 
 
-def _field(
-    name: str, text: Callable[[Any], str] | None = None, *, head: str = "", brief: bool = False
-) -> Column[Listed]:
-    """Return a field of differences as a column; without a text only data frames have it."""
-
-    def value(row: Listed) -> Any:
-        return getattr(row.difference, name)
-
-    return Column(head or name, text and (lambda row: text(value(row))), value=value, name=name, brief=brief)
-
-
 def _told_text(row: Listed) -> str:
     """Say whether a difference is told apart; an exploratory one is not asked."""
     told = "yes" if row.difference.told_apart else "no"
@@ -145,7 +133,7 @@ def _told_text(row: Listed) -> str:
 
 
 DIFFERENCES: Table[Listed] = Table.of(
-    _field("axis", axis_text, brief=True),
+    field_column("difference.axis", axis_text, brief=True),
     Column("judges", lambda row: row.judges, words=True, brief=True),
     Column("a", value=lambda row: row.named(row.difference.a)),
     Column("b", value=lambda row: row.named(row.difference.b)),
@@ -153,20 +141,20 @@ DIFFERENCES: Table[Listed] = Table.of(
         "difference", lambda row: f"{row.difference.value:+.3f}", value=lambda row: row.difference.value, brief=True
     ),
     Column("95 % by source", lambda row: short_interval(row.difference.low, row.difference.high), brief=True),
-    _field("low"),
-    _field("high"),
-    _field("p", p_text, brief=True),
-    _field("p_adjusted", p_text, head="p adjusted", brief=True),
+    field_column("difference.low"),
+    field_column("difference.high"),
+    field_column("difference.p", p_text, brief=True),
+    field_column("difference.p_adjusted", p_text, head="p adjusted", brief=True),
     Column("told apart", _told_text, value=lambda row: row.difference.told_apart, name="told_apart"),
-    _field("n", "{:,}".format, brief=True),
-    _field("n_clusters", "{:,}".format, head="sources"),
-    _field("family"),
-    _field("p_mcnemar", p_text, head="McNemar mid-p"),
-    _field("detectable", detectable_text),
-    _field("equivalent", lambda shown: "yes" if shown else "not shown"),
+    field_column("difference.n", "{:,}".format, brief=True),
+    field_column("difference.n_clusters", "{:,}".format, head="sources"),
+    field_column("difference.family"),
+    field_column("difference.p_mcnemar", p_text, head="McNemar mid-p"),
+    field_column("difference.detectable", detectable_text),
+    field_column("difference.equivalent", lambda shown: "yes" if shown else "not shown"),
     Column("equivalence_low", value=lambda row: (row.difference.equivalence or (None, None))[0]),
     Column("equivalence_high", value=lambda row: (row.difference.equivalence or (None, None))[1]),
-    _field("method"),
+    field_column("difference.method"),
 )
 """Two judges on an axis, in every medium."""
 
@@ -364,7 +352,9 @@ def comparison_tables(
         Column("letters", value=lambda row: comparison.letters_of(row[0], row[1])),
     )
     ordinal: Table[tuple[str, str, str, Reading]] = Table.of(
-        *(Column(name, value=itemgetter(place)) for place, name in enumerate(("axis", "judge", "metric"))),
+        Column("axis", value=lambda row: row[0]),
+        Column("judge", value=lambda row: row[1]),
+        Column("metric", value=lambda row: row[2]),
         *reading_values(lambda row: row[3]),
     )
     tables = {
@@ -388,14 +378,14 @@ def comparison_tables(
 def reading_values(read: Callable[[Row], Reading]) -> list[Column[Row]]:
     """Return the columns of a reading in data frames: value, interval by source, n, excluded; or reason and bounds."""
 
-    def cells(row: Row) -> tuple[Any, ...]:
+    def cell(place: int, row: Row) -> Any:
         reading = read(row)
         if isinstance(reading, NotEstimable):
-            return (*[None] * 5, reading.reason, "" if reading.bounds is None else bounds_text(reading.bounds))
-        return (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")
+            return (*[None] * 5, reading.reason, "" if reading.bounds is None else bounds_text(reading.bounds))[place]
+        return (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")[place]
 
     names = ("value", "low", "high", "n", "excluded", "reason", "bounds")
-    return [Column(name, value=lambda row, place=place: cells(row)[place]) for place, name in enumerate(names)]
+    return [Column(name, value=partial(cell, place)) for place, name in enumerate(names)]
 
 
 def headline(comparison: Contrasts) -> list[tuple[str, str]]:

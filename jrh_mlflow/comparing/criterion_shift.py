@@ -275,7 +275,6 @@ def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dic
 class ShiftRow:
     """An axis under the base criterion and under another."""
 
-    criterion: str
     axis: str
     before: Reading | None
     after: Reading | None
@@ -328,7 +327,7 @@ def shift_page(
     base = next(iter(sheets))
     rows = {
         arm: [
-            ShiftRow(criterion=arm, axis=axis, before=sheets[base].get(axis), after=sheets[arm].get(axis), shift=shift)
+            ShiftRow(axis=axis, before=sheets[base].get(axis), after=sheets[arm].get(axis), shift=shift)
             for axis, shift in own.items()
             if is_shown(shift)
         ]

@@ -26,7 +26,7 @@ from jrh_mlflow.show.cards import Card
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
-from jrh_mlflow.show.tables import Column, FilledTable, Table
+from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
 from jrh_mlflow.stats.power import (
     FEWEST_FOR_WIDTH,
     FEWEST_TO_TELL_APART,
@@ -48,6 +48,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.suites.tasks import built_in_tasks
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs.keys import PARAM_MODEL
+from jrh_mlflow.tracking.runs.read import load_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,11 +142,7 @@ class Plan:
     @cached_property
     def models(self) -> pd.DataFrame:
         """One row per model: dollars and minutes of the axis's calls, and of the whole suite."""
-        import pandas as pd
-
-        names = list(ModelCost.__dataclass_fields__)
-        frame: pd.DataFrame = pd.DataFrame([asdict(cost) for cost in self.costs], columns=names)
-        return frame
+        return MODELS(self.costs).to_frame()
 
     @property
     def title(self) -> str:
@@ -175,8 +172,44 @@ class Plan:
 
     @property
     def page(self) -> Page:
-        """What people see of it."""
-        return plan_page(self.to_dict(), title=self.title, headline=self.headline)
+        """What people see of it: the size, the spread behind it, dollars and minutes per model, what to know."""
+        return Page(
+            title=self.title,
+            lead=self.headline,
+            sections=[
+                Section(heading="How much", blocks=[self._sizes]),
+                Section(heading="What it costs", blocks=[MODELS(self.costs)]),
+            ],
+            notes=self.notes,
+        )
+
+    @property
+    def _sizes(self) -> FilledTable[tuple[str, str, str]]:
+        """How much is asked, of the axis and of the whole suite, and what it shows."""
+        chance = f"{self.power:.0%}"
+        if self.width is None:
+            expected, detectable = "chance to tell them apart", f"difference found in {chance}"
+        else:
+            expected, detectable = "expected width", f"distance of a limit decided with a chance of {chance}"
+        columns: Table[tuple[str, str, str]] = Table.of(
+            Column("size", lambda row: row[0]),
+            Column("this axis", lambda row: row[1]),
+            Column(f"whole suite ({self.suite})", lambda row: row[2]),
+        )
+        return columns(
+            [
+                ("tasks", f"{self.tasks:,}", f"{self.tasks:,}"),
+                ("items", f"{self.items:,}", f"{self.suite_items:,}"),
+                ("replicates", str(self.replicates), str(self.replicates)),
+                ("calls", f"{self.calls:,}", f"{self.suite_calls:,}"),
+                (expected, f"{self.expected:.3f}", ""),
+                (detectable, f"{self.detectable:.3f}", ""),
+                *(
+                    (label, f"{getattr(self.spread, name):.2f} ({self.basis[name]})", "")
+                    for name, label in _SPREAD.items()
+                ),
+            ]
+        )
 
     def to_markdown(self) -> str:
         """Return the plan as a readable page."""
@@ -187,7 +220,7 @@ class Plan:
         return f"Plan({self.title.partition(': ')[2]}: {self.headline}{cost})"
 
     def _repr_html_(self) -> str:
-        tables = (size_table(self.to_dict()), MODELS([asdict(cost) for cost in self.costs]))
+        tables = (self._sizes, MODELS(self.costs))
         return Card(title=self.title, facts={}, profile=self.headline, tables=tables, notes=self.notes).to_html()
 
 
@@ -242,7 +275,9 @@ def plan(
         RecipeError: when the wish is impossible, or the axis is none that can be planned or is not in the suite.
     """
     _check_wish(axis, width, difference, power)
-    _check_counts(replicates=replicates, concurrency=concurrency)
+    for name, count in {"replicates": replicates, "concurrency": concurrency}.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise RecipeError(f"`{name}` must be a whole number, 1 or more, but got {count!r}.")
     stated = {"rate": rate, "icc": icc, "repeat": repeat}
     _check_numbers(stated, requests_per_minute=requests_per_minute, seconds_per_call=seconds_per_call)
     pilots = _pilots(pilot, tracking_uri)
@@ -305,12 +340,6 @@ def _check_wish(axis: str, width: float | None, difference: float | None, power:
         raise RecipeError(f"`0.5 <= power < 1` must hold, but got {power!r}; 0.8 is usual.")
 
 
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise RecipeError(f"`{name}` must be a whole number, 1 or more, but got {value!r}.")
-
-
 def _check_numbers(stated: Mapping[str, float | None], **above_zero: float | None) -> None:
     for name, value in stated.items():
         if value is not None and not (_is_number(value) and 0 <= value <= 1):
@@ -356,7 +385,7 @@ class _Pilot:
 def _pilots(pilot: Any, tracking_uri: str | None) -> list[_Pilot]:
     # Records may come as a list too: of mappings or `CallRecord`s, which are no pilot each.
     several = isinstance(pilot, list | tuple) and all(
-        isinstance(one, str) or hasattr(one, "calls") or hasattr(one, "columns") for one in pilot
+        isinstance(source, str) or hasattr(source, "calls") or hasattr(source, "columns") for source in pilot
     )
     sources = pilot if several else [] if pilot is None else [pilot]
     return [_pilot(source, tracking_uri) for source in sources]
@@ -364,8 +393,6 @@ def _pilots(pilot: Any, tracking_uri: str | None) -> list[_Pilot]:
 
 def _pilot(source: Any, tracking_uri: str | None) -> _Pilot:
     if isinstance(source, str):
-        from jrh_mlflow.tracking.runs.read import load_runs
-
         (run,) = load_runs([source], tracking_uri=tracking_uri, purpose="pilots of a plan")
         return _of_run(run.calls, run.suite, run.judge, run.params.get(PARAM_MODEL), run.simulated)
     if hasattr(source, "calls"):
@@ -656,7 +683,7 @@ class _Pricing:
         name = model if isinstance(model, str) else "" if named is None else named.name
         both, basis = self._usd_per_call(judge, design)
         calls = [design.total(name, tasks) for name in ("axis_calls", "calls")]
-        usd = [None if each is None else each * n for each, n in zip(both, calls, strict=True)]
+        usd = [None if dollars is None else dollars * n for dollars, n in zip(both, calls, strict=True)]
         minutes = [self._minutes(n, getattr(judge, "model", None)) for n in calls]
         return ModelCost(
             model=name, usd=usd[0], minutes=minutes[0], suite_usd=usd[1], suite_minutes=minutes[1], basis=basis
@@ -683,7 +710,7 @@ class _Pricing:
             if price is None:
                 return [None, None], _NO_PRICE
             micro = [cost_micro(price, math.ceil(given or 0), math.ceil(made or 0)) for given, made in tokens]
-            return [each / 1_000_000 for each in micro], "tokens of the pilot"
+            return [amount / 1_000_000 for amount in micro], "tokens of the pilot"
         return self._quoted(judge, design)
 
     def _quoted(self, judge: Judge, design: _Design) -> tuple[list[float | None], str]:
@@ -693,8 +720,8 @@ class _Pricing:
         own = [call for call in prepared.plan() if call.item.id in design.axis_items]
         quotes = [prepared.quote(own, afresh=True), prepared.quote(afresh=True)]
         usd = [
-            None if each.usd is None else each.usd / design.total(name)
-            for each, name in zip(quotes, ("axis_calls", "calls"), strict=True)
+            None if quote.usd is None else quote.usd / design.total(name)
+            for quote, name in zip(quotes, ("axis_calls", "calls"), strict=True)
         ]
         return usd, "size of the prompts" if None not in usd else _NO_PRICE
 
@@ -726,53 +753,17 @@ def _total(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) if known and len(known) == len(values) else None
 
 
-MODELS: Table[Mapping[str, Any]] = Table.of(
-    Column("model", lambda cost: cost["model"]),
-    Column("this axis", lambda cost: money_text(cost["usd"])),
-    Column("minutes", lambda cost: minutes_text(cost["minutes"])),
-    Column("whole suite", lambda cost: money_text(cost["suite_usd"])),
-    Column("minutes", lambda cost: minutes_text(cost["suite_minutes"])),
-    Column("dollars by", lambda cost: cost["basis"]),
-)
-"""Dollars and minutes per model; unknown is a word, never 0."""
-
-
-def size_table(plan: Mapping[str, Any]) -> FilledTable[tuple[str, str, str]]:
-    """Show how much is asked, of the axis and of the whole suite, and what it shows."""
-    wide, chance = plan["width"] is not None, f"{plan['power']:.0%}"
-    expected = "expected width" if wide else "chance to tell them apart"
-    detectable = f"distance of a limit decided with a chance of {chance}" if wide else f"difference found in {chance}"
-    spread, basis = plan["spread"], plan["spread"]["basis"]
-    rows = [
-        ("tasks", f"{plan['tasks']:,}", f"{plan['tasks']:,}"),
-        ("items", f"{plan['items']:,}", f"{plan['suite_items']:,}"),
-        ("replicates", str(plan["replicates"]), str(plan["replicates"])),
-        ("calls", f"{plan['calls']:,}", f"{plan['suite_calls']:,}"),
-        (expected, f"{plan['expected']:.3f}", ""),
-        (detectable, f"{plan['detectable']:.3f}", ""),
-        *((label, f"{spread[name]:.2f} ({basis[name]})", "") for name, label in _SPREAD.items()),
-    ]
-    columns: Table[tuple[str, str, str]] = Table.of(
-        Column("size", lambda row: row[0]),
-        Column("this axis", lambda row: row[1]),
-        Column(f"whole suite ({plan['suite']})", lambda row: row[2]),
-    )
-    return columns(rows)
-
-
-def minutes_text(minutes: float) -> str:
+def _minutes_text(minutes: float) -> str:
     """Write minutes, short times to two digits."""
     return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.2g}"
 
 
-def plan_page(plan: Mapping[str, Any], *, title: str, headline: str) -> Page:
-    """Return the headline, the size, the models and what a reader must know."""
-    return Page(
-        title=title,
-        lead=headline,
-        sections=[
-            Section(heading="How much", blocks=[size_table(plan)]),
-            Section(heading="What it costs", blocks=[MODELS(plan["models"])]),
-        ],
-        notes=plan["notes"],
-    )
+MODELS: Table[ModelCost] = Table.of(
+    field_column("model", str),
+    field_column("usd", money_text, head="this axis"),
+    field_column("minutes", _minutes_text),
+    field_column("suite_usd", money_text, head="whole suite"),
+    field_column("suite_minutes", _minutes_text, head="minutes"),
+    field_column("basis", str, head="dollars by"),
+)
+"""Dollars and minutes per model; unknown is a word, never 0."""

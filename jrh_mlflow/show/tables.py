@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from jrh_mlflow.show.html import render_part
@@ -115,6 +116,19 @@ class Column(Generic[Row]):
         cell = shown if isinstance(shown, Cell) else Cell(shown)
         address = self.link(row) if self.link else None
         return replace(cell, links=((cell.text, address),)) if address else cell
+
+
+def field_column(
+    name: str, text: Callable[[Any], str] | None = None, *, head: str = "", **as_column: Any
+) -> Column[Any]:
+    """Return an attribute of the rows as a column: its value in data frames, its text where one is given.
+
+    Example:
+        >>> Table.of(field_column("real", "{:.1f}".format, head="part"))([1 + 2j]).to_markdown().splitlines()[-1]
+        '| 1.0 |'
+    """
+    value, own = attrgetter(name), name.rpartition(".")[2]
+    return Column(head or own, text and (lambda row: text(value(row))), value=value, name=own, **as_column)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.compare import load_together
+from jrh_mlflow.comparing.compare import MadeOfRuns, load_together
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
 from jrh_mlflow.comparing.jury.jury_view import (
     JURY_JSON,
@@ -38,20 +38,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Jury:
+class Jury(MadeOfRuns):
     """A jury, the runs it is made of, and where it is logged."""
 
     report: JuryReport
-    runs: tuple[LoggedRun, ...]
-    run_id: str | None
-    """None when it was not logged."""
-    link: str | None
-    """Where the run can be looked at."""
-
-    @property
-    def title(self) -> str:
-        """Names the suite."""
-        return f"Jury of {len(self.runs)} judges on {self.runs[0].suite.name}"
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -74,16 +64,16 @@ class Jury:
         return f"Jury({on}, {self.report.rule.vote}: {read}, {votes}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
-        report, suite = self.report, self.runs[0].suite
+        report = self.report
         return Card(
             title=self.title,
             tables=jury_card(report),
-            notes=[*run_notes(self.runs), *report.notes],
+            notes=self.page.notes,
             facts={
                 "vote": f"{report.rule.vote}, ties {report.rule.ties}",
                 "units": f"{report.n_units:,}, {report.n_split:,} of them split",
                 "effective votes": f"{reading_text(report.effective_votes, places=2)} of {len(report.judges)}",
-                "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
+                "suite": self.suite_text,
             },
             links=[self.link] if self.link else [],
         ).to_html()
@@ -98,13 +88,7 @@ class Jury:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {
-            "run_id": self.run_id,
-            "link": self.link,
-            "suite": keys.suite_facts(self.runs[0].suite),
-            "runs": [run.facts for run in self.runs],
-            **self.report.to_dict(),
-        }
+        return {**self.sources, **self.report.to_dict()}
 
 
 def jury(
@@ -164,7 +148,7 @@ def jury(
         labels=loaded[0].suite.labels,
         seed=seed,
     )
-    done = Jury(report=report, runs=tuple(loaded), run_id=None, link=None)
+    done = Jury(report=report, runs=tuple(loaded))
     if not log:
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
@@ -183,19 +167,19 @@ def _steps(cascade: Sequence[str | Evaluation] | None, runs: Sequence[LoggedRun]
         return []
     if isinstance(cascade, str) or len(cascade) not in (2, 3):
         raise RecipeError(f"A cascade is one or two cheap judges and then a strong one, but got {cascade!r}.")
-    return [_judge(run_id_of(one), runs) for one in cascade]
+    return [_judge(run_id_of(step), runs) for step in cascade]
 
 
 def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
     run_id = text.removeprefix("runs:/").strip("/")
-    found = [run.judge for run in runs if run.judge == text or (len(run_id) >= 8 and run.run_id.startswith(run_id))]
-    if len(found) != 1:
+    named = [run.judge for run in runs if run.judge == text or (len(run_id) >= 8 and run.run_id.startswith(run_id))]
+    if len(named) != 1:
         names = [run.judge for run in runs]
         raise RecipeError(
             f"The cascade names {text!r}, which is none of the runs of the jury.{suggest(text, names)} "
             f"There are {', '.join(f'{run.judge} ({run.run_id[:8]})' for run in runs)}."
         )
-    return found[0]
+    return named[0]
 
 
 def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:

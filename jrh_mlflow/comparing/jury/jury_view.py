@@ -29,7 +29,7 @@ from jrh_mlflow.show.figures.canvas import (
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import cell_text, hover_text, money_text, number_text, short_interval, source_ends
 from jrh_mlflow.show.page import Page, Section
-from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
+from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table, field_column
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -106,17 +106,12 @@ def _axis_text(axis: str, row: SeatRow) -> str:
 
 AGREEMENTS: Table[PairAgreement] = Table.of(
     Column("judges", lambda pair: f"{pair.a} · {pair.b}"),
-    Column("a", value=lambda pair: pair.a),
-    Column("b", value=lambda pair: pair.b),
+    field_column("a"),
+    field_column("b"),
     Column("agreement", lambda pair: cell_text(pair.agreement)),
     *reading_values(lambda pair: pair.agreement),
-    Column("AC1", lambda pair: number_text(pair.ac1), value=lambda pair: pair.ac1, name="ac1"),
-    Column(
-        "correlation of errors",
-        lambda pair: number_text(pair.error_correlation),
-        value=lambda pair: pair.error_correlation,
-        name="error_correlation",
-    ),
+    field_column("ac1", number_text, head="AC1"),
+    field_column("error_correlation", number_text, head="correlation of errors"),
     Column("n", lambda pair: n_text([pair.agreement])),
 )
 SEAT_AXES: Table[tuple[SeatRow, str]] = Table.of(
@@ -134,7 +129,7 @@ CONDITIONS: Table[tuple[str, Reading]] = Table.of(
 PANELS: Table[PanelPoint] = Table.of(
     Column("panel", value=lambda point: ", ".join(point.panel)),
     Column("in_sample_accuracy", value=lambda point: point.accuracy),
-    Column("usd_per_1k", value=lambda point: point.usd_per_1k),
+    field_column("usd_per_1k"),
 )
 HALVES: Table[tuple[int, HalfChoice]] = Table.of(
     Column("chosen on", lambda row: f"half {row[0]}"),
