@@ -135,11 +135,7 @@ SAME_THING = {
 }
 """File names that two floors share because both are about that one thing."""
 
-DOUBLE_FUNCTIONS = (
-    "candidates",
-    "finished",
-    "halves",
-)
+DOUBLE_FUNCTIONS = ("finished",)
 """Public names of functions that two modules still define; each goes when one of the two is renamed."""
 
 

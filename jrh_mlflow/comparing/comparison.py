@@ -107,21 +107,21 @@ def compare_calls(
     if chosen is not None:
         named = {axis: f"{axis}/{chosen.name}" for axis in axes if expectation_of(axis).statistic == DEFAULT}
         table = replace(table, axis=np.array([named.get(axis, axis) for axis in table.axis], dtype=object))
-        axes, tests = (tuple(named.get(axis, axis) for axis in each) for each in (axes, tests))
+        axes, tests = (tuple(named.get(axis, axis) for axis in names) for names in (axes, tests))
         primary = primary and [named.get(axis, axis) for axis in primary]
     cells: Cells = {axis: {name: _reading(report, axis) for name, report in reports.items()} for axis in axes}
     names = tuple(judges)
     # A metric is no mean over units, so that means over tests could not be told apart as shares can.
-    numbered = [axis for axis in tests if all(isinstance(one, Estimate) for one in cells[axis].values())]
+    numbered = [axis for axis in tests if all(isinstance(reading, Estimate) for reading in cells[axis].values())]
     common = numbered if chosen is None else []
     if len(common) > 1:
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
     family = _primary(primary, cells, has_tests=bool(tests))
     averaged = _averaged(tests, chosen)
     pairs = [*combinations(names, 2)] if baseline is None else [(name, baseline) for name in names if name != baseline]
-    found = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
+    paired = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
     differences = decided(
-        found, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
+        paired, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
     )
     return Contrasts(
         judges=names,
@@ -160,32 +160,32 @@ def _check(judges: Mapping[str, pd.DataFrame], *, alpha: float, margin: float, b
         raise ValueError(f"The baseline must be one of {list(judges)}, but got {baseline!r}.")
 
 
-def _primary(asked: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> tuple[str, ...]:
+def _primary(chosen: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> tuple[str, ...]:
     """Return the axes that decide, in the order shown.
 
     Raises:
         RecipeError: when none is named, or judges cannot be compared on one of them here.
     """
-    if asked is not None and not asked:
+    if chosen is not None and not chosen:
         raise RecipeError("`primary` names no axis: name one, or leave it out for the usual ones.")
-    for axis in asked or ():
+    for axis in chosen or ():
         if axis not in cells:
             close = suggest(axis, cells)
             raise RecipeError(
                 f"Judges are not compared on {axis!r} here.{close} Axes of this suite: {', '.join(cells)}."
             )
-    wanted = asked or (cells if has_tests else headline_axes())
+    wanted = chosen or (cells if has_tests else headline_axes())
     # A suite may have none of the headline axes.
     return tuple(axis for axis in cells if axis in wanted) or tuple(cells)
 
 
 def _axes(table: ScoreTable, *, has_tests: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the axes in the order shown, and those of them that count as tests: none for a datasheet."""
-    found = sorted(set(table.axis), key=_natural)
+    every = sorted(set(table.axis), key=_natural)
     if not has_tests:
-        return tuple(found), ()
-    tests = [axis for axis in found if axis != BASELINE]
-    return (*([BASELINE] if BASELINE in found else []), *tests), tuple(counted_once(tests))
+        return tuple(every), ()
+    tests = [axis for axis in every if axis != BASELINE]
+    return (*([BASELINE] if BASELINE in every else []), *tests), tuple(counted_once(tests))
 
 
 def _natural(axis: str) -> list[str | int]:
@@ -231,7 +231,7 @@ def _paired(
     tables: Mapping[str, PointTable],
 ) -> list[Paired]:
     """Pair the judges on every axis where both have a number."""
-    found = []
+    paired = []
     for axis, row in cells.items():
         test, _, name = axis.rpartition("/")
         own = table.of(common if axis == OVERALL else [axis])
@@ -240,10 +240,10 @@ def _paired(
                 continue
             if metric is not None and name == metric.name:
                 calls = {judge: tables[judge].of(test) for judge in (a, b)}
-                found.append(paired_metric(axis, calls, metric, resampling))
+                paired.append(paired_metric(axis, calls, metric, resampling))
             else:
-                found.append(paired_shares(own, axis, a, b, resampling, alpha=alpha))
-    return [one for one in found if one is not None]
+                paired.append(paired_shares(own, axis, a, b, resampling, alpha=alpha))
+    return [pair for pair in paired if pair is not None]
 
 
 def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling) -> Estimate:
@@ -264,18 +264,18 @@ def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling)
 def _letters(cells: Cells, differences: Sequence[Difference]) -> dict[str, dict[str, str]]:
     """Give letters to the judges on the axes where some of them are told apart."""
     apart: dict[str, set[frozenset[str]]] = {}
-    for one in differences:
-        if one.told_apart:
-            apart.setdefault(one.axis, set()).add(frozenset((one.a, one.b)))
+    for difference in differences:
+        if difference.told_apart:
+            apart.setdefault(difference.axis, set()).add(frozenset((difference.a, difference.b)))
     return {axis: _axis_letters(axis, cells[axis], pairs) for axis, pairs in apart.items()}
 
 
 def _axis_letters(axis: str, row: Mapping[str, Reading], apart: set[frozenset[str]]) -> dict[str, str]:
     """Give letters to the judges that have a number, best first."""
     sign = 1 if lower_is_better(axis) else -1
-    values = {name: sign * one.value for name, one in row.items() if isinstance(one, Estimate)}
+    values = {name: sign * reading.value for name, reading in row.items() if isinstance(reading, Estimate)}
     ordered = sorted(values, key=values.__getitem__)
-    return letters(ordered, lambda one, other: frozenset((one, other)) in apart)
+    return letters(ordered, lambda judge, other: frozenset((judge, other)) in apart)
 
 
 def _spread(readings: Iterable[Reading]) -> dict[str, float | None]:
@@ -292,7 +292,7 @@ def _spread(readings: Iterable[Reading]) -> dict[str, float | None]:
 
 
 def _ordinal(reports: Mapping[str, Report], axes: Sequence[str]) -> dict[str, dict[str, dict[str, Reading]]]:
-    found = {
+    ordinal = {
         axis: {
             name: {
                 metric: report.estimates[f"{axis}/{metric}"]
@@ -303,7 +303,7 @@ def _ordinal(reports: Mapping[str, Report], axes: Sequence[str]) -> dict[str, di
         }
         for axis in (*axes, ALL)
     }
-    return {axis: rows for axis, rows in found.items() if any(rows.values())}
+    return {axis: rows for axis, rows in ordinal.items() if any(rows.values())}
 
 
 def _cost(frame: pd.DataFrame, report: Report) -> dict[str, float | None]:
@@ -429,7 +429,7 @@ def _independent(n_units: float, n_clusters: int) -> int:
 
 
 def _hull(*intervals: Interval | None) -> Interval | None:
-    known = [each for each in intervals if each is not None]
+    known = [ends for ends in intervals if ends is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
 
@@ -465,8 +465,8 @@ def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, re
     if not both.any():
         return None
     first, second = first.where(both), second.where(both)
-    right, said = (np.concatenate(each) for each in ((first.expected,) * 2, (first.answer, second.answer)))
-    expected, given, features = cells_of(metric, first.scale, right, said)
+    right, chosen = np.tile(first.expected, 2), np.concatenate([first.answer, second.answer])
+    expected, given, features = cells_of(metric, first.scale, right, chosen)
     resampling = within_reason(metric, resampling)
     score, width = scorer(metric, expected, given, first.scale), features.shape[1]
     sums = np.zeros((first.n_sources, 2 * width))
@@ -516,59 +516,59 @@ def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) ->
 
 
 def decided(
-    found: Sequence[Paired], *, n_clusters: int, primary: Collection[str], alpha: float, margin: float, seed: int
+    pairs: Sequence[Paired], *, n_clusters: int, primary: Collection[str], alpha: float, margin: float, seed: int
 ) -> list[Difference]:
     """Adjust the p-values of the deciding family by themselves and the others over everything, and decide the family.
 
     Args:
-        found: Every difference, the deciding ones among them.
+        pairs: Every difference, the deciding ones among them.
         n_clusters: Of the table behind them.
         primary: Axes of the deciding family.
         alpha: Chance of any false difference in the deciding family, and of each false equivalence.
         margin: Judges whose difference is shown to be less are equivalent.
         seed: Of the sign patterns, where not all are tried.
     """
-    if not found:
+    if not pairs:
         return []
-    is_primary = np.array([one.difference.axis in primary for one in found])
-    test = _joint_test(found, n_clusters, alpha=alpha, seed=seed)
-    everything, family = test(np.ones(len(found), dtype=bool)), test(is_primary)
+    is_primary = np.array([pair.difference.axis in primary for pair in pairs])
+    test = _joint_test(pairs, n_clusters, alpha=alpha, seed=seed)
+    everything, family = test(np.ones(len(pairs), dtype=bool)), test(is_primary)
     places = np.cumsum(is_primary) - 1
     return [
-        _decision(one, family, places[at], "primary", alpha=alpha, margin=margin)
+        _decision(pair, family, places[at], "primary", alpha=alpha, margin=margin)
         if is_primary[at]
-        else _decision(one, everything, at, "exploratory", alpha=alpha, margin=margin)
-        for at, one in enumerate(found)
+        else _decision(pair, everything, at, "exploratory", alpha=alpha, margin=margin)
+        for at, pair in enumerate(pairs)
     ]
 
 
-def _joint_test(found: Sequence[Paired], n_clusters: int, *, alpha: float, seed: int) -> Callable[[Mask], MaxT]:
+def _joint_test(pairs: Sequence[Paired], n_clusters: int, *, alpha: float, seed: int) -> Callable[[Mask], MaxT]:
     """Return the test of any of the differences together; what is no sum over clusters is asked pattern by pattern."""
-    fitting = max(_FEWEST_PATTERNS, _CELLS // len(found))
-    n_resamples = min(fitting, *(one.n_patterns for one in found))
-    sums = [one.sums for one in found if one.sums is not None]
-    limits = np.array([np.inf if one.shares is None else share_limit(*one.shares) for one in found])
-    if len(sums) == len(found):
+    fitting = max(_FEWEST_PATTERNS, _CELLS // len(pairs))
+    n_resamples = min(fitting, *(pair.n_patterns for pair in pairs))
+    sums = [pair.sums for pair in pairs if pair.sums is not None]
+    limits = np.array([np.inf if pair.shares is None else share_limit(*pair.shares) for pair in pairs])
+    if len(sums) == len(pairs):
         by_cluster = np.column_stack(sums)
         return lambda own: max_t(
             by_cluster[:, own], limits=limits[own], n_resamples=n_resamples, seed=seed, alpha=alpha
         )
     signs = sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
-    flipped = np.column_stack([one.flipped(signs) for one in found])
+    flipped = np.column_stack([pair.flipped(signs) for pair in pairs])
     return lambda own: max_t_of_statistics(flipped[:, own], limits=limits[own], alpha=alpha)
 
 
-def _decision(one: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
+def _decision(pair: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
     # Where hardly anything differs, no sign pattern tells what a difference would have to exceed: one test would.
-    critical = max(tested.critical or 0.0, sign_flip_critical(one.difference.n_clusters, alpha=alpha))
+    critical = max(tested.critical or 0.0, sign_flip_critical(pair.difference.n_clusters, alpha=alpha))
     return replace(
-        one.difference,
+        pair.difference,
         family=family,
         p=float(tested.p[at]),
         p_adjusted=float(tested.p_adjusted[at]),
         told_apart=family == "primary" and bool(tested.p_adjusted[at] <= alpha),
-        detectable=_detectable(one, critical),
-        equivalent=is_equivalent(one.difference.equivalence, margin),
+        detectable=_detectable(pair, critical),
+        equivalent=is_equivalent(pair.difference.equivalence, margin),
     )
 
 
@@ -577,24 +577,24 @@ def is_equivalent(ends: Interval | None, margin: float) -> bool:
     return ends is not None and -margin < ends[0] and ends[1] < margin
 
 
-def _detectable(one: Paired, critical: float) -> float | None:
+def _detectable(pair: Paired, critical: float) -> float | None:
     """Return the smallest true difference that is told apart with a chance of 80 %; None where none would be.
 
     Two hurdles: the sign flips, and for shares the interval that limits what they may claim, `stats.max_t.share_limit`.
     """
-    k = one.difference.n_clusters
+    k = pair.difference.n_clusters
     flips = 0.0
     # A difference has a spread of its own beside the one that was seen, and the larger it is the more.
     for _ in range(2):
-        share = flips / one.largest
-        spread = math.hypot(one.standard_error, one.largest * math.sqrt(share * (1 - share) / one.n_units))
-        found = detectable_difference(spread, k, critical=critical, n_units=one.n_units, largest=one.largest)
-        if found is None:
+        share = flips / pair.largest
+        spread = math.hypot(pair.standard_error, pair.largest * math.sqrt(share * (1 - share) / pair.n_units))
+        detectable = detectable_difference(spread, k, critical=critical, n_units=pair.n_units, largest=pair.largest)
+        if detectable is None:
             return None
-        flips = found
-    if one.shares is None:
+        flips = detectable
+    if pair.shares is None:
         return flips
-    of_a, of_b, sizes = one.shares
+    of_a, of_b, sizes = pair.shares
     level = 1 - 2 * sign_flip_p(critical, k)
     a, b = (cluster_interval(hits, sizes, level=level) for hits in (of_a, of_b))
     if a is None or b is None:
@@ -602,7 +602,7 @@ def _detectable(one: Paired, critical: float) -> float | None:
     share_a, share_b = (float(hits.sum() / sizes.sum()) for hits in (of_a, of_b))
     low, high = newcombe(share_b, b, share_a, a, correlation=share_correlation(of_b, sizes, of_a, sizes))
     claimed = detectable_from_interval(share_a - share_b, low, high, level=level)
-    return max(flips, claimed) if claimed <= one.largest else None
+    return max(flips, claimed) if claimed <= pair.largest else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -642,19 +642,20 @@ class Contrasts:
     @property
     def deciding(self) -> tuple[Difference, ...]:
         """The differences of the deciding family."""
-        return tuple(one for one in self.differences if one.family == "primary")
+        return tuple(difference for difference in self.differences if difference.family == "primary")
 
     @property
     def different(self) -> tuple[Difference, ...]:
         """The differences that are told apart, the surest first."""
-        return tuple(sorted((one for one in self.differences if one.told_apart), key=lambda one: one.p_adjusted))
+        apart = [pair for pair in self.differences if pair.told_apart]
+        return tuple(sorted(apart, key=lambda pair: pair.p_adjusted))
 
     @property
     def told(self) -> str:
         """How many differences of the deciding family are told apart, and how many are exploratory."""
         others = len(self.differences) - len(self.deciding)
-        told = f"{len(self.different)} of {len(self.deciding)} differences are told apart at {self.alpha:g}"
-        return f"{told}; {others} more are exploratory" if others else told
+        counted = f"{len(self.different)} of {len(self.deciding)} differences are told apart at {self.alpha:g}"
+        return f"{counted}; {others} more are exploratory" if others else counted
 
     def letters_of(self, axis: str, judge: str) -> str:
         """Return the letters of a judge; empty where nothing is told apart, or it has no number."""
@@ -699,11 +700,11 @@ def _without(cells: Cells) -> list[str]:
 
 def _power(differences: Sequence[Difference]) -> list[str]:
     """Say when nothing could be told apart whatever the judges are: a sign flip of k clusters has p >= 2^(1 - k)."""
-    deciding = [one for one in differences if one.family == "primary"]
+    deciding = [difference for difference in differences if difference.family == "primary"]
     if not deciding:
         return ["No deciding axis has a number for two judges: nothing can be told apart."]
-    most = max(one.n_clusters for one in deciding)
-    if all(one.detectable is None for one in deciding):
+    most = max(difference.n_clusters for difference in deciding)
+    if all(difference.detectable is None for difference in deciding):
         return [
             f"{most} independent sources are too few for {len(deciding)} comparisons: not even the largest difference "
             "would be told apart. Look at the intervals, compare fewer judges or on fewer axes, or ask more sources."

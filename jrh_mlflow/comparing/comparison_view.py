@@ -88,7 +88,7 @@ def _detectable_range(differences: Sequence[Difference]) -> str:
     """Spell the smallest and the largest of what could have been found."""
     if not differences:
         return "not compared"
-    known = sorted(one.detectable for one in differences if one.detectable is not None)
+    known = sorted(difference.detectable for difference in differences if difference.detectable is not None)
     ends = [detectable_text(known[0]), detectable_text(known[-1])] if known else []
     ends += [detectable_text(None)] if len(known) < len(differences) else []
     return " to ".join(dict.fromkeys((ends[0], ends[-1])))
@@ -120,16 +120,16 @@ class Listed:
     @property
     def judges(self) -> Cell:
         """The two judges, each of which leads to its calls on a served page."""
-        one = self.difference
-        a, b = ((self.links.calls(judge, one.axis) if self.links else None) or "" for judge in (one.a, one.b))
-        text = f"{one.a} − {one.b}"
-        return Cell(text, links=((one.a, a), (" − ", ""), (one.b, b))) if a or b else Cell(text)
+        pair = self.difference
+        a, b = ((self.links.calls(judge, pair.axis) if self.links else None) or "" for judge in (pair.a, pair.b))
+        text = f"{pair.a} − {pair.b}"
+        return Cell(text, links=((pair.a, a), (" − ", ""), (pair.b, b))) if a or b else Cell(text)
 
 
 def _told_text(row: Listed) -> str:
     """Say whether a difference is told apart; an exploratory one is not asked."""
-    told = "yes" if row.difference.told_apart else "no"
-    return "exploratory" if row.difference.family == "exploratory" else told
+    state = "yes" if row.difference.told_apart else "no"
+    return "exploratory" if row.difference.family == "exploratory" else state
 
 
 DIFFERENCES: Table[Listed] = Table.of(
@@ -166,20 +166,20 @@ def differences_table(
     links: JudgeLinks | None = None,
 ) -> FilledTable[Listed]:
     """List differences: a minus b, its interval, p-values, and whether it is told apart."""
-    rows = (Listed(one, names, links) for one in differences)
+    rows = (Listed(difference, names, links) for difference in differences)
     return DIFFERENCES(rows, tone=lambda row: "told" if row.difference.told_apart else "")
 
 
 def findings_table(comparison: Contrasts) -> FilledTable[Any]:
     """Show each deciding axis with its pairs told apart, what could have been found, and its equivalent pairs."""
-    rows = [(axis, [one for one in comparison.deciding if one.axis == axis]) for axis in comparison.primary]
+    rows = [(axis, [pair for pair in comparison.deciding if pair.axis == axis]) for axis in comparison.primary]
     table: Table[tuple[str, list[Difference]]] = Table.of(
         Column("deciding axis", lambda row: axis_text(row[0])),
-        Column("pairs told apart", lambda row: f"{sum(one.told_apart for one in row[1])} of {len(row[1])}"),
+        Column("pairs told apart", lambda row: f"{sum(pair.told_apart for pair in row[1])} of {len(row[1])}"),
         Column("detectable", lambda row: _detectable_range(row[1])),
         Column(
             f"equivalent within ±{comparison.margin:g}",
-            lambda row: f"{sum(one.equivalent for one in row[1])} of {len(row[1])}",
+            lambda row: f"{sum(pair.equivalent for pair in row[1])} of {len(row[1])}",
         ),
     )
     return table(rows)
@@ -390,30 +390,31 @@ def reading_values(read: Callable[[Row], Reading]) -> list[Column[Row]]:
 
 def headline(comparison: Contrasts) -> list[tuple[str, str]]:
     """Say on each deciding axis who is told apart from whom, best first, and last where nobody is: (axis, words)."""
-    told, quiet = [], []
+    decided, quiet = [], []
     for axis in comparison.primary:
-        own = [one for one in comparison.deciding if one.axis == axis]
-        apart = [one for one in own if one.told_apart]
+        own = [difference for difference in comparison.deciding if difference.axis == axis]
+        apart = [difference for difference in own if difference.told_apart]
         if apart and comparison.baseline:
-            told.append((axis_text(axis), _against_baseline(apart)))
+            decided.append((axis_text(axis), _against_baseline(apart)))
         elif apart:
-            told.append((axis_text(axis), _winners(apart, n_others=len(comparison.judges) - 1)))
+            decided.append((axis_text(axis), _winners(apart, n_others=len(comparison.judges) - 1)))
         elif own:
             quiet.append(f"{axis_name(axis)} (detectable: {_detectable_range(own)})")
     who = f"from {short_name(comparison.baseline)}" if comparison.baseline else "from another"
-    return [*told, *([(f"No judge is told apart {who} on", f"{'; '.join(quiet)}.")] if quiet else [])]
+    return [*decided, *([(f"No judge is told apart {who} on", f"{'; '.join(quiet)}.")] if quiet else [])]
 
 
-def _better(one: Difference) -> tuple[str, str]:
+def _better(difference: Difference) -> tuple[str, str]:
     """Return the better and the worse judge of a difference."""
-    return (one.b, one.a) if (one.value > 0) == lower_is_better(one.axis) else (one.a, one.b)
+    a, b = difference.a, difference.b
+    return (b, a) if (difference.value > 0) == lower_is_better(difference.axis) else (a, b)
 
 
 def _winners(apart: Sequence[Difference], *, n_others: int) -> str:
     """Name the judge that is better than most others, and those; then how many pairs that leaves."""
     beaten: dict[str, list[str]] = {}
-    for one in apart:
-        winner, loser = _better(one)
+    for difference in apart:
+        winner, loser = _better(difference)
         beaten.setdefault(winner, []).append(loser)
     most = max(map(len, beaten.values()))
     first = [name for name, losers in beaten.items() if len(losers) == most]
@@ -425,8 +426,8 @@ def _winners(apart: Sequence[Difference], *, n_others: int) -> str:
 
 def _against_baseline(apart: Sequence[Difference]) -> str:
     sides = {
-        "better": [one.a for one in apart if _better(one)[0] == one.a],
-        "worse": [one.a for one in apart if _better(one)[0] != one.a],
+        "better": [difference.a for difference in apart if _better(difference)[0] == difference.a],
+        "worse": [difference.a for difference in apart if _better(difference)[0] != difference.a],
     }
     return "; ".join(f"{word} than the baseline: {_listed(names)}" for word, names in sides.items() if names) + "."
 
@@ -575,7 +576,7 @@ def _scores_section(comparison: Contrasts, judges: Sequence[JudgeCard], links: J
         others = any(card.n_calls > comparison.n_calls for card in judges)
         more = "; the page of the calls has all of the judge, also those that were not compared" if others else ""
         texts.append(f"A number leads to the calls behind it{more}.")
-    readings = (one for row in comparison.cells.values() for one in row.values())
+    readings = (reading for row in comparison.cells.values() for reading in row.values())
     texts += [Only(_DETAILS, line) for line in bounds_note(readings) if line]
     meanings = render_part(
         "_meanings.html", meanings=[(axis_name(axis), _good_end(axis), _meaning_text(axis)) for axis in table.rows]
@@ -592,11 +593,11 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
     listed, pointer = comparison.differences, ""
     if len(listed) > _MOST_DIFFERENCES:
         listed, pointer = comparison.different, " Only those are listed; the table `differences` has all."
-    told = differences_table(comparison.different).first(_MOST_TOLD, what="differences", where="--markdown")
+    surest = differences_table(comparison.different).first(_MOST_TOLD, what="differences", where="--markdown")
     which = "Differences are the score of the first judge minus that of the second, on the units that both answered."
-    shown = sorted(comparison.differences, key=lambda one: (not one.told_apart, one.axis != OVERALL))
+    shown = sorted(comparison.differences, key=lambda pair: (not pair.told_apart, pair.axis != OVERALL))
     families = {"Deciding": "primary", "Exploratory": "exploratory"}
-    lists = {heading: [one for one in shown if one.family == family] for heading, family in families.items()}
+    lists = {heading: [pair for pair in shown if pair.family == family] for heading, family in families.items()}
     return [
         Section(
             heading="Differences",
@@ -607,7 +608,7 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
                 Only(("text",), _DETECTABLE),
                 Only(("html",), which + (" Each name leads to the judge’s calls." if links else "")),
                 Only(("markdown",), differences_table(listed)),
-                Only(("text",), told),
+                Only(("text",), surest),
             ],
         ),
         *(

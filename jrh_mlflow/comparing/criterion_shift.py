@@ -110,15 +110,15 @@ class CriterionShift:
             for arm, shifts in by_arm.items()
             for axis, shift in shifts.items()
         }
-        told = brief_readings(moved, signed=True)
-        return f"CriterionShift({brief_name(self._judge)}, {arms}: {told}, {brief_run(self.run_id)})"
+        shifts = brief_readings(moved, signed=True)
+        return f"CriterionShift({brief_name(self._judge)}, {arms}: {shifts}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
         first = next(iter(self.arms.values()))
         notes = [
-            f"{name}: {note}" if one.truncated else note
-            for name, one in self.arms.items()
-            for note in evaluation_notes(one.judge, one.calls, truncated=one.truncated, stopped=one.stopped)
+            f"{name}: {note}" if arm.truncated else note
+            for name, arm in self.arms.items()
+            for note in evaluation_notes(arm.judge, arm.calls, truncated=arm.truncated, stopped=arm.stopped)
         ]
         return Card(
             title=f"Criterion shift: {self._judge}",
@@ -126,7 +126,7 @@ class CriterionShift:
             notes=[*dict.fromkeys(notes), *bounds_note(self.shifts.values())],
             facts={
                 "suite": first.suite.name,
-                **{f"cost, {name}": one.cost_text for name, one in self.arms.items()},
+                **{f"cost, {name}": arm.cost_text for name, arm in self.arms.items()},
             },
             links=[self.link],
         ).to_html()
@@ -187,8 +187,8 @@ def criterion_shift(
         where |= {"parent_run_id": parent, "texts": texts}
         evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, metrics=metrics, **where, **as_evaluate)
         shifts = criterion_axes(
-            {name: one.datasheet.estimates for name, one in evaluations.items()},
-            calls={name: one.calls for name, one in evaluations.items()},
+            {name: arm.datasheet.estimates for name, arm in evaluations.items()},
+            calls={name: arm.calls for name, arm in evaluations.items()},
         )
         judge_facts = facts if texts else facts.without_texts()
         content = _content(judge_facts, base.suite, evaluations, shifts, metrics=metrics)
@@ -251,7 +251,7 @@ def _content(
 
 def _figures(arms: Mapping[str, Evaluation]) -> dict[str, Figure]:
     """Draw the arms as operating points first, then side by side as judges are."""
-    sheets = {name: one.datasheet.estimates for name, one in arms.items()}
+    sheets = {name: arm.datasheet.estimates for name, arm in arms.items()}
     segment = operating_points(sheets, judge=next(iter(arms.values())).judge.label)
     return {**({} if segment is None else {"operating_points.png": segment}), **datasheet_figures(sheets)}
 
@@ -451,13 +451,13 @@ def curve(points: Sequence[OperatingPoint]) -> list[tuple[float, float]]:
 
 def resolution_shifts(points: Sequence[OperatingPoint], *, seed: int = 0) -> list[ResolutionShift]:
     """Compare each prompt with the others of its judge; intervals hold for all comparisons together (Bonferroni)."""
-    found = [
+    sides_of = [
         sides
         for judge, prompt in dict.fromkeys((point.judge, point.prompt) for point in points)
         if (sides := _sides([point for point in points if point.judge == judge], prompt))
     ]
-    level = 1 - (1 - _LEVEL) / max(1, len(found))
-    return [_shift(own, others, level=level, seed=seed) for own, others in found]
+    level = 1 - (1 - _LEVEL) / max(1, len(sides_of))
+    return [_shift(own, others, level=level, seed=seed) for own, others in sides_of]
 
 
 def _sides(points: Sequence[OperatingPoint], prompt: str) -> tuple[list[OperatingPoint], list[OperatingPoint]] | None:
@@ -478,8 +478,8 @@ def _shift(
     weights = [1 / len(own)] * len(own) + [-1 / (len(shares) * shares[point.criterion]) for point in others]
 
     def gaps(block: Array) -> Array:
-        each = np.column_stack([_d_primes(block[:, at : at + 4]) for at in range(0, block.shape[1], 4)])
-        difference: Array = each @ np.array(weights)
+        d_primes = np.column_stack([_d_primes(block[:, at : at + 4]) for at in range(0, block.shape[1], 4)])
+        difference: Array = d_primes @ np.array(weights)
         return difference
 
     blocks = resampled_sums(sums, n_resamples=_RESAMPLES, seed=seed)
@@ -541,7 +541,7 @@ def _correlation(counts: Mapping[str, Mapping[str, pd.DataFrame]], base: str, na
     if both[0] is None or both[1] is None:
         return None
     before, after = both[0].align(both[1], fill_value=0.0)
-    return share_correlation(*(each[column].to_numpy(float) for each in (before, after) for column in ("hits", "n")))
+    return share_correlation(*(arm[column].to_numpy(float) for arm in (before, after) for column in ("hits", "n")))
 
 
 def difference(before: Reading, after: Reading, *, correlation: float | None = None) -> Reading:
@@ -562,5 +562,5 @@ def difference(before: Reading, after: Reading, *, correlation: float | None = N
     assert isinstance(after, Estimate)
     paired = "" if correlation is None else ", paired by task"
     method = f"Newcombe difference of the intervals{paired}"
-    found = estimate_difference(before, after, method=method, correlation=correlation or 0.0)
-    return replace(found, statistic="value")
+    estimate = estimate_difference(before, after, method=method, correlation=correlation or 0.0)
+    return replace(estimate, statistic="value")

@@ -119,7 +119,7 @@ def gate(
         gated_run=judged.run_id,
         baseline_run=other.run_id if other else None,
         undecided=wanted.undecided,
-        simulated=any(each.simulated for each in runs),
+        simulated=any(loaded.simulated for loaded in runs),
         notes=(*run_notes(runs), *_stopped_notes(runs), *idle),
         facts=_facts(judged, other),
     )

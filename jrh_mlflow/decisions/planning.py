@@ -154,9 +154,9 @@ class Plan:
     @property
     def headline(self) -> str:
         """Say how much that is."""
-        each = " by each judge" if self.width is None else ""
-        asked = f"{self.calls:,} calls{each}" + (f" ({self.replicates} replicates)" if self.replicates > 1 else "")
-        return f"{self.tasks:,} tasks: {self.items:,} items, {asked}"
+        by_each = " by each judge" if self.width is None else ""
+        calls = f"{self.calls:,} calls{by_each}" + (f" ({self.replicates} replicates)" if self.replicates > 1 else "")
+        return f"{self.tasks:,} tasks: {self.items:,} items, {calls}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -292,7 +292,7 @@ def plan(
         second = _spread(axis, pilots[-1], stated)[0] if pilots else spread
         apart = _apart(difference, spread, second)
         size = _size_for_difference(apart, power, design, _paired(axis, pilots), seed=seed)
-    asked = _Pricing(
+    pricing = _Pricing(
         pilot=pilots[0] if pilots else None,
         prices=prices,
         concurrency=concurrency,
@@ -300,7 +300,7 @@ def plan(
         seconds_per_call=seconds_per_call,
     )
     items, calls, suite_items, suite_calls = (design.total(name, size.tasks) for name in design.counts)
-    costs = tuple(asked.cost(model, design, size.tasks) for model in _models(models, asked.pilot))
+    costs = tuple(pricing.cost(model, design, size.tasks) for model in _models(models, pricing.pilot))
     return Plan(
         axis=axis,
         suite=design.name,
@@ -319,7 +319,7 @@ def plan(
         basis=basis,
         available=design.available,
         several=size.several,
-        notes=(*size.notes, *_assumed(basis, pilots), *asked.notes(costs), *_asked_notes(costs, calls, suite_calls)),
+        notes=(*size.notes, *_assumed(basis, pilots), *pricing.notes(costs), *_asked_notes(costs, calls, suite_calls)),
         costs=costs,
     )
 
@@ -366,8 +366,8 @@ class _Pilot:
 
     def units(self, axis: str) -> AxisUnits:
         labels = None if self.suite is None else self.suite.labels
-        if (found := every_axis_units(self.calls, labels=labels).get(axis)) is not None:
-            return found
+        if (units := every_axis_units(self.calls, labels=labels).get(axis)) is not None:
+            return units
         raise RecipeError(
             f"The pilot {brief_name(self.name)} has no calls of {axis!r}, which it was stopped before or never meant "
             f"to ask: leave it out, and state `rate` and `icc`, or name a run that asked them."
@@ -558,13 +558,13 @@ class _Needed:
 def _size_for_width(width: float, power: float, spread: Spread, design: _Design, *, seed: int) -> _Needed:
     layout = design.layout
     tasks = tasks_for_width(width, spread, layout, seed=seed)
-    found, more = (expected_interval(spread, layout, n, seed=seed) for n in (tasks, 2 * tasks))
+    expected, more = (expected_interval(spread, layout, n, seed=seed) for n in (tasks, 2 * tasks))
     again = expected_interval(spread, layout.repeated(2), tasks, seed=seed)
     notes = []
-    if found.width < 0.9 * width:
+    if expected.width < 0.9 * width:
         notes.append(
             f"{FEWEST_FOR_WIDTH} tasks are the fewest for which it is known how often the interval holds the truth; "
-            f"with them it is {found.width:.2f} wide."
+            f"with them it is {expected.width:.2f} wide."
         )
     if design.available is not None and tasks > design.available:
         reached = expected_interval(spread, layout, design.available, seed=seed).width
@@ -576,8 +576,8 @@ def _size_for_width(width: float, power: float, spread: Spread, design: _Design,
     notes += _few(layout.n_with_units(tasks))
     return _Needed(
         tasks=tasks,
-        expected=found.width,
-        detectable=detectable_from_interval(0.0, 0.0, found.arm, power=power),
+        expected=expected.width,
+        detectable=detectable_from_interval(0.0, 0.0, expected.arm, power=power),
         notes=notes,
         several={},
     )
@@ -592,9 +592,9 @@ def _size_for_difference(
     tasks = max(FEWEST_TO_TELL_APART, math.ceil(paired * unpaired))
 
     @cache
-    def chance(n_tasks: int, asked: Layout = layout, *, limited: bool = True) -> float:
+    def chance(n_tasks: int, shown: Layout = layout, *, limited: bool = True) -> float:
         drawn = max(FEWEST_TO_TELL_APART, round(n_tasks / paired))
-        return simulated_power(a, b, asked, drawn, limited=limited, seed=seed) if drawn <= MOST_DRAWN else power
+        return simulated_power(a, b, shown, drawn, limited=limited, seed=seed) if drawn <= MOST_DRAWN else power
 
     while chance(tasks) < power:
         tasks += max(1, tasks // 40)
@@ -608,10 +608,10 @@ def _size_for_difference(
             f"calls, {more:.0%}."
         )
     several = {n: math.ceil(tasks * family_factor(n * (n - 1) // 2, power=power)) for n in _JUDGES}
-    told = ", ".join(f"{n} judges {count:,}" for n, count in several.items())
+    needed = ", ".join(f"{n} judges {count:,}" for n, count in several.items())
     notes.append(
         f"That is for one test: two judges on this axis alone (`jrh compare --primary {design.axis}`). With more "
-        f"judges at most about so many tasks are needed: {told}."
+        f"judges at most about so many tasks are needed: {needed}."
     )
     notes += _few(layout.n_with_units(tasks))
     return _Needed(tasks=tasks, expected=chance(tasks), detectable=abs(b.rate - a.rate), notes=notes, several=several)

@@ -279,11 +279,11 @@ def ties(results: Mapping[str, TrialResult], *, best: str, seed: int, alpha: flo
     adjusted = holm([gaps[key].p for key in others])
     nothing = CompositeDifference(value=0.0, low=0.0, high=0.0, p=1.0)
     # Only differences from the best are tested, so Holm adjusts for as many tests as there are others, not pairs.
-    found = {best: Tie(difference=nothing, p_holm=1.0, tied=True)}
+    decided = {best: Tie(difference=nothing, p_holm=1.0, tied=True)}
     for key, p in zip(others, adjusted, strict=True):
         ahead = p <= alpha and gaps[key].value < 0
-        found[key] = Tie(difference=gaps[key], p_holm=p, tied=p > alpha or ahead, ahead=ahead)
-    return found
+        decided[key] = Tie(difference=gaps[key], p_holm=p, tied=p > alpha or ahead, ahead=ahead)
+    return decided
 
 
 def best_of(search: Mapping[str, TrialResult], holdout: Iterable[str]) -> str | None:
@@ -297,13 +297,13 @@ def best_of(search: Mapping[str, TrialResult], holdout: Iterable[str]) -> str | 
 
 
 def cheapest_tied(
-    search: Mapping[str, TrialResult], holdout: Mapping[str, TrialResult], found: Mapping[str, Tie]
+    search: Mapping[str, TrialResult], holdout: Mapping[str, TrialResult], ties_found: Mapping[str, Tie]
 ) -> str | None:
     """Return the cheapest configuration that cannot be told from the best; of equal prices the best where searched.
 
     What the held-out half reads decides between no two of them: judges that cost nothing are all of one price.
     """
-    tied = [key for key, tie in found.items() if tie.tied]
+    tied = [key for key, tie in ties_found.items() if tie.tied]
     return min(tied, key=lambda key: (_price(holdout[key]), -search[key].tally.value, key), default=None)
 
 

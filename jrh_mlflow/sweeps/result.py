@@ -196,14 +196,15 @@ class Sweep:
                 "share_of_grid_calls": self.n_calls / self.grid_calls if self.grid_calls else None,
             },
             hypervolume=self.hypervolume,
-            members={name: (one.reliability, one.usd_per_1k) for name, one in members.items() if one is not None},
+            members={name: (member.reliability, member.usd_per_1k) for name, member in members.items() if member},
         )
         return keys.last_values([*points, *keys.paid_points(self.paid)])
 
     @property
     def front(self) -> list[Member]:
         """Members of the front, the cheapest first."""
-        return sorted((member for member in self.members if member.on_front), key=lambda one: one.usd_per_1k or 0.0)
+        front = [member for member in self.members if member.on_front]
+        return sorted(front, key=lambda member: member.usd_per_1k or 0.0)
 
     @property
     def best(self) -> Member | None:
@@ -365,7 +366,9 @@ def _members(
         for key, result in findings.search.items()
         if key in configurations
     ]
-    return sorted(members, key=lambda one: (one.holdout is None, -one.search.tally.value, one.configuration.key))
+    return sorted(
+        members, key=lambda member: (member.holdout is None, -member.search.tally.value, member.configuration.key)
+    )
 
 
 def trials_frame(trials: Trials, *, seed: int) -> pd.DataFrame:
@@ -406,11 +409,11 @@ def _unrefined_note(count: int) -> list[str]:
     return [f"{whose} on the front is undecided, and the cap has no room for more replicates."]
 
 
-def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[OperatingPoint]:
+def _operating(trials: Trials, results: Mapping[str, TrialResult]) -> list[OperatingPoint]:
     """Return one operating point per judge, prompt and criterion, whatever the policy over its calls."""
     points: dict[tuple[str, str, str], OperatingPoint] = {}
     for configuration in trials.grid:
-        result, params = found.get(configuration.key), configuration.params
+        result, params = results.get(configuration.key), configuration.params
         if result is None or result.operating is None:
             continue
         rest = [name for name in ("model", "temperature", "rubric") if name in configuration.varies or name == "model"]
@@ -424,27 +427,27 @@ def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[Operati
     return list(points.values())
 
 
-def sweep_content(found: Sweep, *, seed: int) -> RunContent:
+def sweep_content(done: Sweep, *, seed: int) -> RunContent:
     """Return what the parent run of a sweep holds."""
-    markdown = found.to_markdown()
+    markdown = done.to_markdown()
     settings = {
-        "study": found.study,
-        "objectives": ", ".join(f"{name} {way}" for name, way in found.objectives.items()),
+        "study": done.study,
+        "objectives": ", ".join(f"{name} {way}" for name, way in done.objectives.items()),
         "seed": seed,
-        "constraints": "; ".join(found.constraints) or None,
+        "constraints": "; ".join(done.constraints) or None,
     }
     return RunContent(
-        points=[keys.Point(key=key, value=value) for key, value in found.metrics.items()],
-        params={"sweep": settings, "suite": {"name": found.suite}},
+        points=[keys.Point(key=key, value=value) for key, value in done.metrics.items()],
+        params={"sweep": settings, "suite": {"name": done.suite}},
         description=markdown,
         described_in=SWEEP_MARKDOWN,
-        tags={keys.TAG_TRUNCATED: found.truncated} if found.truncated else {},
+        tags={keys.TAG_TRUNCATED: done.truncated} if done.truncated else {},
         artifacts={
-            keys.SWEEP_JSON: found.to_json() + "\n",
+            keys.SWEEP_JSON: done.to_json() + "\n",
             SWEEP_MARKDOWN: markdown,
-            TRIALS_FILE: report_frame(found.trials),
-            keys.SWEEP_PAGE: found.page.to_html(),
-            **figure_files(sweep_figures(found.dots, found.operating, title=f"Sweep on {found.suite}")),
+            TRIALS_FILE: report_frame(done.trials),
+            keys.SWEEP_PAGE: done.page.to_html(),
+            **figure_files(sweep_figures(done.dots, done.operating, title=f"Sweep on {done.suite}")),
         },
     )
 

@@ -144,9 +144,9 @@ class Space:
         for name in _LISTS:
             object.__setattr__(self, name, _listed(name, getattr(self, name)))
         for name, setting in _SETTINGS.items():
-            for one in getattr(self, name):
-                _check_setting(name, {setting: one})
-        object.__setattr__(self, "prompts", [_prompt_text(one) for one in self.prompts])
+            for value in getattr(self, name):
+                _check_setting(name, {setting: value})
+        object.__setattr__(self, "prompts", [_prompt_text(prompt) for prompt in self.prompts])
         object.__setattr__(self, "choices", _checked_choices(self.choices))
         if self.judge is not None and not callable(self.judge):
             raise RecipeError(f"`judge` of a space is a function from chosen values to a judge, not {self.judge!r}.")
@@ -154,10 +154,10 @@ class Space:
             raise RecipeError("A space has either `models` or, for judges of your own, `choices` and `judge`.")
         if self.judge is None and self.choices:
             raise RecipeError("`choices` need a `judge`: a function from the chosen values to a judge.")
-        for one in self.votes:
-            checked_policy(vote=one, orders="both")
-        for one in self.orders:
-            checked_policy(vote="majority", orders=one)
+        for vote in self.votes:
+            checked_policy(vote=vote, orders="both")
+        for orders in self.orders:
+            checked_policy(vote="majority", orders=orders)
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.replicates):
             raise RecipeError(f"`replicates` must be whole numbers of 1 or more, but got {list(self.replicates)}.")
         checked_objectives(self.objectives)
@@ -183,15 +183,15 @@ class Space:
             own = {name: [(_plain_name(value), value) for value in values] for name, values in self.choices.items()}
         else:
             own = {
-                "model": [_named_model(one) for one in self.models],
-                "prompt": [(rendering.load_template(str(one)).name, one) for one in self.prompts],
-                "tie_criterion": [(criterion(one).name, one) for one in self.tie_criteria],
-                "temperature": [("None" if one is None else str(float(one)), one) for one in self.temperatures],
-                "rubric": [(_digest_name(one) if one else "none", one) for one in self.rubrics],
+                "model": [_named_model(model) for model in self.models],
+                "prompt": [(rendering.load_template(str(prompt)).name, prompt) for prompt in self.prompts],
+                "tie_criterion": [(criterion(text).name, text) for text in self.tie_criteria],
+                "temperature": [("None" if value is None else str(float(value)), value) for value in self.temperatures],
+                "rubric": [(_digest_name(text) if text else "none", text) for text in self.rubrics],
             }
             if self.reasoning_efforts != [None]:
                 # An axis only where it is used: studies from before there was one are continued.
-                own["reasoning_effort"] = [(one or "unset", one) for one in self.reasoning_efforts]
+                own["reasoning_effort"] = [(effort or "unset", effort) for effort in self.reasoning_efforts]
         for name, values in (("replicates", self.replicates), ("vote", self.votes), ("orders", self.orders)):
             own[name] = [(str(value), value) for value in values]
         return {name: _distinct(name, pairs) for name, pairs in own.items()}
@@ -213,11 +213,11 @@ class Space:
 
     def configurations(self, *, pair: bool, seed: int = 0) -> list[Configuration]:
         """Return every different configuration, in the random order of the seed."""
-        found: dict[str, Configuration] = {}
+        distinct: dict[str, Configuration] = {}
         for labels in product(*self.axes.values()):
-            one = self.configuration(dict(zip(self.axes, labels, strict=True)), pair=pair)
-            found.setdefault(one.key, one)
-        return random.Random(seed).sample(list(found.values()), len(found))  # noqa: S311 - an order
+            configuration = self.configuration(dict(zip(self.axes, labels, strict=True)), pair=pair)
+            distinct.setdefault(configuration.key, configuration)
+        return random.Random(seed).sample(list(distinct.values()), len(distinct))  # noqa: S311 - an order
 
     def make_judge(self, configuration: Configuration) -> object:
         """Return what `evaluate` is given."""
@@ -234,13 +234,13 @@ class Space:
         judge = None if self.judge is None else _identity(self.judge)
         # Names carry a digest of what they stand for, so that a file's place does not matter.
         axes = {name: list(labels) for name, labels in self.axes.items()}
-        models = [_located(_named_model(one)[1]) for one in self.models]
+        models = [_located(_named_model(model)[1]) for model in self.models]
         facts = [axes, models, judge, dict(self.objectives), [str(limit) for limit in self.limits]]
         text = json.dumps(facts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-SPACE_KEYS = tuple(each.name for each in fields(Space))
+SPACE_KEYS = tuple(part.name for part in fields(Space))
 
 
 def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -395,14 +395,14 @@ def read_constraint(text: str) -> Constraint:
         >>> str(read_constraint("dark_current/rate<=0.05"))
         'dark_current/rate <= 0.05'
     """
-    found = _CONSTRAINT.fullmatch(text) if isinstance(text, str) else None
+    match = _CONSTRAINT.fullmatch(text) if isinstance(text, str) else None
     try:
-        limit = float(found["limit"]) if found else math.nan
+        limit = float(match["limit"]) if match else math.nan
     except ValueError:
         limit = math.nan
-    if found is None or not math.isfinite(limit):
+    if match is None or not math.isfinite(limit):
         raise RecipeError(f"A constraint is written `metric <= number` or `metric >= number`, but got {text!r}.")
-    return Constraint(metric=found["metric"], sign=found["sign"], limit=limit)
+    return Constraint(metric=match["metric"], sign=match["sign"], limit=limit)
 
 
 def checked_objectives(objectives: Mapping[str, str]) -> None:
@@ -468,13 +468,13 @@ def metric_names(suite: Suite, *, replicates: int, metric: str | None = None) ->
     Raises:
         SuiteError: when nothing in the suite is part of the composite `reliability`.
     """
-    found = {RELIABILITY, COST}
+    names = {RELIABILITY, COST}
     pairs = any(item.kind == "pair" for item in suite.items)
     scales = (None,) if pairs else _ANY_LABELS if suite.labels is None else (suite.labels,)
     for labels in scales:
         calls = _made_up(suite, labels, replicates=replicates)
-        found |= {point.key for point in _points(suite, calls, labels, metric)}
-    return found
+        names |= {point.key for point in _points(suite, calls, labels, metric)}
+    return names
 
 
 def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, metric: str | None) -> list[keys.Point]:

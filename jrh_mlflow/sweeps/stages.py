@@ -103,14 +103,14 @@ def _refined(
         return None
 
 
-def candidates(context: SweepContext, results: Mapping[str, TrialResult]) -> list[str]:
+def front_candidates(context: SweepContext, results: Mapping[str, TrialResult]) -> list[str]:
     """Return the configurations on the front and those that may be on it, the most reliable first."""
     objectives = context.space.objectives
     mapped = has_map(results.values(), objectives)
     shares = probabilities(results.values(), seed=context.seed) if mapped else {}
     members = {result.key for result in on_front(results.values(), objectives)}
-    found = [key for key in results if key in members or shares.get(key, 0.0) > UNDECIDED[0]]
-    return sorted(found, key=lambda key: -results[key].tally.value)
+    keys = [key for key in results if key in members or shares.get(key, 0.0) > UNDECIDED[0]]
+    return sorted(keys, key=lambda key: -results[key].tally.value)
 
 
 def hold_out(
@@ -122,7 +122,7 @@ def hold_out(
     that, what was measured with fewer stays. Without `asking` only what the study has kept is read; `only` leaves the
     others to a later call.
     """
-    for key in candidates(context, findings.search):
+    for key in front_candidates(context, findings.search):
         if only is not None and key not in only:
             continue
         configuration, repeats = context.trials.by_key[key], findings.search[key].repeats
@@ -297,9 +297,9 @@ class SweepMoney:
                 self._hold_out(owed)
                 continue
             for share in (1.0,) if self.is_patient or not others else (1.0, self._rate()):
-                asked, kept_back = round(share * search.worst_micro), round(share * holdout.worst_micro)
-                if asked + kept_back <= room:
-                    _claim(trial, asked, kept_back, search)
+                searched, kept_back = round(share * search.worst_micro), round(share * holdout.worst_micro)
+                if searched + kept_back <= room:
+                    _claim(trial, searched, kept_back, search)
                     return set_aside + kept_back, None
             if self.is_patient or not others:
                 return self._split(trial, configuration, room, search, holdout)
@@ -339,7 +339,7 @@ class SweepMoney:
         """Return what the held-out half takes of those that may be on the front and were not held out yet."""
         results, configurations = completed(self.context.trials), self.context.trials.by_key
         owed = {}
-        for key in candidates(self.context, results):
+        for key in front_candidates(self.context, results):
             if key in self._unpaid or kept_results(self.context, "holdout", configurations[key]):
                 continue
             if key not in self._holdout:
@@ -370,8 +370,8 @@ class SweepMoney:
     def _usual(self, need: Need, configuration: Configuration, result: TrialResult) -> int:
         if result.usd_per_1k is None:
             return need.worst_micro
-        each = _per_call(self.context.trials, configuration, result.usd_per_1k)
-        return min(need.worst_micro, round(_MARGIN * each * need.calls))
+        micro = _per_call(self.context.trials, configuration, result.usd_per_1k)
+        return min(need.worst_micro, round(_MARGIN * micro * need.calls))
 
     def _is_held_out(self, key: str) -> bool:
         return bool(kept_results(self.context, "holdout", self.context.trials.by_key[key]))
@@ -391,13 +391,13 @@ class SweepMoney:
             return
         left, needs = cap_micro - self.spent_micro(), []
         # Policies over the same calls need the same.
-        different = {(one.judge_key, one.policy.replicates): one for one in reversed(trials.grid)}
+        different = {(point.judge_key, point.policy.replicates): point for point in reversed(trials.grid)}
         for configuration in different.values():
             both = self.need(configuration, self.context.search) + self.need(configuration, self.context.holdout)
             if both.least_micro <= left:
                 return
             needs.append((both.worst_micro, both, configuration))
-        _, cheapest, configuration = min(needs, key=lambda one: one[0])
+        _, cheapest, configuration = min(needs, key=lambda need: need[0])
         raise BudgetError(f"The cap pays for no answer: {_no_room(configuration, cheapest, left, cap_micro)}.")
 
 

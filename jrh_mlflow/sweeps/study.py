@@ -242,8 +242,8 @@ class Trials:
 
     def key_of(self, trial: FrozenTrial) -> str | None:
         """Return the key of a trial's configuration."""
-        found = self.of(trial)
-        return None if found is None else found.key
+        configuration = self.of(trial)
+        return None if configuration is None else configuration.key
 
     def all(self) -> list[FrozenTrial]:
         """Read the study."""
@@ -320,8 +320,8 @@ class Trials:
 
     def _goes_before(self, other: FrozenTrial, configuration: Configuration, number: int, turn: int) -> bool:
         """Whether another trial asks the same judge and came first."""
-        asked = self.of(other)
-        return asked is not None and asked.judge_key == configuration.judge_key and _came_first(other, number, turn)
+        theirs = self.of(other)
+        return theirs is not None and theirs.judge_key == configuration.judge_key and _came_first(other, number, turn)
 
     def before(self, trial: Trial) -> list[FrozenTrial]:
         """Return the trials that somebody runs and that came first."""
@@ -348,13 +348,13 @@ class Trials:
         """Choose a configuration that nobody has: the whole grid in turn, or what the sampler suggests."""
         taken = {self.key_of(trial) for trial in self.all() if _done(trial) or not trial.state.is_finished()}
         ended = taken | self.failed.keys() | self.skipped.keys()
-        left = {key: one for key, one in self.by_key.items() if key not in ended}
+        left = {key: point for key, point in self.by_key.items() if key not in ended}
         if not left:
             return None
         if wanted := next((key for key in self.preferred if key in left), None):
             return left[wanted]
-        busy = {asked.judge_key for trial in self.open() if (asked := self.of(trial))}
-        left = {key: one for key, one in left.items() if one.judge_key not in busy} or left
+        busy = {configuration.judge_key for trial in self.open() if (configuration := self.of(trial))}
+        left = {key: point for key, point in left.items() if point.judge_key not in busy} or left
         if n_trials >= len(self.grid):
             return next(iter(left.values()))
         return self._suggested(left) or next(iter(left.values()))
@@ -460,10 +460,10 @@ def _importance(study: Study, trials: Sequence[FrozenTrial], index: int, *, seed
     varying = [name for name in trials[0].params if len({trial.params[name] for trial in trials}) > 1]
     if not varying or len({trial.values[index] for trial in trials}) < 2:
         return "n/a: nothing varies"
-    found = get_param_importances(
+    shares = get_param_importances(
         study,
         evaluator=FanovaImportanceEvaluator(seed=seed),
         params=varying,
         target=lambda trial: float(trial.values[index]),
     )
-    return {name: float(share) for name, share in found.items()}
+    return {name: float(share) for name, share in shares.items()}

@@ -115,12 +115,12 @@ def sweep(
         is_priced = all(
             judge_price(judge, as_evaluate.get("prices")) is not None for judge in judges_of(context.trials)
         )
-        found = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
+        done = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
         what_now = "Its trials are logged; the same sweep again reports them."
         # On the run of the whole sweep: one that was continued replaces what stood there.
-        publish(context.store, context.parent, sweep_content(found, seed=seed), what_now=what_now, replaces=True)
-        _remove_replaced(context, is_whole=found.truncated is None)
-        return found
+        publish(context.store, context.parent, sweep_content(done, seed=seed), what_now=what_now, replaces=True)
+        _remove_replaced(context, is_whole=done.truncated is None)
+        return done
 
 
 def join_sweep(
@@ -293,7 +293,7 @@ def study_name(space: Space, suite: Suite, seed: int, *, fresh_after: Moment | N
     return f"jrh-{space.sha256[:12]}-{suite.sha256[:12]}-{seed}{fresh}"
 
 
-def halves(suite: Suite, *, seed: int) -> tuple[Suite, Suite]:
+def suite_halves(suite: Suite, *, seed: int) -> tuple[Suite, Suite]:
     """Split a suite by task into `<suite>/search` and `<suite>/holdout`.
 
     Raises:
@@ -335,7 +335,7 @@ def set_up(
     if not as_evaluate.get("texts", True):
         _check_names(space)
     pair = any(item.kind == "pair" for item in suite.items)
-    search, holdout = halves(suite, seed=seed)
+    search, holdout = suite_halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates), metric=as_evaluate.get("metric"))
     name = study_name(space, suite, seed, fresh_after=as_evaluate.get("fresh_after"))
     store = Store(tracking_uri, experiment)
@@ -500,17 +500,17 @@ def price_sweep(
     many calls as the search itself makes and by the front's own calls. With a cap it says how that would be shared.
     """
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
-    search, holdout = halves(suite, seed=seed)
+    search, holdout = suite_halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates), metric=metric)
     grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
     # One configuration per judge, the one with the most replicates: policies over the same calls share them.
     by_judge: dict[object, Configuration] = {}
-    for one in grid:
-        by_judge[one.judge_key] = max(by_judge.get(one.judge_key, one), one, key=_replicates)
+    for point in grid:
+        by_judge[point.judge_key] = max(by_judge.get(point.judge_key, point), point, key=_replicates)
     judges = list(by_judge.values())
-    asked = {"journal": journal, "prices": prices, "fresh_after": fresh_after, "dry": True}
+    how = {"journal": journal, "prices": prices, "fresh_after": fresh_after, "dry": True}
     quotes, held_out = (
-        [prepare(space.make_judge(one), half, replicates=_replicates(one), **asked).quote() for one in judges]
+        [prepare(space.make_judge(judge), half, replicates=_replicates(judge), **how).quote() for judge in judges]
         for half in (search, holdout)
     )
     n_trials = min(n_trials or len(grid), len(grid))
@@ -530,13 +530,13 @@ def price_sweep(
         trials_worst_usd=_total(dearest, "worst_usd"),
         holdout_worst_usd=max((quote.worst_usd or 0.0 for quote in held_out), default=None),
         max_usd=max_usd,
-        **_shared_cap(list(zip(quotes, held_out, strict=True)), [_policies(grid, one) for one in judges], max_usd),
+        **_shared_cap(list(zip(quotes, held_out, strict=True)), [_policies(grid, judge) for judge in judges], max_usd),
     )
 
 
 def _policies(grid: Sequence[Configuration], judge: Configuration) -> int:
     """Count the configurations that are read from one judge's calls."""
-    return sum(one.judge_key == judge.judge_key for one in grid)
+    return sum(configuration.judge_key == judge.judge_key for configuration in grid)
 
 
 def _shared_cap(halves_of: Sequence[tuple[Quote, Quote]], counts: Sequence[int], cap: float | None) -> dict[str, Any]:
@@ -546,13 +546,13 @@ def _shared_cap(halves_of: Sequence[tuple[Quote, Quote]], counts: Sequence[int],
     if cap is None or None in (*worst, *usual):
         return {}
     sums = {"covered": worst, "covered_usually": usual}
-    found: dict[str, Any] = {"sure_usd": min(amount for amount in worst if amount is not None)}
+    shares: dict[str, Any] = {"sure_usd": min(amount for amount in worst if amount is not None)}
     for name, amounts in sums.items():
-        left, found[name] = cap, 0
+        left, shares[name] = cap, 0
         for amount, count in zip(amounts, counts, strict=True):
             if amount is not None and amount <= left:
-                left, found[name] = left - amount, found[name] + count
-    return found
+                left, shares[name] = left - amount, shares[name] + count
+    return shares
 
 
 def _replicates(configuration: Configuration) -> int:

@@ -209,19 +209,19 @@ class SweepContext:
         """Write down what a judge was paid that no journal keeps the books of."""
         if done is None or judge.model_judge:
             return
-        asked = done.calls[~done.calls["cached"].astype(bool)]
-        costs = pd.to_numeric(asked["cost_usd"], errors="coerce")
-        paid = Paid(calls=len(asked), unknown=int(costs.isna().sum()), micro=round(1e6 * costs.sum()))
+        paid_calls = done.calls[~done.calls["cached"].astype(bool)]
+        costs = pd.to_numeric(paid_calls["cost_usd"], errors="coerce")
+        paid = Paid(calls=len(paid_calls), unknown=int(costs.isna().sum()), micro=round(1e6 * costs.sum()))
         self.trials.study.set_user_attr(f"{PAID}{done.run_id}", asdict(paid))
 
     def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> TrialResult:
         policy = configuration.policy
         decisions = item_decisions(done.calls, vote=policy.vote, orders=policy.orders, replicates=policy.replicates)
         counted = tally(decisions, labels=done.suite.labels)
-        each = usd_per_call(done.calls)
+        usd_each = usd_per_call(done.calls)
         n_calls = policy.calls_per_judgment(pair=self.trials.pair)
         # Twelve digits: sums of floats in another order must not make one of two equal prices the dearer.
-        usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
+        usd = None if usd_each is None else float(f"{1000 * n_calls * usd_each:.12g}")
         composite = reliability(counted, seed=self.seed)
         readings = {RELIABILITY: composite, **parts(counted, seed=self.seed)}
         points = sweep_points(readings, usd_per_1k=usd, calls_per_judgment=n_calls)

@@ -11,7 +11,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.composite import Tally
 from jrh_mlflow.sweeps.front import best_of, cheapest_tied, ties
-from jrh_mlflow.sweeps.sweep import halves
+from jrh_mlflow.sweeps.sweep import suite_halves
 from jrh_mlflow.sweeps.trials import TrialResult
 
 TRUTH, ICC, N_TASKS, N_CALLS, N_JUDGES = 0.8, 0.2, 14, 6, 20
@@ -80,7 +80,7 @@ def test_of_equal_ones_the_cheapest_is_the_best() -> None:
 def swept(store_uri: str, judges: list[str], **given: object) -> jrh.Sweep:
     """Sweep judges at one price: one is right more often on the searched tasks, the other on the held-out ones."""
     suite = jrh.datasheet_suite(design="paper", n_tasks=8, depth=2)
-    searched, _ = halves(suite, seed=0)
+    searched, _ = suite_halves(suite, seed=0)
     known = {item.instruction for item in searched.items}
     better = {
         item.instruction + (item.u if item.better == "u" else item.v): True for item in suite.items if item.better

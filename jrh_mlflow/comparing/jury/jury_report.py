@@ -149,16 +149,16 @@ def cascade(
     )
 
 
-def cascade_answers(table: VoteTable, found: Cascade, *, seed: int = 0) -> PanelAnswers:
+def cascade_answers(table: VoteTable, measured: Cascade, *, seed: int = 0) -> PanelAnswers:
     """Return what a measured cascade answered to every unit, those without an expected answer included.
 
     Args:
         table: The votes it was read from.
-        found: The cascade.
+        measured: The cascade.
         seed: Of its halves.
     """
-    steps = _Steps.of(table, found.cheap, found.strong, found.unsure)
-    escalates = steps.escalated(found.thresholds, seed=seed)
+    steps = _Steps.of(table, measured.cheap, measured.strong, measured.unsure)
+    escalates = steps.escalated(measured.thresholds, seed=seed)
     return PanelAnswers(answer=steps.answers(escalates), split=escalates)
 
 
@@ -264,8 +264,8 @@ def _best_threshold(steps: _Steps, learnt: Mask, *, max_usd: float | None) -> fl
 
 def _costs(table: VoteTable, column: int) -> Array:
     """Dollars of each call; one that was not asked counts as the mean of those that were."""
-    costs, asked = table.cost_usd[:, column], np.asarray(table.outcome[:, column] != NOT_ASKED)
-    return np.where(asked, costs, costs[asked].mean() if asked.any() else np.nan)
+    costs, was_asked = table.cost_usd[:, column], np.asarray(table.outcome[:, column] != NOT_ASKED)
+    return np.where(was_asked, costs, costs[was_asked].mean() if was_asked.any() else np.nan)
 
 
 def _groups(table: VoteTable) -> Codes:
@@ -314,13 +314,13 @@ class LiveCascade:
         Args:
             votes: Each cheap judge to what it said, `replicates` times.
         """
-        said = [vote for name in self.cheap for vote in votes[name]]
+        cast = [vote for name in self.cheap for vote in votes[name]]
         # With `disagree` and `replicates` sure is who says the same every time; otherwise there is one vote.
-        if not all(vote.decided for vote in said) or len({vote.answer for vote in said}) > 1:
+        if not all(vote.decided for vote in cast) or len({vote.answer for vote in cast}) > 1:
             return None
-        if self.unsure == "confidence" and not self._confident(said[0]):
+        if self.unsure == "confidence" and not self._confident(cast[0]):
             return None
-        return JointAnswer(answer=said[0].answer, how="first step")
+        return JointAnswer(answer=cast[0].answer, how="first step")
 
     def last(self, vote: CastVote) -> JointAnswer:
         """Return the strong judge's answer."""
@@ -348,14 +348,14 @@ class LiveCascade:
         )
 
 
-def live_cascade(found: Cascade, *, threshold: float | None = None) -> LiveCascade:
+def live_cascade(measured: Cascade, *, threshold: float | None = None) -> LiveCascade:
     """Return a measured cascade for use, with the threshold chosen on all units unless another is given."""
     return LiveCascade(
-        cheap=found.cheap,
-        strong=found.strong,
-        unsure=found.unsure,
-        threshold=found.threshold if threshold is None else threshold,
-        replicates=found.replicates,
+        cheap=measured.cheap,
+        strong=measured.strong,
+        unsure=measured.unsure,
+        threshold=measured.threshold if threshold is None else threshold,
+        replicates=measured.replicates,
     )
 
 
@@ -497,7 +497,7 @@ def _seats(table: VoteTable, rule: VotingRule) -> dict[str, Seat]:
         seats[name] = Seat(
             readings=panel_readings(table, panel_answer(table, [name])),
             usd_per_1k=table.usd_per_1k([name]),
-            unusable=sum(one not in USABLE and one != NOT_ASKED for one in outcome),
+            unusable=sum(ending not in USABLE and ending != NOT_ASKED for ending in outcome),
             not_asked=int((outcome == NOT_ASKED).sum()),
             weight=weights.get(name),
         )

@@ -295,22 +295,23 @@ def jury_figures(report: JuryReport, *, title: str) -> dict[str, Figure]:
 
 def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, title: str) -> Figure | None:
     """Judges × judges: agreement below the diagonal, correlation of errors above it."""
-    if not any(isinstance(one.agreement, Estimate) for one in pairs):
+    if not any(isinstance(pair.agreement, Estimate) for pair in pairs):
         return None
     heads = [wrapped(ends_kept(name)) for name in judges]
     top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
     left, right, bottom, n = label_inches(judges), 0.25, 0.5, len(judges)
     size = (max(left + _CELL_WIDTH * n + right, 7.6), top + _CELL_HEIGHT * n + bottom)
     figure, axes = canvas(*size, left=left, right=size[0] - left - _CELL_WIDTH * n, top=top, bottom=bottom)
-    for one in pairs:
-        column, row = judges.index(one.a), judges.index(one.b)
-        if isinstance(one.agreement, Estimate):
-            ac1 = "" if one.ac1 is None else f"AC1 {one.ac1:.2f}  "
-            words = f"{one.a} and {one.b}, equal answers: {hover_text(one.agreement)}"
-            _cell(axes, column, row, one.agreement.value, f"{ac1}n {one.agreement.n}", "cividis", low=0.0, words=words)
-        if one.error_correlation is not None:
-            words = f"{one.a} and {one.b}, correlation of errors: {one.error_correlation:.2f}"
-            _cell(axes, row, column, one.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
+    for pair in pairs:
+        column, row = judges.index(pair.a), judges.index(pair.b)
+        if isinstance(pair.agreement, Estimate):
+            ac1 = "" if pair.ac1 is None else f"AC1 {pair.ac1:.2f}  "
+            words = f"{pair.a} and {pair.b}, equal answers: {hover_text(pair.agreement)}"
+            below = f"{ac1}n {pair.agreement.n}"
+            _cell(axes, column, row, pair.agreement.value, below, "cividis", low=0.0, words=words)
+        if pair.error_correlation is not None:
+            words = f"{pair.a} and {pair.b}, correlation of errors: {pair.error_correlation:.2f}"
+            _cell(axes, row, column, pair.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
     labels = [ends_kept(name, most=30) for name in judges]
     label_cells(axes, heads, labels, range(n), fontsize=10)
     foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
@@ -326,7 +327,7 @@ def cost_map(report: JuryReport) -> Figure | None:
     listed = _LINE * len(dots)
     figure, axes = canvas(8.6, 5.3 + listed, left=0.85, bottom=0.8 + listed)
     panels = report.best.points if isinstance(report.best, BestPanel) else ()
-    priced = [(one.usd_per_1k, one.accuracy) for one in panels if one.usd_per_1k is not None]
+    priced = [(point.usd_per_1k, point.accuracy) for point in panels if point.usd_per_1k is not None]
     if priced:
         place, value = zip(*priced, strict=True)
         axes.plot(place, value, linestyle="none", marker=".", color="#AAAAAA", zorder=1)

@@ -257,12 +257,12 @@ def condition_readings(table: VoteTable, answers: PanelAnswers) -> dict[str, Rea
         for condition, delta in zip(table.condition, table.delta, strict=True)
     ]
     named = np.array(names, dtype=object)
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     for name in dict.fromkeys(named[known]):
         rows = np.asarray(known & (named == name))
         part, answer = table.where(rows), answers.answer[rows]
-        found[str(name)] = answer_share(part, answer, f"{name} units", np.asarray(answer == part.expected))
-    return dict(sorted(found.items()))
+        readings[str(name)] = answer_share(part, answer, f"{name} units", np.asarray(answer == part.expected))
+    return dict(sorted(readings.items()))
 
 
 def panel_calls(table: VoteTable, answers: PanelAnswers) -> pd.DataFrame:
@@ -413,14 +413,14 @@ def best_panel(
         return NotEstimable(reason=reason, withheld=True)
     own = np.full(len(judged.item), MISSING, dtype=np.intp)
     crossed = own.copy()
-    found = []
+    choices = []
     for panel, here, there in ((chosen[0], 0, 1), (chosen[1], 1, 0)):
         # With all that the panel takes from the half it was chosen on, its weights too.
         weights = vote_weights(parts[here], panel) if rule.vote == "weighted" else None
         inside = panel_answer(parts[here], panel, rule).answer
         outside = panel_answer(parts[there], panel, rule, weights=weights).answer
         own[sides[here]], crossed[sides[there]] = inside, outside
-        found.append(
+        choices.append(
             HalfChoice(
                 panel=panel,
                 in_sample=_accuracy(parts[here], inside),
@@ -428,7 +428,9 @@ def best_panel(
                 usd_per_1k=table.usd_per_1k(panel),
             )
         )
-    points = [PanelPoint(panel=each, accuracy=right, usd_per_1k=search.price(each)) for each, right in scores.items()]
+    points = [
+        PanelPoint(panel=panel, accuracy=right, usd_per_1k=search.price(panel)) for panel, right in scores.items()
+    ]
     return BestPanel(
         size=size,
         max_usd=max_usd,
@@ -438,7 +440,7 @@ def best_panel(
         usd_per_1k=table.usd_per_1k(overall),
         accuracy=panel_accuracy(judged, crossed),
         in_sample=_accuracy(judged, own),
-        halves=(found[0], found[1]),
+        halves=(choices[0], choices[1]),
         points=tuple(points),
         notes=search.notes,
     )
@@ -457,11 +459,11 @@ class _Search:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        found = [f"Left out, price unknown: {', '.join(self.unpriced)}."] if self.unpriced else []
+        notes = [f"Left out, price unknown: {', '.join(self.unpriced)}."] if self.unpriced else []
         if not self.exhaustive:
             n_panels = math.comb(len(self.judges), self.size)
-            found.append(f"There are {n_panels} panels: judges were added one by one, not every panel was tried.")
-        return tuple(found)
+            notes.append(f"There are {n_panels} panels: judges were added one by one, not every panel was tried.")
+        return tuple(notes)
 
     def scored(self, score: Score) -> dict[Panel, float]:
         """Return the panels that were tried and have a score."""
@@ -515,8 +517,8 @@ class _Search:
         panel: Panel = ()
         while len(panel) < self.size:
             wider = [(*panel, name) for name in self.judges if name not in panel and self._fits((*panel, name))]
-            values = {one: score(one) for one in wider}
-            panel = min(values, key=lambda one: (math.isnan(values[one]), *self._rank(one, values[one])))
+            values = {grown: score(grown) for grown in wider}
+            panel = min(values, key=lambda grown: (math.isnan(values[grown]), *self._rank(grown, values[grown])))
         return tuple(sorted(panel, key=self.judges.index))
 
 
@@ -590,15 +592,15 @@ class LivePanel:
         codes = {label: place for place, label in enumerate((*scale.labels, ABSTAIN))}
         cast = [MISSING if (answer := votes[name].answer) is None else codes[answer] for name in self.judges]
         weights = None if self.weights is None else np.array(self.weights, dtype=float)
-        found = count_votes(np.array([cast], dtype=np.intp), self.rule, n_labels=len(scale.labels), weights=weights)
-        code, n_votes = int(found.answer[0]), sum(one != MISSING for one in cast)
+        counted = count_votes(np.array([cast], dtype=np.intp), self.rule, n_labels=len(scale.labels), weights=weights)
+        code, n_votes = int(counted.answer[0]), sum(vote != MISSING for vote in cast)
         if code == MISSING:
             quorum = self.rule.quorum(len(cast))
             return JointAnswer(
                 answer=None, how="", why=f"{n_votes} of {len(cast)} judges voted, and {quorum} are needed"
             )
         same = len(set(cast) - {MISSING}) == 1
-        how = "unanimous" if same else "tie rule" if found.split[0] else "majority"
+        how = "unanimous" if same else "tie rule" if counted.split[0] else "majority"
         return JointAnswer(answer=(*scale.labels, ABSTAIN)[code], how=how)
 
     def to_dict(self) -> dict[str, Any]:

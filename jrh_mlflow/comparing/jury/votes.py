@@ -191,10 +191,10 @@ def votes(
         label=_codes(units["expected" if pointwise else "better"].to_numpy(object), scale),
         label_source=units["label_source"].to_numpy(object),
         rubric=units["rubric"].to_numpy(object),
-        answer=np.column_stack([_answers(asked, scale) for asked in rows]),
-        outcome=np.column_stack([asked["outcome"].to_numpy(object) for asked in rows]),
-        confidence=np.column_stack([_numbers(asked, "confidence") for asked in rows]),
-        cost_usd=np.column_stack([_numbers(asked, "cost_usd") for asked in rows]),
+        answer=np.column_stack([_answers(own, scale) for own in rows]),
+        outcome=np.column_stack([own["outcome"].to_numpy(object) for own in rows]),
+        confidence=np.column_stack([_numbers(own, "confidence") for own in rows]),
+        cost_usd=np.column_stack([_numbers(own, "cost_usd") for own in rows]),
         sources=tuple(sources[1]),
         scale=scale,
         pointwise=pointwise,
@@ -234,8 +234,8 @@ def _check_meaning(every: pd.DataFrame) -> None:
 
 def _common_replicates(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Cut every item to the fewest replicates that a judge was asked of it; a judge not asked at all does not count."""
-    asked = pd.concat([frame.groupby("suite_item")["replicate"].max() for frame in frames.values()])
-    fewest = asked.groupby(level=0).min()
+    replicates = pd.concat([frame.groupby("suite_item")["replicate"].max() for frame in frames.values()])
+    fewest = replicates.groupby(level=0).min()
     return {name: frame[frame["replicate"] <= frame["suite_item"].map(fewest)] for name, frame in frames.items()}
 
 
@@ -322,8 +322,8 @@ def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -
     items = np.unique(judged.item, return_inverse=True)[1][usable]
     sample = Sample(units=units, features=features, items=items)
     statistics = _statistics(len(names))
-    found = {axis: float(value[0]) for axis, value in statistics(features.sum(axis=0)[None, :]).items()}
-    values = {axis: None if np.isnan(value) else value for axis, value in found.items()}
+    observed = {axis: float(value[0]) for axis, value in statistics(features.sum(axis=0)[None, :]).items()}
+    values = {axis: None if np.isnan(value) else value for axis, value in observed.items()}
     missing = "two judges share no unit on which both vary, so their errors have no correlation"
     return sample.readings(values, statistics, resampling or Resampling(), without=missing)
 
@@ -370,9 +370,9 @@ def _features(voted: Mask, wrong: Mask, i: int, j: int) -> Array:
 
 def _correlations(sums: Array) -> Array:
     """Phi of every pair of judges (resamples × pairs) from the sums of their features; NaN without variation."""
-    n, one, other, both = (sums[:, place::_FEATURES] for place in range(_FEATURES))
-    margins = one * (n - one) * other * (n - other)
-    return defined_ratio(n * both - one * other, np.sqrt(margins))
+    n, first, other, both = (sums[:, place::_FEATURES] for place in range(_FEATURES))
+    margins = first * (n - first) * other * (n - other)
+    return defined_ratio(n * both - first * other, np.sqrt(margins))
 
 
 def _agreement(table: VoteTable, a: str, b: str) -> PairAgreement:
