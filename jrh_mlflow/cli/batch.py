@@ -66,6 +66,7 @@ def export(
     from jrh_mlflow.measuring.resolve import journal_at, prepare
 
     judge = prompted_judge(judge_arguments(options))
+    # Refuses what an evaluation would refuse, before a file is written.
     chosen = prepare(judge, suite, replicates=replicates, dry=True).suite
     with journal_at(journal) as book:
         limits = {"replicates": replicates, "max_requests": max_requests}

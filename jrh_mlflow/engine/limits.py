@@ -212,7 +212,7 @@ class Limits:
         self._requests = _bucket("requests_per_minute", requests_per_minute, burst_s)
         self._tokens = _bucket("tokens_per_minute", tokens_per_minute, burst_s)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self.now: Clock = clock or _loop_time
+        self.now: Clock = clock or (lambda: asyncio.get_running_loop().time())
         self.in_flight = 0
         """Calls that hold a slot."""
         self.trying = 0
@@ -430,7 +430,3 @@ def _bucket(name: str, per_minute: float | None, burst_s: float) -> Bucket | Non
     if not 0 < per_minute < math.inf:
         raise ValueError(f"`{name}` must be a positive number, but got {per_minute!r}.")
     return Bucket(per_minute, burst=max(1.0, per_minute * burst_s / 60))
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()

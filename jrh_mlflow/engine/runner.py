@@ -291,11 +291,6 @@ def ask_calls(
     )
 
 
-def needed_of(work: Iterable[Any], stop: PlannedStop) -> Iterator[Any]:
-    """Yield prepared work, a call or what holds one, as long as the rule needs it in the moment it is drawn."""
-    return (item for item in work if stop.needs(getattr(item, "call", item)))
-
-
 def run_pool(
     work: Iterable[W],
     ask: Callable[[W], CallRecord | Awaitable[CallRecord]],
@@ -313,8 +308,11 @@ def run_pool(
     A stop rule that knows which calls it needs leaves out the others as they are drawn: what was prepared ahead of
     time keeps its number, whatever is decided meanwhile.
     """
-    if isinstance(stop, PlannedStop):
-        work = needed_of(work, stop)
+    planned = stop if isinstance(stop, PlannedStop) else None
+    if planned is not None:
+        # Work is a call, or holds one. The rule is asked in the moment it is drawn, not before.
+        prepared: Iterable[Any] = work
+        work = (item for item in prepared if planned.needs(getattr(item, "call", item)))
 
     def on_result(record: CallRecord) -> str | None:
         if on_record:
@@ -327,7 +325,7 @@ def run_pool(
             workers=workers,
             on_result=on_result,
             may_pass=may_pass,
-            on_put_off=stop.put_off if isinstance(stop, PlannedStop) else None,
+            on_put_off=planned.put_off if planned else None,
             on_stop=on_stop,
         )
         async with within:

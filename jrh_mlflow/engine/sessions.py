@@ -93,6 +93,15 @@ class JudgeSession(AbstractAsyncContextManager["JudgeSession"]):
 
     workers: int
     """How many calls are worth working on at once."""
+    _within: AbstractAsyncContextManager[Any]
+    """What is open while the judge is asked."""
+
+    async def __aenter__(self) -> Self:
+        await self._within.__aenter__()
+        return self
+
+    async def __aexit__(self, *details: Any) -> None:
+        await self._within.__aexit__(*details)
 
     @abstractmethod
     def prepare(self, calls: Iterable[Call]) -> Iterable[Any]:
@@ -232,17 +241,10 @@ class ModelSession(JudgeSession):
 
     def __init__(self, judge: ModelJudge, journal: Journal, settings: ClientSettings) -> None:
         self.judge, self._journal, self._fresh_after = judge, journal, settings.fresh_after
-        self._client = ModelClient(judge.model, judge.api_base, journal, settings)
+        self._client = self._within = ModelClient(judge.model, judge.api_base, journal, settings)
         self._numbering = Numbering(judge)
         self._first: FirstAnswers | None = None
         self.workers = WORKERS_PER_SLOT * settings.concurrency
-
-    async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: Any) -> None:
-        await self._client.__aexit__(*details)
 
     def prepare(self, calls: Iterable[Call]) -> Iterator[KeyedCall]:
         """Prepare calls in the order of the plan, looking some of them up in the journal at once."""
@@ -355,14 +357,8 @@ class PointwiseSession(JudgeSession):
 
     def __init__(self, judge: PointwiseJudge, inner: JudgeSession) -> None:
         self._judge, self._inner, self.workers = judge, inner, inner.workers
+        self._within = inner
         self._ask_inner: Ask = inner.ask
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: Any) -> None:
-        await self._inner.__aexit__(*details)
 
     def prepare(self, calls: Iterable[Call]) -> Iterator[PairOfWork]:
         """Prepare the halves of each call, both through the same numbering."""

@@ -100,6 +100,7 @@ class Judge(ABC):
             "name": self.name,
             "tie_criterion": asdict(self.tie_criterion),
         }
+        # Through JSON, so that what is kept is what a file would hold: tuples are lists, and NaN is refused.
         plain: dict[str, Any] = json.loads(json.dumps({**common, **facts}, allow_nan=False))
         return plain
 

@@ -95,6 +95,7 @@ def _name(function: object) -> str:
 
 def _fingerprint_parts(function: object, seen: tuple[object, ...] = ()) -> tuple[object, ...] | None:
     """Return what decides a function's answers, or None when some of it cannot be told from a look at it."""
+    # A callable object or a C function may hold anything: two that differ could look the same.
     if not isinstance(function, types.FunctionType):
         return None
     held = [cell.cell_contents for cell in function.__closure__ or ()]
@@ -113,6 +114,7 @@ def _held_part(value: object, holder: types.FunctionType, seen: tuple[object, ..
     if isinstance(value, types.ModuleType | types.BuiltinFunctionType):
         return f"{type(value).__name__} {value.__name__}"
     if isinstance(value, types.FunctionType):
+        # Functions that call each other would be followed for ever.
         return value.__qualname__ if value in seen else _fingerprint_parts(value, seen)
     if isinstance(value, type) and value.__module__ != holder.__module__:
         return f"{value.__module__}.{value.__qualname__}"

@@ -59,6 +59,7 @@ class PointwiseJudge(Judge):
         self.inner, self.name = inner, f"{inner.name}, pointwise"
         self.answers = tuple(answers or (scores if is_model else QUESTIONS["pointwise"][0]))
         self._is_given = answers is not None
+        # Answers of one's own bring their question in the rubric; ours would speak of other grades.
         self._question = question if is_model and answers is None else None
         self.tie_criterion, self.simulated, self.recorded = inner.tie_criterion, inner.simulated, inner.recorded
         self.model = getattr(inner, "model", None)
@@ -122,6 +123,7 @@ class PointwiseJudge(Judge):
     def choose(self, first: CallRecord, second: CallRecord, offered: Sequence[str]) -> tuple[str, str, str | None]:
         """Return outcome, answer and what is wrong, from how the two halves ended."""
         ended = {"first": first, "second": second}
+        # A half without a grade decides: a pair with one grade would be a guess.
         for outcome in _WORST_FIRST:
             lost = {slot: half.error or half.outcome for slot, half in ended.items() if half.outcome == outcome}
             if lost:

@@ -229,6 +229,7 @@ class PromptedJudge(ModelJudge):
 
     def begin(self, suite: Suite) -> None:
         """Check that the prompt fits every item, before anything is paid."""
+        # By name and sorted: the setting `prompt` must not depend on the order of the items.
         templates: dict[str, Template] = {}
         for kind, answers, ordinal in {(item.kind, item.answers or (), item.ordinal) for item in suite.items}:
             possible = self.tie_criterion.answers if kind == "pair" else answers
@@ -277,6 +278,7 @@ class PromptedJudge(ModelJudge):
 
     def read(self, response: Response, call: Call) -> ParsedAnswer:
         """Read what came back for a call."""
+        # The template too: its example of an answer is no verdict where a judge repeats it.
         shown = [*rendering.shown_texts(call.presentation), self.rubric or "", self.template.text]
         return read(response, self._names(call.presentation), shown=shown)
 
@@ -436,6 +438,7 @@ def address_of(model: str, api_base: str | None) -> str | None:
             f"{model} is served on this machine and takes no `api_base`. A model of that name behind an endpoint of "
             f"your own is openai/{model}."
         )
+    # Read here and not when it is sent, so that the address is part of the judge and of the journal's keys.
     if not api_base and model.startswith("openai/"):
         api_base = first_set(address_variables("openai"))
     if not api_base:
@@ -483,6 +486,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _model_name(model: str, shown: str) -> str:
+    # The file's name alone would be the same for two files; eight digits of the hash tell them apart.
     if model.startswith(BY_HASH):
         return f"{shown}-{model.removeprefix(BY_HASH)[:8]}"
     bare = model.removeprefix(_PROVIDER)

@@ -120,6 +120,7 @@ def load_template(spec: str | Path) -> Template:
         return parse_template(spec, name=f"{name}-{_digest(spec)}")
     if isinstance(spec, str) and spec in BUILT_IN:
         return built_in(spec)
+    # A text before a file: no name of a file has placeholders or several lines.
     if isinstance(spec, str) and (_PLACEHOLDER.search(spec) or "\n" in spec):
         return parse_template(spec, name=f"own-{_digest(spec)}")
     if isinstance(spec, str) and not _is_file(spec):
@@ -151,6 +152,7 @@ def parse_template(text: str, *, name: str) -> Template:
     if {"candidates", "instruction"} & _placeholders(system or ""):
         raise RecipeError(f"Prompt {name!r} has contents in its system section. Move them below [user]: they are data.")
     if "instruction" not in placed:
+        # Added and not refused: a template without its task would judge the responses alone.
         user = f"{{instruction}}\n\n{user}"
     for part in ("rubric", "format"):
         if part not in placed:
@@ -206,8 +208,10 @@ def judge_messages(
     slots, texts = ANSWER_STYLES[style], texts or package_texts()
     code = fence_code(shown_texts(shown))
     names = list(answer_names(shown.kind, shown.answers, style))
+    context = [fence("context", code, text) for text in shown.context or ()]
     values = {
-        "instruction": "\n\n".join([fence("task", code, shown.instruction), *_context(shown, code)]),
+        # Behind the task the texts that the responses were to go by: of most suites there are none.
+        "instruction": "\n\n".join([fence("task", code, shown.instruction), *context]),
         "rubric": shown.rubric or texts.no_rubric,
         "candidates": _candidates(shown, code, slots),
         "answers": ", ".join(json.dumps(name, ensure_ascii=False) for name in names),
@@ -228,6 +232,7 @@ def judge_messages(
 def fence_code(texts: Iterable[str]) -> str:
     """Return the code of the markers: a hash of all texts, regardless of order, that occurs in none of them."""
     ordered = sorted(texts)
+    # In any case: a model may take a marker in capitals for the same one.
     lowered = [text.lower() for text in ordered]
     material = json.dumps(ordered).encode()
     while True:
@@ -245,11 +250,6 @@ def shown_texts(shown: Presentation) -> list[str]:
     for message in shown.transcript or ():
         texts += message_texts(message)
     return texts
-
-
-def _context(shown: Presentation, code: str) -> list[str]:
-    """Return the texts that the responses were to go by, behind the task: of most suites there are none."""
-    return [fence("context", code, text) for text in shown.context or ()]
 
 
 def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:
@@ -299,16 +299,12 @@ def template_pieces(text: str) -> list[tuple[str, str]]:
 def section_of(pieces: Iterable[tuple[str, str]]) -> str | None:
     """Write the section that sends these pieces; None where no template can: a value right between braces."""
     kept = list(pieces)
+    # What must not be read as a placeholder gets one brace more: `{name}` is `{{name}}`, `{{name}}` is `{{{name}}}`.
     text = "".join(
-        f"{{{value}}}" if kind == "variable" else _PLACEHOLDER.sub(lambda match: _escaped(match[0]), value)
+        f"{{{value}}}" if kind == "variable" else _PLACEHOLDER.sub(lambda match: f"{{{match[0]}}}", value)
         for kind, value in kept
     )
     return text if template_pieces(text) == kept else None
-
-
-def _escaped(literal: str) -> str:
-    """Write what must not be read as a placeholder: `{name}` as `{{name}}`, `{{name}}` as `{{{name}}}`."""
-    return f"{{{literal}}}"
 
 
 def _sections(text: str, name: str) -> tuple[str | None, str]:

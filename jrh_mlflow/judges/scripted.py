@@ -367,6 +367,7 @@ def _task_rates(seed: int, task: str, what: str, means: tuple[float, ...], icc: 
     """Draw a task's own rates: Dirichlet with the given means and intraclass correlation."""
     from scipy.special import gammaincinv
 
+    # The shares of a Dirichlet with concentration a have the intraclass correlation 1 / (1 + a).
     concentration = (1 - icc) / icc
     draws = [
         float(gammaincinv(mean * concentration, uniform(seed, task, what, part))) if mean > 0 else 0.0

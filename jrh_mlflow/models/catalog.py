@@ -188,6 +188,7 @@ def _variables_of(model: str) -> tuple[str, ...]:
     own = address_variables(seller(model))
     if prefix in DIRECT:
         return own
+    # litellm then asks its proxy in place of the provider.
     proxied = "true" in (_value("USE_LITELLM_PROXY").lower(), _value("litellm.use_litellm_proxy").lower())
     return (*own, "litellm.api_base", *(("LITELLM_PROXY_API_BASE",) if proxied else ()))
 
@@ -216,6 +217,7 @@ def _public(name: str, value: str) -> str:
     except ValueError:
         return f"{name}={_digest(value)}"
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(_PORTS.get(scheme.lower(), " "))
+    # A query may hold a key, and may decide who answers: its digest tells two apart and shows neither.
     query = f"?{_digest(parts.query)}" if parts.query else ""
     shown = blank_secrets(f"{host}{parts.path.rstrip('/')}") + query
     return f"{scheme.lower()}://{shown}" if scheme else f"{name}={shown}"

@@ -110,6 +110,7 @@ def worst_case_micro(price: Price, prompt_chars: int, max_tokens: int) -> int:
     """
     if min(prompt_chars, max_tokens) < 0:
         raise ValueError(f"Sizes must not be negative, but got {prompt_chars=}, {max_tokens=}.")
+    # A shorter prompt can cost more where a tier is cheaper than the one below it: each bound is tried too.
     bounds = [above for above, *_ in price.long_prompts if above < prompt_chars]
     return max(cost_micro(price, tokens, max_tokens) for tokens in (prompt_chars, *bounds))
 

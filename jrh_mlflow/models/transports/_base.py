@@ -169,6 +169,7 @@ async def bounded(pieces: AsyncIterable[bytes], packing: str, *, cut: bool) -> A
     unpacker = _unpacker(packing.strip().lower())
     left = MAX_BODY
     async for piece in pieces:
+        # One byte more than is left, so that a body of exactly the limit is told from a larger one.
         unpacked = piece if unpacker is None else _unpacked(unpacker, piece, left + 1)
         if len(unpacked) > left and not cut:
             raise BodyError(f"The answer is larger than {MAX_BODY // 2**20} MiB, more than any model writes.")

@@ -192,6 +192,7 @@ class DirectTransport(Transport):
     def _body(self, request: Request, address: Endpoint) -> bytes:
         """Encode a request once for all its replicates and retries, which come close together."""
         known, body = self._bodies.get(id(request), (None, b""))
+        # By identity, and with the request held: the number of an object that is gone is given to another.
         if known is not request:
             body = encode(chat_body(request, model=address.model, max_tokens=address.max_tokens))
             if len(self._bodies) >= MAX_BODIES:
@@ -219,6 +220,7 @@ class DirectTransport(Transport):
                 data=data,
                 headers={"Authorization": f"Bearer {address.key}"},
                 timeout=aiohttp.ClientTimeout(total=timeout_s, connect=connect_s(timeout_s)),
+                # Most redirects would turn the POST into a GET; the error asks for the final address instead.
                 allow_redirects=False,
                 proxy=address.proxy,
                 ssl=_certificates() if address.url.startswith("https:") else True,

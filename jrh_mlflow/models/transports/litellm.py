@@ -83,6 +83,7 @@ class LiteLLMTransport(Transport):
         """Send one request; see `Transport.send`."""
         arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
+        # In the context of this call: other calls of litellm in the process go on without a limit.
         token = _BOUNDED.set(True)
         unlogged = self._unlogged.set(True) if self._unlogged else None
         try:
@@ -126,6 +127,7 @@ class LiteLLMTransport(Transport):
             "model": request.model,
             "messages": [{name: clean_text(text) for name, text in message.items()} for message in request.messages],
             "timeout": httpx.Timeout(_CLIENT_TIMEOUT_S, connect=connect_s(timeout_s)),
+            # Each attempt must be booked and must hold a slot: retries are the engine's.
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": False,
@@ -149,6 +151,7 @@ def _has_own_keys() -> bool:
 
 def load_litellm() -> Any:
     """Import litellm without its network look-ups, and quieten it."""
+    # Before the import, which else fetches the table of prices from the network.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True

@@ -18,11 +18,11 @@ import pytest
 
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.models.local import server
-from jrh_mlflow.models.local.server import Served, served, serving
+from jrh_mlflow.models.local.server import Served, served
 from jrh_mlflow.models.local.weights import read_head
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request
-from tests.models.local.tools import MODEL
+from tests.models.local.tools import MODEL, serving
 from tests.models.transport_tools import send
 
 SCHEMA = {
@@ -138,15 +138,6 @@ def prompt_tokens_read(running: Served, text: str) -> int:
         return int(json.load(answer)["timings"]["prompt_n"])
 
 
-def test_a_taken_port_is_named(smollm2: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(JudgeError, match=f"Port {port} of 127.0.0.1 is taken"), serving(smollm2, port=port):
-            pass
-
-
 def test_too_little_memory_is_noticed_before_loading(smollm2: Path) -> None:
     with pytest.raises(JudgeError, match=r"needs about [\d,]+ MB of memory"), serving(smollm2, context=10**9):
         pass
@@ -155,7 +146,7 @@ def test_too_little_memory_is_noticed_before_loading(smollm2: Path) -> None:
 def test_the_head_tells_what_a_token_takes(smollm2: Path) -> None:
     head = read_head(smollm2)
     # 30 layers, 3 heads of 64 numbers, keys and values, two bytes each.
-    assert (head.architecture, head.context, head.kv_bytes) == ("llama", 8192, 30 * 3 * 64 * 2 * 2)
+    assert head.kv_bytes == 30 * 3 * 64 * 2 * 2
 
 
 @pytest.mark.parametrize(

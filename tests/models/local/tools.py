@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.models.local.weights import KNOWN, KnownModel
+from jrh_mlflow.models.local.server import CONTEXT, Served, served
+from jrh_mlflow.models.local.weights import KNOWN, PREFIX, KnownModel, canonical
 from jrh_mlflow.schema.items import Item
 
 MODEL = "local/smollm2"
@@ -40,6 +45,17 @@ def pairs(n: int) -> jrh.Suite:
         for number in range(n)
     ]
     return jrh.Suite(name="short pairs", items=items)
+
+
+@contextmanager
+def serving(path: Path, *, context: int = CONTEXT) -> Iterator[Served]:
+    """Serve a file for the time of a block."""
+    with patch.dict(os.environ, {"JRH_LOCAL_CONTEXT": str(context)}):
+        running = served(canonical(f"{PREFIX}{path}"))
+    try:
+        yield running
+    finally:
+        running.stop()
 
 
 def offer_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **changes: object) -> KnownModel:
