@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator, model_validator
 from typing_extensions import Self
@@ -427,11 +427,9 @@ def checked_metrics(metrics: object) -> Metrics:
     Raises:
         RecipeError: It is none of the words for that.
     """
-    for word in get_args(Metrics):
-        if metrics == word:
-            known: Metrics = word
-            return known
-    raise RecipeError(f"`metrics` must be {' or '.join(get_args(Metrics))}, but is {metrics!r}.")
+    if metrics not in get_args(Metrics):
+        raise RecipeError(f"`metrics` must be {' or '.join(get_args(Metrics))}, but is {metrics!r}.")
+    return cast(Metrics, metrics)
 
 
 def read_prices(data: object) -> dict[str, tuple[float, float]]:

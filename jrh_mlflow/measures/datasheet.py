@@ -339,15 +339,10 @@ def _not_decided(what: str, share: Share, limit: float) -> Words:
 
 def vacuum_words(reading: Reading | None) -> Words:
     """Return the word for a dark current."""
-    dark_current = share_of(reading)
-    if dark_current is None:
-        return Words()
-    side = dark_current.side(LEAKS)
-    if side is None:
-        return _not_decided("dark current", dark_current, LEAKS)
-    if side == "below":
-        return Words("vacuum-clean")
-    return Words("vacuum-active" if dark_current.side(ACTIVE) == "above" else "vacuum-leaky")
+    share = share_of(reading)
+    # Over the lower limit for sure, it is active only where it is over the higher one for sure too.
+    above = "vacuum-active" if share is not None and share.side(ACTIVE) == "above" else "vacuum-leaky"
+    return side_words("dark current", reading, LEAKS, above=above, below="vacuum-clean")
 
 
 def _delta_0(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -> Words:
@@ -397,11 +392,8 @@ def _between(below: float | None, step: float) -> str:
 
 
 def _misses(estimates: Mapping[str, Reading]) -> Words:
-    misses = share_of(next(iter(by_step(estimates, "miss_by_tie").values()), None))
-    side = "below" if misses is None else misses.side(MISSES)
-    if misses is not None and side is None:
-        return _not_decided("misses by tie", misses, MISSES)
-    return Words("misses by tie" if side == "above" else None)
+    smallest_step = next(iter(by_step(estimates, "miss_by_tie").values()), None)
+    return side_words("misses by tie", smallest_step, MISSES, above="misses by tie", below=None)
 
 
 def _natural(estimates: Mapping[str, Reading]) -> Words:

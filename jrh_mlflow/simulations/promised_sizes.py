@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -144,21 +146,12 @@ def _difference_check(wish: Wish, runs: Sequence[bool]) -> Iterator[DecisionChec
     yield decision_check("told apart as planned", wish, share, len(runs), at_least=FEWEST_FOUND, beside=beside)
 
 
+_plans = partial(Simulation[Wish, Any], part=50, least=100)
+_BY_WIDTH = listed(_WIDTHS, quick=[replace(_SHORT, width=0.4)])
+_BY_DIFFERENCE = listed(_DIFFERENCES, quick=[replace(_SHORT, difference=0.6)])
 PLANS = (
-    Simulation(
-        worlds=listed(_WIDTHS, quick=[replace(_SHORT, width=0.4)]),
-        ask=_drawn_ends,
-        checks=_width_checks,
-        part=50,
-        least=100,
-    ),
-    Simulation(
-        worlds=listed(_DIFFERENCES, quick=[replace(_SHORT, difference=0.6)]),
-        ask=_drawn_difference,
-        checks=_difference_check,
-        part=50,
-        least=100,
-    ),
+    _plans(worlds=_BY_WIDTH, ask=_drawn_ends, checks=_width_checks),
+    _plans(worlds=_BY_DIFFERENCE, ask=_drawn_difference, checks=_difference_check),
 )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -299,23 +300,10 @@ def _power_check(duel: Duel, runs: Sequence[list[float]]) -> Iterator[DecisionCh
     yield decision_check("told apart at what is detectable", duel, apart, len(runs))
 
 
+_duels = partial(Simulation[Duel, list[float]], part=25, least=_BATCH, batch=_BATCH)
 SIMULATIONS = (
     MAX_T,
-    Simulation(
-        worlds=listed(DUELS, quick=_QUICK_DUELS),
-        ask=_intervals,
-        checks=_coverage_check,
-        part=25,
-        least=_BATCH,
-        batch=_BATCH,
-    ),
-    Simulation(
-        worlds=listed(AT_THE_MARGIN, quick=AT_THE_MARGIN[:1]),
-        ask=_intervals,
-        checks=_margin_check,
-        part=25,
-        least=_BATCH,
-        batch=_BATCH,
-    ),
-    Simulation(worlds=_apart_as_detectable, ask=_decisions, checks=_power_check, part=25, least=_BATCH, batch=_BATCH),
+    _duels(worlds=listed(DUELS, quick=_QUICK_DUELS), ask=_intervals, checks=_coverage_check),
+    _duels(worlds=listed(AT_THE_MARGIN, quick=AT_THE_MARGIN[:1]), ask=_intervals, checks=_margin_check),
+    _duels(worlds=_apart_as_detectable, ask=_decisions, checks=_power_check),
 )
