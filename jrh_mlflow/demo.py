@@ -116,6 +116,7 @@ class Demo:
 
     def _recorded(self, judge: RecordedJudge, suite: str) -> Evaluation:
         self._say(f"measuring {judge.name} (recorded) on {suite}")
+        # Recorded answers go through the journal, as paid ones do: the demo runs the same code as a real evaluation.
         import_recorded(judge, suite, self._journal)
         return evaluate(judge, suite, journal=self._journal, traces=self._traces, **self._where)
 

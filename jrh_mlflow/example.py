@@ -44,7 +44,9 @@ def build_example(folder: str | Path) -> None:
     target = Path(folder)
     shutil.rmtree(target, ignore_errors=True)
     (target / PICTURES).mkdir(parents=True)
+    # The journal stays outside: the store is kept in the repository, and holds runs only.
     with tempfile.TemporaryDirectory(prefix="jrh-") as aside, open_journal(Path(aside, "journal.db")) as journal:
+        # Through a server artifacts have addresses that hold on every machine, and no path of this one.
         with running_server(target, port=free_port()) as url:
             drawn = _measure(Demo(url, journal, say=_say, traces="none"))
         drawn["recorded_reading.png"] = _picture({_READER.name + " (recorded)": _reading(journal)})

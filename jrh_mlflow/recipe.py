@@ -104,6 +104,7 @@ def generation_from(document: Document, *, validator: Mapping[str, Any] | None =
     given["instruction"] = document.text(given.get("instruction"), "instruction")
     given["rubric"] = _rubric(given["rubric"], document)
     given["generator"] = _recipe_generator(document)
+    # The model options of the command line are the validator's: a labeller is described in the recipe only.
     for role, overrides in (("validator", validator), ("labeller", None)):
         if given.get(role) not in (None, NO_VALIDATOR):
             given[role] = recipe_judge(given[role], document, overrides, place=role)
@@ -115,10 +116,12 @@ def generation_from(document: Document, *, validator: Mapping[str, Any] | None =
         given["preprocess"] = [document.beside(step.strip()) if isinstance(step, str) else step for step in steps]
     if "output" in given:
         given["output"] = str(document.folder / str(given["output"]))
+    # A key without a value is left to its default.
     given = {key: value for key, value in given.items() if value is not None}
     with document.named():
         if "prices" in given:
             given["prices"] = read_prices(given["prices"])
+        # Checked here only to name the file in errors; whoever generates makes the settings.
         GenerationSettings.checked({key: value for key, value in given.items() if key != "output"})
     return given
 

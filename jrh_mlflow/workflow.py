@@ -264,12 +264,11 @@ def price_workflow(workflow: Workflow) -> WorkflowQuote:
         suite = _stand_in(workflow.prepared)
     else:
         suite = _after_review(workflow, suite) or _unmarked(suite)
-    judges = tuple((judge.name, _price(judge, suite, workflow)) for judge in workflow.judges)
+    judges = tuple(
+        (judge.name, price_evaluation(judge, suite, **workflow.options) if judge.model_judge else None)
+        for judge in workflow.judges
+    )
     return WorkflowQuote(generation=generation, judges=judges, items=len(suite))
-
-
-def _price(judge: Judge, suite: Suite, workflow: Workflow) -> Quote | None:
-    return price_evaluation(judge, suite, **workflow.options) if judge.model_judge else None
 
 
 def _stand_in(prepared: PreparedGeneration) -> Suite:
@@ -434,6 +433,7 @@ def _reviewed(workflow: Workflow, folder: str, suite: Suite, *, say: Say) -> tup
 
 def _after_review(workflow: Workflow, suite: Suite) -> Suite | None:
     """Return what a finished review of this very suite left, where there is one."""
+    # A review of an earlier suite in the same folder says nothing of this one, hence the hash below.
     if workflow.review is None or suite.origin.get("review") != "finished":
         return None
     reviewed = read_suite(_result_of(str(workflow.folder or workflow.suite)))
@@ -532,6 +532,7 @@ def _compared(workflow: Workflow, run: WorkflowRun) -> WorkflowRun:
         if settings is None:
             continue
         step = outbox_key(name, *runs, json.dumps(settings, sort_keys=True, default=str))
+        # The step names what went in, so that the next start finds the run and does not log it twice.
         tags = {keys.TAG_PIPELINE: workflow.tag, keys.TAG_STEP: step}
         # It costs nothing and is made again to be shown; the run that an earlier start logged stands.
         log = finished_step(step, **workflow.place) is None

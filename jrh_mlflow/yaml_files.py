@@ -129,6 +129,7 @@ class Document:
         """Return a file of its folder (or `file.py:name`, `file.xlsx#sheet`) as seen from here; else the text."""
         if _ADDRESS.match(text):
             return text
+        # A sheet is named after `#`, a function of a file after `:`; only the file itself may lie in the folder.
         file, mark, name = text.partition("#" if ".xlsx#" in text else ":")
         path = self.folder / file
         return f"{path}{mark}{name}" if path.exists() else text

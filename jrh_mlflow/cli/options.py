@@ -32,6 +32,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds options in the order they are given."""
 
     def add(function: F) -> F:
+        # Decorators are applied from the inside out; help lists them the other way round.
         for option in reversed(options):
             function = option(function)
         return function
@@ -71,6 +72,7 @@ def _click_option(model: type[Options], name: str, *, parameter: str) -> Callabl
     field, flag = model.model_fields[name], model.flag(name)
     kinds = get_args(field.annotation) or (field.annotation,)
     text = field.description or ""
+    # A switch that is on by itself, or may be left open, needs a way to say no.
     if bool in kinds:
         negated = f"/--no-{flag[2:]}" if type(None) in kinds or field.default is True else ""
         return click.option(f"{flag}{negated}", parameter, is_flag=True, default=None, help=text)
@@ -79,6 +81,7 @@ def _click_option(model: type[Options], name: str, *, parameter: str) -> Callabl
     shown = text if field.is_required() or field.default is None else f"{text} [{field.default}]"
     if get_origin(field.annotation) is Literal:
         return click.option(flag, parameter, type=click.Choice(list(kinds)), help=shown)
+    # A field of `int | float` takes any number, so it is read as a float.
     number = next((kind for kind in (float, int) if kind in kinds), None)
     if number is not None and type(None) in kinds and field.default is not None:
         # None is a value of its own where it is not the default.

@@ -80,9 +80,8 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
 def _title(evaluation: Evaluation) -> str:
     from jrh_mlflow.show.results import Datasheet
 
-    return (
-        f"Judge {'datasheet' if isinstance(evaluation.sheet, Datasheet) else 'reliability'}: {evaluation.judge.label}"
-    )
+    kind = "datasheet" if isinstance(evaluation.sheet, Datasheet) else "reliability"
+    return f"Judge {kind}: {evaluation.judge.label}"
 
 
 def _about(evaluation: Evaluation) -> list[str]:

@@ -79,10 +79,12 @@ def validate(
 
     if output:
         check_free(output, force=force)
+    # Fewer than 20 runs are refused below; a quick check takes the fewest that say anything.
     seeds, draws = (min(seeds, 20), min(draws, 5)) if quick else (seeds, draws)
     if 0 < seeds < 20:
         raise click.UsageError("--seeds must be at least 20: coverage from fewer says nothing.")
     size = SimulationSize(n=seeds, draws=draws, iccs=iccs, seed=seed, quick=quick)
+    # Exact sums need no seeds: with none they alone are left.
     chosen = [part for part in PARTS if part.word in (parts or _PARTS) and (seeds or not part.by_seeds)]
     with worker_map(workers or (1 if quick else os.cpu_count() or 1)) as apply:
         rows = {part.key: part.rows(size, _shown(apply, part.word)) for part in chosen}

@@ -157,6 +157,7 @@ def decision_of(votes: Sequence[Vote], *, item: str, vote: str, orders: str, pai
     lost = [decision for decision in made if not decision.value]
     if lost:
         return lost[0]
+    # Orders that disagree settle nothing: the item is a draw.
     return made[0] if len(set(made)) == 1 else Decision(drawn, drawn)
 
 
@@ -181,6 +182,7 @@ def _counted(votes: Sequence[Vote], *, vote: str, drawn: str) -> Decision:
     usable = Counter(cast.value for cast in votes if cast.value)
     if not usable:
         return Decision(votes[-1].outcome if votes else "error", "")
+    # Lost calls do not vote: a majority is one of the answers that there are.
     (first, most), *others = usable.most_common()
     won = not others if vote == "unanimous" else not others or others[0][1] < most
     if not won:

@@ -147,6 +147,7 @@ def score_table(scores: Mapping[str, pd.DataFrame], clusters: Texts) -> ScoreTab
         scores: Judge to its scores.
         clusters: Names of all clusters, sorted: their places are the codes.
     """
+    # Units of two judges are the same where axis and name are: places differ as soon as one lost a call.
     by_unit = {judge: frame.set_index(["axis", "unit"]) for judge, frame in scores.items()}
     units = pd.concat([frame[["cluster", "presentation"]] for frame in by_unit.values()])
     # Judges may have answered different units; every unit that anybody has is a row, in an order of names.

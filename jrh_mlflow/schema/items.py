@@ -173,6 +173,7 @@ class Labels:
         """
         if self.grades is not None or not self.grading:
             return False
+        # Only the ends are compared: the words in the middle of a scale are often neither.
         first, last = (self.meanings.get(label, label) for label in (self.answers[0], self.answers[-1]))
         return says_bad(last) > says_bad(first) or says_good(first) > says_good(last)
 
@@ -290,6 +291,7 @@ def read_labels_cell(cell: str) -> Answers:
     answers = written.get("answers") if isinstance(written, dict) else None
     ordinal = written.get("ordinal") if isinstance(written, dict) else None
     texts = [text for text in answers if isinstance(text, str) and text] if isinstance(answers, list) else []
+    # Files of others are read too: anything but two or more different texts is refused.
     if len(set(texts)) < 2 or texts != answers or len(set(texts)) < len(texts) or ordinal not in (None, True, False):
         raise ValueError(f"{cell!r} does not list two or more different labels.")
     return Answers(texts, ordinal=ordinal)

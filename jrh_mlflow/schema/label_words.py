@@ -116,6 +116,7 @@ def _senses(text: str) -> list[_Sense]:
     words = []
     for word in _KNOWN.finditer(plain):
         family, last = _SENSES[word[0]]
+        # Each word is denied by itself: `not harmful, but wrong` says one good thing and one bad.
         denied = _NEGATION.search(plain[: word.start()]) is not None
         words.append(_Sense(family, last != denied))
     return words

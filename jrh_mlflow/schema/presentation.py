@@ -67,6 +67,7 @@ def saved_message(message: Message) -> dict[str, Any]:
 
 def read_message(data: Mapping[str, Any]) -> Message:
     """Read what `saved_message` returned."""
+    # JSON gives lists back, and a message that was read must equal the one that was written.
     lists = {name: tuple(data[name]) for name in ("tool_calls", "parts") if name in data}
     return Message(**{**data, **lists})
 
@@ -173,6 +174,7 @@ def criterion(spec: str | Criterion) -> Criterion:
         return spec
     if spec in TIE_CRITERIA:
         return TIE_CRITERIA[spec]
+    # A misspelt name would otherwise become a criterion that no judge understands.
     if len(spec.split()) < 2:
         raise RecipeError(
             f"Unknown tie criterion {spec!r}.{suggest(spec, TIE_CRITERIA)} "

@@ -141,6 +141,7 @@ def worker_map(n_workers: int) -> Iterator[Map]:
     with ProcessPoolExecutor(n_workers, mp_context=spawn, initializer=_follow_parent) as pool:
         try:
             yield pool.map
+        # Ctrl-C too: what waits in the queue is not worth minutes.
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -163,6 +164,7 @@ def task_rates(uniform: Array, rate: float, icc: float) -> Array:
     """Rates of single tasks, beta with this mean and intraclass correlation, that rise with a uniform variable."""
     if icc == 0 or rate in (0.0, 1.0):
         return np.full(uniform.shape, rate)
+    # Parameters with this sum give the intraclass correlation; by quantiles two judges can share their draws.
     size = (1 - icc) / icc
     return np.asarray(stats.beta.ppf(uniform, rate * size, (1 - rate) * size))
 
@@ -270,6 +272,7 @@ def decision_check(
         raise ValueError(f"One promise per check, but got {at_most=}, {at_least=}.")
     promised = at_most if at_least is None else at_least
     if error is None:
+        # Under the promise itself: a share that came out 0 would else have no error at all.
         share = measured if promised is None else promised
         error = math.sqrt(share * (1 - share) / n)
     promise, verdict = "", "shown"

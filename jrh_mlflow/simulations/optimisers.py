@@ -122,6 +122,7 @@ def _split_check(world: Splits, optimiser: Optimiser, accuracy: float, n: int, r
     # It knows its training traces by heart, and guesses elsewhere.
     if optimiser.name == MEMORISING:
         after[training] = True
+    # Traces that both get right, or both wrong, say nothing about which is better.
     gains, losses = (after[held] & ~before[held]).sum(axis=1), (before[held] & ~after[held]).sum(axis=1)
     words = align_decisions(gains, losses, n_held, margin=world.margin)
     shares = {word: float((words == word).mean()) for word in DECISIONS}

@@ -53,7 +53,7 @@ def test_a_decision_by_the_sign_of_the_difference_would_be_caught(monkeypatch):
     def by_sign(gains, losses, n, *, margin):
         return np.where(gains > losses, BETTER, np.where(gains == losses, NOT_WORSE, SENT_BACK))
 
-    monkeypatch.setattr(optimisers, "decide", by_sign)
+    monkeypatch.setattr(optimisers, "align_decisions", by_sign)
     noisy = of(checked(traces=(200,), accuracies=(0.7,)), "does nothing, the judge is noisy")
     assert noisy[0].fails
     assert "does nothing, the judge is noisy, judge 0.7, 100 held out: better 0.4" in str(noisy[0])
