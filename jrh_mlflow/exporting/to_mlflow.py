@@ -387,8 +387,9 @@ def source_of(what: object, *, part: str, tracking_uri: str | None) -> OneJudge 
     if isinstance(what, Cascade):
         raise RecipeError('A cascade knows its judges by name only: pass its jury, to_mlflow(jury, part="cascade").')
     run, logged = getattr(what, "run_id", what), None
-    if not isinstance(what, Jury) and _is_run(run):
-        logged = named_run(str(run), tracking_uri or active_uri())
+    # A text is meant as a run that is no address of a registered judge, and no model after its provider.
+    if isinstance(run, str) and not (isinstance(what, Jury) or run.startswith(SCORERS) or split_model(run)[0]):
+        logged = named_run(run, tracking_uri or active_uri())
     voting = _jury_again(logged) if logged is not None and logged.kind == "jury" else what
     if isinstance(voting, Jury):
         return SeveralJudges(voting, part, tracking_uri=tracking_uri)
@@ -409,11 +410,6 @@ def _judge_of_run(run: object, uri: str | None) -> OneJudge:
     """Export the judge of a run as it was measured."""
     measured = measured_judge(run, tracking_uri=uri)
     return OneJudge(judge=measured.judge(), run=measured, uri=uri)
-
-
-def _is_run(what: object) -> bool:
-    """Whether a text is meant as a run: it is no address of a registered judge, and no model after its provider."""
-    return isinstance(what, str) and not what.startswith(SCORERS) and split_model(what)[0] is None
 
 
 def _jury_again(logged: NamedRun) -> Jury:

@@ -17,7 +17,6 @@ from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.run_page import (
     NOT_ASKED,
     ShownRun,
-    SuiteFacts,
     accuracy_price,
     evaluation_notes,
     judge_answerers,
@@ -259,7 +258,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     stopped, items = _stopped(measured, sheet), {item.id: item for item in suite.items}
     shown = ShownRun(
         judge=replace(judge, settings=settings),
-        suite=SuiteFacts.of(suite),
+        suite=suite.manifest,
         calls=measured.calls,
         sheet=sheet,
         seconds=measured.seconds,

@@ -28,7 +28,6 @@ from jrh_mlflow.show.numbers import at_least_text, money_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import Datasheet, Report, read_report
 from jrh_mlflow.show.sheets import PageLinks, invalid_note, sheet_page
-from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedEvaluation, logged_evaluation
 
@@ -41,31 +40,13 @@ OWN_LABELS_NOTE = "The judge graded its own labels: it wrote labels of this suit
 NOT_ASKED = "none, no model was asked"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SuiteFacts:
-    """What a page says of a suite."""
-
-    name: str
-    n_items: int
-    sha256: str
-    has_texts: bool
-    origin: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, suite: Suite) -> SuiteFacts:
-        """Read them off a suite."""
-        has_texts = suite.hash_of_texts is None
-        return cls(
-            name=suite.name, n_items=len(suite), sha256=suite.sha256, has_texts=has_texts, origin=suite.origin or {}
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShownRun:
     """All that the page of an evaluation is made of."""
 
     judge: JudgeFacts
-    suite: SuiteFacts
+    suite: Mapping[str, Any]
+    """Its manifest."""
     calls: pd.DataFrame
     sheet: Report
     seconds: float | None
@@ -87,8 +68,8 @@ class ShownRun:
     def notes(self) -> list[str]:
         """What a reader must know before the numbers."""
         notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated, stopped=self.stopped)
-        notes += [] if self.suite.has_texts else [NO_TEXTS_NOTE]
-        return [*notes, *invalid_note(self.suite.origin.get("invalid"))]
+        notes += [NO_TEXTS_NOTE] if "texts" in self.suite else []
+        return [*notes, *invalid_note((self.suite.get("origin") or {}).get("invalid"))]
 
     def markdown(self) -> str:
         """Return the description of the run."""
@@ -146,20 +127,13 @@ def run_page(
 
 
 def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence[DecisionSection]) -> ShownRun:
-    suite = SuiteFacts(
-        name=str(run.manifest["name"]),
-        n_items=int(run.manifest["n_items"]),
-        sha256=str(run.manifest["sha256"]),
-        has_texts="texts" not in run.manifest,
-        origin=run.manifest.get("origin") or {},
-    )
     links = None
     if addresses is not None:
         ids = {"run_id": run.run_id, "experiment_id": run.experiment_id}
         links = PageLinks(addresses=addresses, others=run.others, **ids)
     return ShownRun(
-        judge=_judge(run.judge, run.tags, suite),
-        suite=suite,
+        judge=_judge(run.judge, run.tags, run.manifest),
+        suite=run.manifest,
         calls=run.calls,
         sheet=read_report(run.sheet),
         seconds=run.seconds,
@@ -171,11 +145,11 @@ def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence
     )
 
 
-def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: SuiteFacts) -> JudgeFacts:
+def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: Mapping[str, Any]) -> JudgeFacts:
     """Return what a run says of its judge; earlier versions wrote neither fingerprint nor definition."""
     apart = ("name", "fingerprint", "definition")
     fingerprint, definition = written.get("fingerprint"), written.get("definition") or {}
-    labeller = suite.origin.get("labeller") or {}
+    labeller = (suite.get("origin") or {}).get("labeller") or {}
     recorded = definition.get("recorded") or TERMS["recorded"]
     return JudgeFacts(
         name=str(written["name"]),
@@ -209,8 +183,8 @@ def _facts(run: ShownRun) -> Mapping[str, str]:
     suite, calls, prices = run.suite, run.calls, accuracy_price(run.calls, run.sheet)
     cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     facts = {
-        "suite": f"{suite.name} ({suite.n_items:,} items)",
-        "sha256": suite.sha256[:16],
+        "suite": f"{suite['name']} ({suite['n_items']:,} items)",
+        "sha256": suite["sha256"][:16],
         "calls": f"{len(calls):,}",
         "cost": NOT_ASKED if run.judge.simulated or run.judge.recorded else at_least_text(cost, unknown),
         **({} if run.seconds is None else {"time": f"{run.seconds:,.1f} s"}),

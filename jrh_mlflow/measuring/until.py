@@ -177,12 +177,9 @@ def countable_axes(items: Collection[Item]) -> dict[str, Countable]:
         groups.setdefault(item.condition, []).append(item)
         if item.condition != BASELINE:
             groups.setdefault(ALL_TESTS, []).append(item)
-    named = {f"{name}/accuracy": own for name, own in groups.items() if name == ALL_TESTS or _has_accuracy(name)}
-    return {axis: Countable(axis=axis, items=frozenset(i.id for i in own), hit=_right) for axis, own in named.items()}
-
-
-def _has_accuracy(condition: str) -> bool:
-    return expectation_of(condition).labelled
+    labelled = [name for name in groups if name == ALL_TESTS or expectation_of(name).labelled]
+    axes = {f"{name}/accuracy": frozenset(item.id for item in groups[name]) for name in labelled}
+    return {axis: Countable(axis=axis, items=own, hit=_right) for axis, own in axes.items()}
 
 
 def _pair_axes(items: Collection[Item]) -> dict[str, Countable]:

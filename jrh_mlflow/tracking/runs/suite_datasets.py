@@ -302,11 +302,11 @@ def _outputs(item: Item, order: Order) -> Any:
         return {"A": item.u, "B": item.v} if order == "uv" else {"A": item.v, "B": item.u}
     if item.kind == "response":
         return item.response
-    messages = [saved_message(message) for message in item.transcript or ()]
     shown = [
-        {name: value for name, value in message_fields.items() if name != "id" and value not in (None, (), [])}
-        for message_fields in messages
+        {name: value for name, value in saved_message(message).items() if name != "id" and value not in (None, (), [])}
+        for message in item.transcript or ()
     ]
+    # As it comes back from the store: tuples are lists there, and the two are compared.
     return {"transcript": json.loads(json.dumps(shown))}
 
 
