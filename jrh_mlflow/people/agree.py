@@ -104,10 +104,10 @@ class Agreement:
     @cached_property
     def disagreements(self) -> pd.DataFrame:
         """Items on which the judge and the people differ, the worst first, with a `link` where one is known."""
-        found: pd.DataFrame = self.report.disagreements.copy()
+        table: pd.DataFrame = self.report.disagreements.copy()
         if links := self.source.links:
-            found[LINK] = [links.get(item) for item in found["item"]]
-        return found
+            table[LINK] = [links.get(item) for item in table["item"]]
+        return table
 
     @cached_property
     def calibration(self) -> pd.DataFrame | None:
@@ -118,10 +118,10 @@ class Agreement:
         compared, positive = self.report.compared, self.report.positive
         if positive is None or self.report.judge is None:
             return None
-        found: pd.DataFrame = compared[["item"]].copy()
+        table: pd.DataFrame = compared[["item"]].copy()
         for name, column in (("judge", "judge"), ("human", "reference")):
-            found[name] = compared[column] == positive
-        return found
+            table[name] = compared[column] == positive
+        return table
 
     @property
     def label_table(self) -> LabelTable:
@@ -318,7 +318,7 @@ def agree(
         tracking_uri=tracking_uri,
     )
     labels = chosen_by_people(labels_of(source, options), name=name, judge=judge)
-    told = {"name": labels.name, "run": labels.run_id, "group": group, "queue": queue, "max_traces": max_traces}
+    params = {"name": labels.name, "run": labels.run_id, "group": group, "queue": queue, "max_traces": max_traces}
     if not labels.of_traces:
         _refuse_trace_options({"name": name, "max_traces": max_traces, "queue": queue})
     scale = labels.scale if scale is None else scale
@@ -338,7 +338,7 @@ def agree(
         offered = None if isinstance(scale, str) else scale
         queued = put_in_queue(labels, report.disagreements["item"], queue, offered=offered)
         labels = replace(labels, notes=[*labels.notes, queued])
-    done = Agreement(report=report, source=labels, options=told, seed=seed)
+    done = Agreement(report=report, source=labels, options=params, seed=seed)
     if not log:
         return done
     store = _store(labels, experiment)
@@ -395,6 +395,6 @@ def agreement_content(done: Agreement) -> RunContent:
 
 def _tags(done: Agreement) -> dict[str, str]:
     """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
-    readings = {axis: one for axis, one in done.estimates.items() if isinstance(one, Estimate)}
-    shown = {keys.own_key(axis): reading_text(one, places=2) for axis, one in readings.items()}
+    readings = {axis: reading for axis, reading in done.estimates.items() if isinstance(reading, Estimate)}
+    shown = {keys.own_key(axis): reading_text(reading, places=2) for axis, reading in readings.items()}
     return {keys.TAG_PROFILE: agreement_headline(done.report), **shown}

@@ -65,7 +65,7 @@ class AgreementReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; tables as lists of rows."""
-        plain = {each.name: plain_data(getattr(self, each.name)) for each in fields(self)}
+        plain = {field.name: plain_data(getattr(self, field.name)) for field in fields(self)}
         tables = {"disagreements": self.disagreements, "compared": self.compared, "people": self.people}
         rows = {
             name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
@@ -342,14 +342,14 @@ def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:
     Of sensitivity and specificity the items are those whose reference is the positive label, or is not.
     """
     x, y = measured.codes
-    asked, right, nothing = ~np.isnan(x), x == y, "no item has a reference and a judge's label"
+    counted, right, nothing = ~np.isnan(x), x == y, "no item has a reference and a judge's label"
     if settings.positive is not None and axis != ACCURACY:
         positive = axis == SENSITIVITY
-        asked &= (x == settings.positive) == positive
+        counted &= (x == settings.positive) == positive
         right = (y == settings.positive) == positive
         label = measured.ratings.levels[settings.positive]
         nothing = f"no item has the reference{'' if positive else ' other than'} {label!r}"
-    n, successes, left_out = measured.number(asked), measured.number(asked & right), measured.level_left_out()
+    n, successes, left_out = measured.number(counted), measured.number(counted & right), measured.level_left_out()
     excluded = sum(left_out.values())
     if not n:
         return NotEstimable(reason=nothing, excluded=excluded, left_out=left_out)

@@ -106,7 +106,7 @@ class Corrected:
     @property
     def title(self) -> str:
         """Names the judge, and the versions of a difference."""
-        pairs = any(each.positional is not None for each in (self, *self.versions.values()))
+        pairs = any(rate.positional is not None for rate in (self, *self.versions.values()))
         what = "Win rate" if pairs else "Pass rate"
         names = " − ".join(reversed(list(self.versions)))
         return f"{what} by {self.scorer}, corrected" + (f": {names}" if names else "")
@@ -129,7 +129,7 @@ class Corrected:
             held = self.estimate.withheld and self.estimate.bounds is not None
             ends = f" It lies {reading_text(self.estimate)}." if held else ""
             return f"{'Withheld' if self.estimate.withheld else 'Not estimable'}: {self.estimate.reason}.{ends}"
-        corrected, naive = (reading_text(each) for each in (self.estimate, self.naive))
+        corrected, naive = (reading_text(reading) for reading in (self.estimate, self.naive))
         return f"{corrected} ({level_text(self.level)}), where the judge alone says {naive}."
 
     @property
@@ -167,12 +167,14 @@ class Corrected:
             "left_out": dict(self.lost),
             "estimate": self.estimate.to_dict(),
             **{name: reading.to_dict() for name, reading in self.readings.items() if name != "corrected"},
-            "versions": {name: each.to_dict() for name, each in self.versions.items()},
+            "versions": {name: rate.to_dict() for name, rate in self.versions.items()},
         }
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per reading; of a difference also those of each version."""
-        named = {f"{name}/{axis}": one for name, own in self.versions.items() for axis, one in own.readings.items()}
+        named = {
+            f"{name}/{axis}": reading for name, own in self.versions.items() for axis, reading in own.readings.items()
+        }
         return readings_frame({**self.readings, **named})
 
     def __repr__(self) -> str:
@@ -186,7 +188,7 @@ class Corrected:
 
     @property
     def _version_readings(self) -> dict[str, dict[str, Reading]]:
-        return {name: each.readings for name, each in self.versions.items()}
+        return {name: rate.readings for name, rate in self.versions.items()}
 
     def _figures(self) -> dict[str, Figure]:
         return corrected_figures(self.readings, self._version_readings, title=self.title, level=self.level)
@@ -336,15 +338,15 @@ def _numbers(weights: str | Sequence[float] | None) -> Array | None:
 def _versions(verdicts: object, settings: _Correction) -> dict[str, Judged]:
     """Read the verdicts of each version, or of the one thing there is, under an empty name."""
     if isinstance(verdicts, Mapping):
-        found = {str(name): settings.read(source, "verdicts") for name, source in verdicts.items()}
+        versions = {str(name): settings.read(source, "verdicts") for name, source in verdicts.items()}
     else:
         judged = settings.read(verdicts, "verdicts")
-        found = _parts(judged) if judged.versions is not None else {}
-        if len(found) < 2:
+        versions = _parts(judged) if judged.versions is not None else {}
+        if len(versions) < 2:
             return {"": judged}
-    if len(found) != 2:
-        raise RecipeError(f"A difference is of two versions, but got {len(found)}: {', '.join(list(found)[:5])}.")
-    return found
+    if len(versions) != 2:
+        raise RecipeError(f"A difference is of two versions, but got {len(versions)}: {', '.join(list(versions)[:5])}.")
+    return versions
 
 
 def _parts(judged: Judged) -> dict[str, Judged]:
@@ -370,11 +372,11 @@ def _calibration(source: object, settings: _Correction) -> Judged | None:
 
 def _refuse_versions(calibration: Judged | None) -> None:
     """Refuse labels of several versions for the verdicts of one."""
-    found = [] if calibration is None else list(dict.fromkeys(calibration.versions or ()))
-    if len(found) > 1:
+    versions = [] if calibration is None else list(dict.fromkeys(calibration.versions or ()))
+    if len(versions) > 1:
         raise RecipeError(
-            f"The calibration is of {len(found)} versions ({', '.join(found[:5])}), the verdicts of one: keep its "
-            "labels, or give the verdicts of both versions for their difference."
+            f"The calibration is of {len(versions)} versions ({', '.join(versions[:5])}), the verdicts of one: keep "
+            "its labels, or give the verdicts of both versions for their difference."
         )
 
 
@@ -395,7 +397,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     seen = samples.unlabelled.judge
     report = correct_by(seen)
     if report.method != "people only":
-        ends = (correct_by(np.append(seen, np.full(_missing(verdicts), said))).estimate for said in (0.0, 1.0))
+        ends = (correct_by(np.append(seen, np.full(_missing(verdicts), verdict))).estimate for verdict in (0.0, 1.0))
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
     counted = _Counted(lost=samples.lost, pairs=positional is not None)
@@ -431,7 +433,7 @@ def _withhold(verdicts: Judged, reading: Reading, ends: Iterable[Reading]) -> Re
     """
     if isinstance(reading, NotEstimable) or verdicts.lost_share <= MAX_EXCLUDED:
         return reading
-    values = [one.value for one in ends if isinstance(one, Estimate)]
+    values = [end.value for end in ends if isinstance(end, Estimate)]
     known, lost = len(values) == 2, {"no verdict": _missing(verdicts)}
     return NotEstimable(
         reason=f"{verdicts.lost_share:.1%} of the judge's verdicts are missing, over the limit of {MAX_EXCLUDED:.0%}",
@@ -442,16 +444,16 @@ def _withhold(verdicts: Judged, reading: Reading, ends: Iterable[Reading]) -> Re
     )
 
 
-def _withheld_difference(each: Mapping[str, Corrected]) -> NotEstimable | None:
+def _withheld_difference(rates: Mapping[str, Corrected]) -> NotEstimable | None:
     """Return why the difference of two versions is withheld; None where neither rate is."""
-    held = [(name, one.estimate) for name, one in each.items() if isinstance(one.estimate, NotEstimable)]
+    held = [(name, rate.estimate) for name, rate in rates.items() if isinstance(rate.estimate, NotEstimable)]
     if not any(reading.withheld for _, reading in held):
         return None
-    ends = [_value_ends(one.estimate) for one in each.values()]
+    ends = [_value_ends(rate.estimate) for rate in rates.values()]
     asked = sum(reading.bounds.asked for _, reading in held if reading.bounds is not None)
     bounds = None
     if ends[0] is not None and ends[1] is not None:
-        lost = {f"{name}: no verdict": sum(one.bounds.lost.values()) for name, one in held if one.bounds is not None}
+        lost = {f"{name}: no verdict": sum(rate.bounds.lost.values()) for name, rate in held if rate.bounds is not None}
         low, high = ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]
         bounds = Bounds(low=low, high=high, asked=asked, lost=lost)
     reason = "; ".join(f"{name}: {reading.reason}" for name, reading in held)
@@ -503,8 +505,8 @@ def _judge_mean(verdicts: Judged, level: float) -> Estimate:
 
 
 def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
-    found = bounded_mean(values, level=level)
-    ends = intervals((found.low, found.high), (found.low, found.high))
+    mean = bounded_mean(values, level=level)
+    ends = intervals((mean.low, mean.high), (mean.low, mean.high))
     return Estimate(
         value=float(values.mean()), n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
     )
@@ -515,19 +517,19 @@ def _pair_shares(population: Judged, level: float) -> tuple[Estimate | None, Est
     if population.positional is None or population.ties is None:
         return None, None
     both = (population.positional, population.ties)
-    first, second = (_mean(each, level=level, method="share of pairs", unit="pair") for each in both)
+    first, second = (_mean(shares, level=level, method="share of pairs", unit="pair") for shares in both)
     return first, second
 
 
 def _note(note: str, samples: Samples, positional: Estimate | None, ties: Estimate | None) -> str:
     """Join what a reader must know: of the method, of items left out, of pairs."""
-    told = [note, *samples.notes]
+    sentences = [note, *samples.notes]
     if positional is not None and ties is not None:
-        told.append(
+        sentences.append(
             f"The judge chose the same slot in both orders on {_share(positional)} of the pairs and saw a tie on "
             f"{_share(ties)}: each counts ½, and a pair with a lost order is left out."
         )
-    return " ".join(filter(None, told))
+    return " ".join(filter(None, sentences))
 
 
 def _share(reading: Estimate) -> str:
@@ -549,33 +551,33 @@ def _own_calibrations(
     if calibration is None:
         return dict.fromkeys(versions)
     if isinstance(calibration, Mapping):
-        found = {str(name): _calibration(each, settings) for name, each in calibration.items()}
+        own = {str(name): _calibration(labels, settings) for name, labels in calibration.items()}
     else:
         read = _calibration(calibration, settings)
         if read is None or read.versions is None:
             return read if read is not None else dict.fromkeys(versions)
-        found = dict(_parts(read))
-    if set(found) != set(versions):
-        ours, theirs = (", ".join(map(repr, each)) for each in (versions, found))
+        own = dict(_parts(read))
+    if set(own) != set(versions):
+        ours, theirs = (", ".join(map(repr, names)) for names in (versions, own))
         raise RecipeError(f"The verdicts are of the versions {ours}, the calibration of {theirs}: both need the same.")
-    return found
+    return own
 
 
 def _by_own_labels(
     versions: Mapping[str, Judged], own: Mapping[str, Judged | None], settings: _Correction
 ) -> Corrected:
-    each = {name: _corrected(versions[name], own[name], settings) for name in versions}
+    rates = {name: _corrected(versions[name], own[name], settings) for name in versions}
     samples = {name: match(versions[name], own[name]) for name in versions}
     labelled = tuple(
         LabelledSample(
-            judge=one.labelled.judge,
-            human=_people(one.labelled),
-            weights=one.labelled.weights,
-            items=one.labelled.items,
+            judge=sample.labelled.judge,
+            human=_people(sample.labelled),
+            weights=sample.labelled.weights,
+            items=sample.labelled.items,
         )
-        for one in samples.values()
+        for sample in samples.values()
     )
-    first, second = (False if one.taken_out else None for one in samples.values())
+    first, second = (False if sample.taken_out else None for sample in samples.values())
     subtract = partial(
         correct_difference,
         calibration=(labelled[0], labelled[1]),
@@ -583,15 +585,15 @@ def _by_own_labels(
         labelled_apart=(first, second),
         level=settings.level,
     )
-    report = subtract(*(_graded(one.unlabelled) for one in samples.values()))
+    report = subtract(*(_graded(sample.unlabelled) for sample in samples.values()))
     # What MLflow takes the means of are all items, those with a label too.
-    naive = subtract(*(_graded(one.population) for one in samples.values())).naive
-    notes = [report.note, *(f"{name}: {note}" for name, one in samples.items() for note in one.notes)]
-    return _of_difference(versions, each, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
+    naive = subtract(*(_graded(sample.population) for sample in samples.values())).naive
+    notes = [report.note, *(f"{name}: {note}" for name, sample in samples.items() for note in sample.notes)]
+    return _of_difference(versions, rates, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
 
-def _filled(judged: Judged, said: float) -> Judged:
-    return replace(judged, judge=np.where(np.isnan(judged.judge), said, judged.judge))
+def _filled(judged: Judged, verdict: float) -> Judged:
+    return replace(judged, judge=np.where(np.isnan(judged.judge), verdict, judged.judge))
 
 
 def _graded(judged: Judged) -> Graded:
@@ -617,8 +619,10 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
         level=settings.level,
     )
     report = subtract(first, second)
-    ends = [subtract(*(_graded(_filled(judged, said)) for judged in versions.values())).rates for said in (0.0, 1.0)]
-    each = {
+    ends = [
+        subtract(*(_graded(_filled(judged, verdict)) for judged in versions.values())).rates for verdict in (0.0, 1.0)
+    ]
+    rates = {
         name: replace(
             _corrected(replace(judged, items=None), calibration, settings),
             estimate=_withhold(judged, rate, (end[at] for end in ends)),
@@ -629,23 +633,23 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
         )
         for at, ((name, judged), rate) in enumerate(zip(versions.items(), report.rates, strict=True))
     }
-    return _of_difference(versions, each, report, report.note, settings)
+    return _of_difference(versions, rates, report, report.note, settings)
 
 
 def _of_difference(
     versions: Mapping[str, Judged],
-    each: Mapping[str, Corrected],
+    rates: Mapping[str, Corrected],
     report: CorrectedDifference,
     note: str,
     settings: _Correction,
 ) -> Corrected:
-    first, second = each.values()
-    lost = {f"{name}: {reason}": count for name, one in each.items() for reason, count in one.lost.items()}
+    first, second = rates.values()
+    lost = {f"{name}: {reason}": count for name, rate in rates.items() for reason, count in rate.lost.items()}
     counted = _Counted(lost=lost, pairs=first.positional is not None)
     shared = first.people_only is _SHARED
     return Corrected(
-        estimate=counted(_withheld_difference(each) or report.estimate),
-        naive=replace(report.naive, excluded=sum(_missing(one) for one in versions.values())),
+        estimate=counted(_withheld_difference(rates) or report.estimate),
+        naive=replace(report.naive, excluded=sum(_missing(judged) for judged in versions.values())),
         people_only=counted(report.people_only),
         method=report.method,
         note=note,
@@ -654,7 +658,7 @@ def _of_difference(
         scorer=first.scorer,
         n_labelled=first.n_labelled if shared else first.n_labelled + second.n_labelled,
         n_unlabelled=first.n_unlabelled + second.n_unlabelled,
-        versions=dict(each),
+        versions=dict(rates),
         judge=first.judge,
         lost=lost,
         weighted=first.weighted,
@@ -672,11 +676,11 @@ def _main(done: Corrected) -> dict[str, Reading]:
 
 def _points(done: Corrected) -> list[keys.Point]:
     """Every number of a result, for a run of its own."""
-    more = {name: one for name, one in done.readings.items() if name != "corrected"}
+    more = {name: reading for name, reading in done.readings.items() if name != "corrected"}
     if done.versions:
-        more = {f"{name}_difference": one for name, one in more.items()}
+        more = {f"{name}_difference": reading for name, reading in more.items()}
         names = keys.category_names(done.versions)
-        more |= {f"corrected/{names[name]}": one.estimate for name, one in done.versions.items()}
+        more |= {f"corrected/{names[name]}": rate.estimate for name, rate in done.versions.items()}
     return corrected_points(done.scorer, {**_main(done), **more})
 
 
@@ -685,18 +689,18 @@ def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
 
     Where it is not estimable, what an earlier correction logged there is made void.
     """
-    found = source_run(run, tracking_uri=uri)
-    store = Store(uri, experiment_id=found.experiment_id)
-    done = replace(done, run_id=found.run_id, link=store.link(found.run_id))
+    target = source_run(run, tracking_uri=uri)
+    store = Store(uri, experiment_id=target.experiment_id)
+    done = replace(done, run_id=target.run_id, link=store.link(target.run_id))
     name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
     ((axis, reading),) = _main(done).items()
     key = corrected_axis(done.scorer, axis)
-    told = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading, places=2)
+    text = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading, places=2)
     add_to_run(
         store,
-        found.run_id,
-        points=corrected_points(done.scorer, {axis: reading}) or void_points(key, found.metrics),
-        tags={keys.own_key(key): told},
+        target.run_id,
+        points=corrected_points(done.scorer, {axis: reading}) or void_points(key, target.metrics),
+        tags={keys.own_key(key): text},
         artifacts={f"{name}.json": done.to_dict(), f"{name}.md": done.to_markdown()},
         what_now="The run is as it was.",
     )
@@ -706,8 +710,8 @@ def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
 def _with_versions_logged(done: Corrected, versions: Mapping[str, Judged], tracking_uri: str | None) -> Corrected:
     """Of a difference, add the rate of each version to the run of its own evaluation."""
     logged = {
-        name: each if (own := versions[name]).run_id is None else _log_beside(each, own.run_id, tracking_uri or own.uri)
-        for name, each in done.versions.items()
+        name: rate if (own := versions[name]).run_id is None else _log_beside(rate, own.run_id, tracking_uri or own.uri)
+        for name, rate in done.versions.items()
     }
     return replace(done, versions=logged)
 

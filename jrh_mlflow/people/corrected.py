@@ -108,7 +108,7 @@ class _Data:
 
     @property
     def binary(self) -> bool:
-        return all(bool(np.isin(each, (0.0, 1.0)).all()) for each in (self.verdicts, self.judge, self.human))
+        return all(bool(np.isin(values, (0.0, 1.0)).all()) for values in (self.verdicts, self.judge, self.human))
 
     @property
     def people_alone(self) -> bool:
@@ -142,8 +142,8 @@ class _Data:
     @property
     def only_verdict(self) -> float | None:
         """What the judge says of every item; None where it says two things."""
-        said = np.unique(self.populations[0])
-        return float(said[0]) if len(said) == 1 else None
+        verdicts = np.unique(self.populations[0])
+        return float(verdicts[0]) if len(verdicts) == 1 else None
 
 
 def correct_rate(
@@ -182,9 +182,9 @@ def _corrected(data: _Data) -> CorrectedRate:
         return _refused(data, reason)
     means = [_estimated(data, population) for population in data.populations]
     low, high = min(mean.low for mean in means), max(mean.high for mean in means)
-    found = Mean(means[0].value, low, high)
-    notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], found)]
-    return _report(data, _estimate(found, data, data.method), method=data.method, note=" ".join(filter(None, notes)))
+    whole = Mean(means[0].value, low, high)
+    notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], whole)]
+    return _report(data, _estimate(whole, data, data.method), method=data.method, note=" ".join(filter(None, notes)))
 
 
 def _checked(
@@ -199,7 +199,7 @@ def _checked(
     check_known("sampling", sampling, SAMPLINGS)
     if not isinstance(level, Real) or not 0 < level < 1:
         raise RecipeError(f"`level` must lie between 0 and 1, but is {level!r}.")
-    verdicts, judged, people = (np.asarray(each, float) for each in (unlabelled, judge, human))
+    verdicts, judged, people = (np.asarray(given_values, float) for given_values in (unlabelled, judge, human))
     for name, values in (("verdicts", verdicts), ("the judge's labels", judged), ("the people's labels", people)):
         if not len(values):
             raise RecipeError(f"There are no {name.removeprefix('the ')}: nothing can be corrected.")
@@ -252,31 +252,31 @@ def _useless(data: _Data) -> str | None:
     """Why the judge cannot be told from one that knows nothing, if so."""
     if data.method == "two strata":
         return _useless_by_verdict(data)
-    found = rates.youden(data.judge, data.human, data.weights, level=data.level)
-    if found is None:
+    better = rates.youden(data.judge, data.human, data.weights, level=data.level)
+    if better is None:
         return "people gave all labelled items the same label, so it is unknown whether the judge tells them apart"
-    if found.low > 0:
+    if better.low > 0:
         return None
-    return f"the judge may be no better than chance: sensitivity + specificity - 1 is {_shown(found)}"
+    return f"the judge may be no better than chance: sensitivity + specificity - 1 is {_shown(better)}"
 
 
 def _useless_by_verdict(data: _Data) -> str | None:
     if data.only_verdict is not None:
         return f"the judge says {_said(data.only_verdict)} of every item, so it tells nothing"
     # se + sp > 1 exactly where people pass more of what the judge passes: the shares of verdicts do not matter.
-    found = rates.youden(data.human, data.judge, level=data.level)
-    if found is None:
+    better = rates.youden(data.human, data.judge, level=data.level)
+    if better is None:
         return (
             "no labelled item is one that the judge passed, or none one that it failed, so it is unknown what it tells"
         )
-    if found.low > 0:
+    if better.low > 0:
         return None
     what = "of what it passes people may pass no more than of what it fails"
-    return f"the judge may be no better than chance: {what}, difference {_shown(found)}"
+    return f"the judge may be no better than chance: {what}, difference {_shown(better)}"
 
 
-def _shown(found: Mean) -> str:
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+def _shown(mean: Mean) -> str:
+    return f"{mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]"
 
 
 def _refused(data: _Data, reason: str) -> CorrectedRate:
@@ -297,8 +297,8 @@ def _people_only(data: _Data) -> Reading:
         return NotEstimable(reason=_DRAWN[data.sampling], n=len(data.human))
     if not len(data.human):
         return NotEstimable(reason="no labelled item has the only verdict that there is")
-    found = bounded_mean(data.human, data.weights, level=data.level)
-    return _estimate(found, data, "people only")
+    mean = bounded_mean(data.human, data.weights, level=data.level)
+    return _estimate(mean, data, "people only")
 
 
 def _estimated(data: _Data, population: Array) -> Mean:
@@ -350,20 +350,20 @@ def _misfit(data: _Data) -> str:
     return ""
 
 
-def _nothing_added(data: _Data, found: Mean) -> str:
+def _nothing_added(data: _Data, mean: Mean) -> str:
     """A sentence where the interval is not shorter than that of the people's labels alone, if these can be read so."""
     if not data.people_alone:
         return ""
     people = bounded_mean(data.human, data.weights, level=data.level)
-    width, alone = found.high - found.low, people.high - people.low
+    width, alone = mean.high - mean.low, people.high - people.low
     if width < alone:
         return ""
     return f"The judge adds nothing: people's labels alone give an interval of {alone:.3f}, with it {width:.3f}."
 
 
-def _widened(found: Mean, reported: Mean) -> str:
+def _widened(narrower: Mean, reported: Mean) -> str:
     """A sentence where the interval is longer because it must hold whether or not the labelled items were taken out."""
-    narrow, wide = found.high - found.low, reported.high - reported.low
+    narrow, wide = narrower.high - narrower.low, reported.high - reported.low
     if wide - narrow < _LEAST_WIDER:
         return ""
     return (
@@ -405,21 +405,21 @@ def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
     return _reading(se, n=n_yes, method=method), _reading(sp, n=n_no, method=method)
 
 
-def _estimate(found: Mean, data: _Data, method: str) -> Estimate:
-    told = f"{method}, {len(data.human)} labels"
-    told += f" and {len(data.verdicts)} verdicts" if method != "people only" else ""
-    return _reading(found, n=len(data.human), method=told)
+def _estimate(mean: Mean, data: _Data, method: str) -> Estimate:
+    how = f"{method}, {len(data.human)} labels"
+    how += f" and {len(data.verdicts)} verdicts" if method != "people only" else ""
+    return _reading(mean, n=len(data.human), method=how)
 
 
-def _reading(found: Mean, *, n: int, method: str, statistic: Statistic = "rate") -> Estimate:
+def _reading(mean: Mean, *, n: int, method: str, statistic: Statistic = "rate") -> Estimate:
     return Estimate(
-        value=found.value,
+        value=mean.value,
         n=n,
         excluded=0,
-        ci_low=found.low,
-        ci_high=found.high,
-        cluster_low=found.low,
-        cluster_high=found.high,
+        ci_low=mean.low,
+        ci_high=mean.high,
+        cluster_low=mean.low,
+        cluster_high=mean.high,
         n_clusters=n,
         method=method,
         unit="item",
@@ -453,15 +453,15 @@ def correct_difference(
     shared = isinstance(calibration, LabelledSample)
     own = (calibration, calibration) if isinstance(calibration, LabelledSample) else calibration
     apart = labelled_apart if isinstance(labelled_apart, tuple) else (labelled_apart, labelled_apart)
-    one, other = (
+    old, new = (
         _Version(
-            data=_checked(each.verdicts, its.judge, its.human, sampling, its.weights, apart[at], level),
-            graded=_ids(each.items, len(each.verdicts), f"verdicts {at}"),
+            data=_checked(graded.verdicts, its.judge, its.human, sampling, its.weights, apart[at], level),
+            graded=_ids(graded.items, len(graded.verdicts), f"verdicts {at}"),
             labelled=_ids(its.items, len(its.human), f"labels {at}"),
         )
-        for at, (each, its) in enumerate(zip((first, second), own, strict=True))
+        for at, (graded, its) in enumerate(zip((first, second), own, strict=True))
     )
-    return _by_shared_labels(one, other) if shared else _by_own_labels(one, other)
+    return _by_shared_labels(old, new) if shared else _by_own_labels(old, new)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -478,12 +478,12 @@ class _Version:
         population = data.verdicts if method == "naive" else data.populations[0]
         within = data.within(population)
         parts = rates.influences(population, data.judge, data.human, data.weights, method=method, within=within)
-        found: dict[Hashable, float] = {}
+        of_item: dict[Hashable, float] = {}
         # Where the labelled items are part of the population, they stand at its end.
         for ids, values in (([*self.graded, *self.labelled], parts[0]), (self.labelled, parts[1])):
             for item, value in zip(ids, values.tolist(), strict=False):
-                found[item] = found.get(item, 0.0) + value
-        return found
+                of_item[item] = of_item.get(item, 0.0) + value
+        return of_item
 
 
 def _ids(items: Sequence[Hashable] | None, n: int, name: str) -> Sequence[Hashable]:
@@ -495,34 +495,34 @@ def _ids(items: Sequence[Hashable] | None, n: int, name: str) -> Sequence[Hashab
     return items
 
 
-def _by_own_labels(one: _Version, other: _Version) -> CorrectedDifference:
-    both = [_corrected(version.data) for version in (one, other)]
-    estimates = [each.estimate for each in both]
+def _by_own_labels(old: _Version, new: _Version) -> CorrectedDifference:
+    both = [_corrected(version.data) for version in (old, new)]
+    estimates = [rate.estimate for rate in both]
     notes = [
-        f"{which} version: {each.note}" for which, each in zip(("First", "Second"), both, strict=True) if each.note
+        f"{which} version: {rate.note}" for which, rate in zip(("First", "Second"), both, strict=True) if rate.note
     ]
-    methods = [cast(Method, each.method) for each in both]
+    methods = [cast(Method, rate.method) for rate in both]
     return CorrectedDifference(
-        estimate=_subtracted(one, other, estimates, methods),
-        naive=_naive_difference(one, other),
-        people_only=_subtracted(one, other, [each.people_only for each in both], ["people only"] * 2),
+        estimate=_subtracted(old, new, estimates, methods),
+        naive=_naive_difference(old, new),
+        people_only=_subtracted(old, new, [rate.people_only for rate in both], ["people only"] * 2),
         method=" and ".join(dict.fromkeys(methods)),
         note=" ".join(notes),
         rates=(estimates[0], estimates[1]),
     )
 
 
-def _subtracted(one: _Version, other: _Version, readings: Sequence[Reading], methods: Sequence[Method]) -> Reading:
+def _subtracted(old: _Version, new: _Version, readings: Sequence[Reading], methods: Sequence[Method]) -> Reading:
     """Second minus first, by their intervals and by how far the two go together on the items of both."""
     for which, reading in zip(("first", "second"), readings, strict=True):
         if isinstance(reading, NotEstimable):
             return NotEstimable(reason=f"{which} version: {reading.reason}", n=reading.n, statistic="value")
-    found = [reading for reading in readings if isinstance(reading, Estimate)]
-    r = _together(one.influences(methods[0]), other.influences(methods[1]))
-    (a, a_ends), (b, b_ends) = ((each.value, each.interval or (0.0, 1.0)) for each in found)
+    estimates = [reading for reading in readings if isinstance(reading, Estimate)]
+    r = _together(old.influences(methods[0]), new.influences(methods[1]))
+    (a, a_ends), (b, b_ends) = ((estimate.value, estimate.interval or (0.0, 1.0)) for estimate in estimates)
     low, high = newcombe(a, a_ends, b, b_ends, correlation=r)
-    told = " and ".join(dict.fromkeys(each.method for each in found))
-    return _reading(Mean(b - a, low, high), n=sum(each.n for each in found), method=told, statistic="value")
+    how = " and ".join(dict.fromkeys(estimate.method for estimate in estimates))
+    return _reading(Mean(b - a, low, high), n=sum(estimate.n for estimate in estimates), method=how, statistic="value")
 
 
 def _together(a: dict[Hashable, float], b: dict[Hashable, float]) -> float:
@@ -531,11 +531,11 @@ def _together(a: dict[Hashable, float], b: dict[Hashable, float]) -> float:
     return rates.correlation(np.array([*a.values()]), np.array([*b.values()]), shared)
 
 
-def _naive_difference(one: _Version, other: _Version) -> Estimate:
-    means = [bounded_mean(version.data.verdicts, level=version.data.level) for version in (one, other)]
-    r = _together(one.influences("naive"), other.influences("naive"))
+def _naive_difference(old: _Version, new: _Version) -> Estimate:
+    means = [bounded_mean(version.data.verdicts, level=version.data.level) for version in (old, new)]
+    r = _together(old.influences("naive"), new.influences("naive"))
     low, high = newcombe(means[0].value, _ends(means[0]), means[1].value, _ends(means[1]), correlation=r)
-    n = len(one.data.verdicts) + len(other.data.verdicts)
+    n = len(old.data.verdicts) + len(new.data.verdicts)
     value = means[1].value - means[0].value
     return _reading(Mean(value, low, high), n=n, method="means of the judge", statistic="value")
 
@@ -547,9 +547,9 @@ def _ends(mean: Mean) -> Interval:
 _SHARED = "Both versions share the labels: the judge is taken to be as sensitive and as specific on both."
 
 
-def _by_shared_labels(one: _Version, other: _Version) -> CorrectedDifference:
-    naive = _naive_difference(one, other)
-    whole = replace(one.data, verdicts=np.concatenate([one.data.verdicts, other.data.verdicts]))
+def _by_shared_labels(old: _Version, new: _Version) -> CorrectedDifference:
+    naive = _naive_difference(old, new)
+    whole = replace(old.data, verdicts=np.concatenate([old.data.verdicts, new.data.verdicts]))
     missing = NotEstimable(reason="the labels are shared by both versions", statistic="value")
     reason = _missing(replace(whole, sampling="stratified", weights=None)) or _missing(whole) or _useless(whole)
     if reason is None:
@@ -562,20 +562,20 @@ def _by_shared_labels(one: _Version, other: _Version) -> CorrectedDifference:
         return CorrectedDifference(
             estimate=nothing, naive=naive, people_only=missing, method="none", note=note, rates=(nothing, nothing)
         )
-    found = rates.rate_ratio(Mean(naive.value, *(naive.interval or (-1.0, 1.0))), judge)
-    told = f"Rogan-Gladen, {len(whole.human)} labels and {len(whole.verdicts)} verdicts"
+    difference = rates.rate_ratio(Mean(naive.value, *(naive.interval or (-1.0, 1.0))), judge)
+    how = f"Rogan-Gladen, {len(whole.human)} labels and {len(whole.verdicts)} verdicts"
     first, second = (
         rates.rogan_gladen(bounded_mean(version.data.verdicts, level=whole.level), *_error_rates(whole))
-        for version in (one, other)
+        for version in (old, new)
     )
     return CorrectedDifference(
-        estimate=_reading(found, n=len(whole.human), method=told, statistic="value"),
+        estimate=_reading(difference, n=len(whole.human), method=how, statistic="value"),
         naive=naive,
         people_only=missing,
         method="Rogan-Gladen",
         note=_SHARED,
         rates=(
-            _reading(first, n=len(whole.human), method=told),
-            _reading(second, n=len(whole.human), method=told),
+            _reading(first, n=len(whole.human), method=how),
+            _reading(second, n=len(whole.human), method=how),
         ),
     )

@@ -90,16 +90,18 @@ def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[keys.
         >>> corrected_points("polite", {})
         []
     """
-    known = {corrected_axis(scorer, axis): one for axis, one in readings.items() if isinstance(one, Estimate)}
+    known = {
+        corrected_axis(scorer, axis): reading for axis, reading in readings.items() if isinstance(reading, Estimate)
+    }
     return [
         point
-        for axis, one in known.items()
+        for axis, reading in known.items()
         for point in keys.known_points(
             {
-                f"{axis}/value": one.value,
-                f"{axis}/ci_low": one.ci_low,
-                f"{axis}/ci_high": one.ci_high,
-                f"{axis}/n": one.n,
+                f"{axis}/value": reading.value,
+                f"{axis}/ci_low": reading.ci_low,
+                f"{axis}/ci_high": reading.ci_high,
+                f"{axis}/n": reading.n,
             }
         )
     ]

@@ -359,7 +359,7 @@ def _plain_scale(scale: object) -> GivenScale:
     plain = convert() if callable(convert) else scale
     if isinstance(plain, str) or not isinstance(plain, Sequence):
         raise RecipeError(f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}.")
-    return [each.item() if hasattr(each, "item") else each for each in plain]
+    return [level.item() if hasattr(level, "item") else level for level in plain]
 
 
 def _is_range(scale: Sequence[object], cells: pd.Series[Any]) -> bool:
@@ -396,14 +396,14 @@ def _pivot(items: _Column, raters: _Column, labels: _Labels, *, judge: str | Non
 def _groups(groups: _Column, items: _Column, column: str) -> tuple[str | None, ...]:
     """Return the group of each item; an item in two groups is refused."""
     rows = np.flatnonzero(groups.codes >= 0)
-    found = np.full(len(items.texts), -1, dtype=np.intp)
-    found[items.codes[rows]] = groups.codes[rows]
-    clash = rows[found[items.codes[rows]] != groups.codes[rows]]
+    of_item = np.full(len(items.texts), -1, dtype=np.intp)
+    of_item[items.codes[rows]] = groups.codes[rows]
+    clash = rows[of_item[items.codes[rows]] != groups.codes[rows]]
     if len(clash):
         item, first = items.texts[items.codes[clash[0]]], groups.texts[groups.codes[clash[0]]]
-        second = groups.texts[found[items.codes[clash[0]]]]
+        second = groups.texts[of_item[items.codes[clash[0]]]]
         raise RecipeError(f"Item {item!r} is in two groups of column {column!r}: {first!r} and {second!r}. Keep one.")
-    return tuple(groups.texts[code] if code >= 0 else None for code in found)
+    return tuple(groups.texts[code] if code >= 0 else None for code in of_item)
 
 
 def _row_notes(items: _Column, raters: _Column, *, n_empty: int) -> list[str]:

@@ -86,10 +86,10 @@ class Judged:
         """Return the items at which `rows` is true."""
         arrays = {name: getattr(self, name) for name in _OF_ITEMS}
         texts = {name: getattr(self, name) for name in ("items", "versions")}
-        kept: dict[str, Any] = {name: None if each is None else each[rows] for name, each in arrays.items()}
+        kept: dict[str, Any] = {name: None if cells is None else cells[rows] for name, cells in arrays.items()}
         kept |= {
-            name: None if each is None else tuple(one for one, keep in zip(each, rows, strict=True) if keep)
-            for name, each in texts.items()
+            name: None if cells is None else tuple(cell for cell, keep in zip(cells, rows, strict=True) if keep)
+            for name, cells in texts.items()
         }
         return replace(self, **kept)
 
@@ -200,11 +200,11 @@ class _Rows:
         replicates = labels.column("replicate") if "replicate" in labels.frame else [0] * n
         rows = zip(self.places, replicates, labels.column("order"), labels.column("label"), strict=True)
         chosen = {(place, replicate, order): label or "" for place, replicate, order, label in rows if order}
-        asked = list(dict.fromkeys((place, replicate) for place, replicate, _ in chosen))
-        uv, vu = ([chosen.get((*key, order), "") for key in asked] for order in ("uv", "vu"))
+        shown = list(dict.fromkeys((place, replicate) for place, replicate, _ in chosen))
+        uv, vu = ([chosen.get((*key, order), "") for key in shown] for order in ("uv", "vu"))
         # Replicates of a pair are no pairs of their own.
         parts = (*pair_values(uv, vu), np.array([((not a) + (not b)) / 2 for a, b in zip(uv, vu, strict=True)]))
-        value, positional, ties, lost = (self._means([place for place, _ in asked], part) for part in parts)
+        value, positional, ties, lost = (self._means([place for place, _ in shown], part) for part in parts)
         judged = Judged(judge=value, scale="pairs", positional=positional, ties=ties, lost_calls=lost)
         if not labels.has_people:
             return judged
@@ -246,10 +246,10 @@ def check_positive(positive: tuple[object, ...], *sources: Judged) -> None:
         RecipeError: with the nearest label.
     """
     passes = {label_word(label) for label in positive} - BOOLEANS.keys()
-    said = sorted({text for judged in sources for text in (*judged.levels, *judged.labels)})
-    if passes and passes.isdisjoint(said):
+    labels = sorted({text for judged in sources for text in (*judged.levels, *judged.labels)})
+    if passes and passes.isdisjoint(labels):
         name = min(passes)
-        raise RecipeError(f"Nobody said {name!r}.{suggest(name, said)} Labels there are: {', '.join(said[:20])}.")
+        raise RecipeError(f"Nobody said {name!r}.{suggest(name, labels)} Labels there are: {', '.join(labels[:20])}.")
 
 
 def read_values(
@@ -418,7 +418,7 @@ def check_same_scale(verdicts: Judged, calibration: Judged) -> None:
     """
     if not calibration.levels and calibration.scale != "pairs" and verdicts.scale != "pairs":
         return
-    both = [f"{each.scale}{_shown(each.levels)}" for each in (verdicts, calibration)]
+    both = [f"{judged.scale}{_shown(judged.levels)}" for judged in (verdicts, calibration)]
     strange = verdicts.scale != "booleans" and verdicts.levels and verdicts.levels.isdisjoint(calibration.levels)
     if verdicts.scale != calibration.scale or strange:
         raise RecipeError(
@@ -513,24 +513,24 @@ def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged
         RecipeError: when only some of the items are those of the versions, when the judge said something else about one
             in either version, or when an item is of both and nothing tells which of its two verdicts was labelled.
     """
-    if calibration.items is None or any(each.items is None for each in versions.values()):
+    if calibration.items is None or any(judged.items is None for judged in versions.values()):
         return calibration
     first, second = versions.values()
-    items = tuple(dict.fromkeys(name for each in versions.values() for name in each.items or ()))
-    both = [dict(zip(each.items or (), each.judge.tolist(), strict=True)) for each in (first, second)]
+    items = tuple(dict.fromkeys(name for judged in versions.values() for name in judged.items or ()))
+    both = [dict(zip(judged.items or (), judged.judge.tolist(), strict=True)) for judged in (first, second)]
     pooled = replace(first, items=items, judge=np.array([_verdict(both, name) for name in items]))
     if not _among(pooled, calibration):
         return calibration
     given = dict(zip(calibration.items, calibration.judge.tolist(), strict=True))
     # Where the calibration tells the verdict, either version may be the labelled one.
-    told = {name for name, said in given.items() if said in (of.get(name) for of in both)}
-    doubtful = [name for name, said in given.items() if np.isnan(said) and len(_said(both, name)) > 1]
+    known = {name for name, verdict in given.items() if verdict in (of.get(name) for of in both)}
+    doubtful = [name for name, verdict in given.items() if np.isnan(verdict) and len(_said(both, name)) > 1]
     if doubtful:
         raise RecipeError(
             f"{len(doubtful)} labelled items are of both versions, which differ on them ({', '.join(doubtful[:5])}): "
             "say whose output was labelled, in a column `version` or with the judge's verdict."
         )
-    judge = [given[name] if name in told else _verdict(both, name) for name in items]
+    judge = [given[name] if name in known else _verdict(both, name) for name in items]
     return _with_verdicts(replace(pooled, judge=np.array(judge)), calibration)
 
 

@@ -84,7 +84,7 @@ class DecidedRule:
 
 def decided_rules(checks: Iterable[Mapping[str, Any]]) -> list[DecidedRule]:
     """Read the rows of a gate's checks, as a run of any version holds them."""
-    names = [each.name for each in fields(DecidedRule)]
+    names = [item.name for item in fields(DecidedRule)]
     return [
         DecidedRule(**{name: row[name] for name in names if row.get(name) is not None or name in _ENDS})
         for row in checks

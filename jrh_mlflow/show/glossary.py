@@ -87,8 +87,8 @@ def terms_among(texts: Iterable[str]) -> dict[str, str]:
         >>> list(terms_among(["dark current is withheld"]))
         ['dark current', 'withheld']
     """
-    found = {_BY_WORD[match[0].casefold()] for text in texts for match in _PATTERN.finditer(text)}
-    return {term: TERMS[term] for term in sorted(found, key=str.casefold)}
+    terms = {_BY_WORD[match[0].casefold()] for text in texts for match in _PATTERN.finditer(text)}
+    return {term: TERMS[term] for term in sorted(terms, key=str.casefold)}
 
 
 def term_id(term: str) -> str:

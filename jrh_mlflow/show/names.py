@@ -325,8 +325,8 @@ def reason_text(reason: str) -> str:
     return _KEY_IN_TEXT.sub(_named_in_text, reason)
 
 
-def _named_in_text(found: re.Match[str]) -> str:
-    key, step = found[0], _DELTA.fullmatch(found[0])
+def _named_in_text(match: re.Match[str]) -> str:
+    key, step = match[0], _DELTA.fullmatch(match[0])
     if step:
         return f"{STEPS['delta']}{step[1]}"
     if key in _CONDITIONS:

@@ -59,7 +59,7 @@ def is_shown(reading: Reading) -> bool:
 
 def any_bounds(readings: Iterable[Reading | None]) -> bool:
     """Whether any of the readings is withheld with bounds."""
-    return any(isinstance(one, NotEstimable) and one.bounds is not None for one in readings)
+    return any(isinstance(reading, NotEstimable) and reading.bounds is not None for reading in readings)
 
 
 def bounds_note(readings: Iterable[Reading]) -> list[str]:

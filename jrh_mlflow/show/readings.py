@@ -226,7 +226,7 @@ def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
     """Return the readings that sum a datasheet up, where there is a number or bounds; of a threshold in any case."""
     keys = [axis.main_key for axis in axes.AXES if axis.column or axis.figure]
     known = {key: estimates[key] for key in keys if key in estimates}
-    return {key: one for key, one in known.items() if is_shown(one) or declared(key).unit == "curve"}
+    return {key: reading for key, reading in known.items() if is_shown(reading) or declared(key).unit == "curve"}
 
 
 class CallsBehind(Protocol):

@@ -121,11 +121,11 @@ class ReliabilityReport(ReliabilityReadings):
     @property
     def withheld_readings(self) -> dict[str, NotEstimable]:
         """The same axes with their readings, which hold the bounds."""
-        found = _withheld(self.estimates)
+        withheld = _withheld(self.estimates)
         for kind, groups in (("category", self.categories), ("rubric", self.rubrics)):
             for name, axes in groups.items():
-                found |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
-        return found
+                withheld |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
+        return withheld
 
     def __repr__(self) -> str:
         return f"ReliabilityReport({self.brief}, {sum(self.outcomes.values()):,} calls)"
@@ -135,9 +135,9 @@ class ReliabilityReport(ReliabilityReadings):
         """The mean over tests and the scores of the first tests, in one line."""
         mean, low, high = (self.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
         over = f"{self.summary['n_tests']:g} of {len(self.scores)} tests"
-        told = "" if mean is None else f"mean {mean:.2f} {short_interval(low, high)} over {over}, "
+        overall = "" if mean is None else f"mean {mean:.2f} {short_interval(low, high)} over {over}, "
         withheld = f", {len(self.withheld)} withheld" if self.withheld else ""
-        return told + brief_readings(self._main) + withheld
+        return overall + brief_readings(self._main) + withheld
 
     @property
     def _main(self) -> dict[str, Reading]:
@@ -180,8 +180,8 @@ Report = Datasheet | ReliabilityReport
 def read_report(data: Mapping[str, Any]) -> Report:
     """Read what `to_dict` wrote, of this version or an earlier one: the numbers of then."""
 
-    def readings(found: Mapping[str, Any]) -> dict[str, Reading]:
-        return {axis: read_reading(reading) for axis, reading in found.items()}
+    def readings(own: Mapping[str, Any]) -> dict[str, Reading]:
+        return {axis: read_reading(reading) for axis, reading in own.items()}
 
     shared: dict[str, Any] = {name: data[name] for name in ("profile", "outcomes", "max_excluded")}
     shared["estimates"] = readings(data["estimates"])
@@ -193,8 +193,8 @@ def read_report(data: Mapping[str, Any]) -> Report:
         tests=tuple(data["tests"]),
         summary=data["summary"],
         scores=readings(data["scores"]),
-        categories={name: readings(found) for name, found in data.get("categories", {}).items()},
-        rubrics={name: readings(found) for name, found in data.get("rubrics", {}).items()},
+        categories={name: readings(own) for name, own in data.get("categories", {}).items()},
+        rubrics={name: readings(own) for name, own in data.get("rubrics", {}).items()},
         metric=data.get("metric", DEFAULT),
         lower_is_better=data.get("lower_is_better", False),
     )
@@ -211,8 +211,8 @@ def _with_detectable(sheet: Report) -> dict[str, Any]:
 
 def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[str, Estimate]:
     """Return the readings of some axes that have a number."""
-    found = {axis: estimates[axis] for axis in wanted if axis in estimates}
-    return {axis: reading for axis, reading in found.items() if isinstance(reading, Estimate)}
+    known = {axis: estimates[axis] for axis in wanted if axis in estimates}
+    return {axis: reading for axis, reading in known.items() if isinstance(reading, Estimate)}
 
 
 def sheet_card(
@@ -347,5 +347,5 @@ def categorised(report: Report, calls: pd.DataFrame, groups: Mapping[str, str], 
     """Return a report with its categories; a datasheet has none."""
     if isinstance(report, Datasheet) or not groups:
         return report
-    found = by_category(calls, groups, labels=report.labels, max_excluded=report.max_excluded, seed=seed)
-    return replace(report, categories=found)
+    categories = by_category(calls, groups, labels=report.labels, max_excluded=report.max_excluded, seed=seed)
+    return replace(report, categories=categories)

@@ -308,7 +308,9 @@ def _keyed_scores(report: ReliabilityReadings) -> dict[str, tuple[str, Reading]]
     """Return the key of each score to its test and reading, the baseline first."""
     base = f"{BASELINE}/{report.metric}"
     keyed = {base: (BASELINE, report.estimates[base])} if base in report.estimates else {}
-    return keyed | {f"{test}/{_score_axis(test, report.metric)}": (test, one) for test, one in report.scores.items()}
+    return keyed | {
+        f"{test}/{_score_axis(test, report.metric)}": (test, reading) for test, reading in report.scores.items()
+    }
 
 
 def _score_axis(test: str, metric: str) -> str:
@@ -397,7 +399,9 @@ def summary_table(sheet: Sheet, *, steps: bool = True) -> FilledTable[PageRow]:
         steps: Whether main axes over the steps of a ladder are in it.
     """
     if isinstance(sheet, ReliabilityReadings):
-        return _BY_SOURCE(page_row(axis_name(test), one, key=key) for key, (test, one) in _keyed_scores(sheet).items())
+        return _BY_SOURCE(
+            page_row(axis_name(test), score, key=key) for key, (test, score) in _keyed_scores(sheet).items()
+        )
     main = main_readings(sheet.estimates).items()
     return _BY_TASK(axis_row(key, reading) for key, reading in main if steps or not declared(key).by_step)
 

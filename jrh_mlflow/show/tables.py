@@ -208,7 +208,7 @@ class FilledTable(Generic[Row]):
 
     def page_groups(self) -> list[tuple[str, list[tuple[str, list[PageCell]]]]]:
         """Return the rows of a page under the names of their groups, each with its class."""
-        groups, tones = (map(said or _nothing, self.rows) for said in (self.group, self.tone))
+        groups, tones = (map(text or _nothing, self.rows) for text in (self.group, self.tone))
         named = zip(groups, tones, self.page_cells(), strict=True)
         return [
             (name, [(tone, cells) for _, tone, cells in rows]) for name, rows in groupby(named, key=lambda row: row[0])

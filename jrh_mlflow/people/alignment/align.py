@@ -56,10 +56,10 @@ def align(
     with active_store(tracking_uri):
         uri, experiment = active_uri(), traces.removeprefix(PREFIX)
         inner = _optimizer(optimizer, optimizer_model)
-        found = _judge(judge, experiment, uri)
+        known = _judge(judge, experiment, uri)
         if register:
-            check_registrable(found, experiment=experiment, uri=uri)
-        return _checked(inner, found, list(find_traces(traces, uri, max_traces, spans=True)), settings)
+            check_registrable(known, experiment=experiment, uri=uri)
+        return _checked(inner, known, list(find_traces(traces, uri, max_traces, spans=True)), settings)
 
 
 def register_aligned(done: Alignment, name: str, *, traces: str, tracking_uri: str | None) -> None:
@@ -92,13 +92,13 @@ def _checked(inner: Any, judge: Any, traces: list[Any], settings: dict[str, Any]
 
 
 def _judge(text: str, experiment: str, uri: str) -> Any:
-    found = function_from_text(text) if ":" in text else registered_judge(text, experiment=experiment, uri=uri)
-    if not is_mlflow_judge(found) or not hasattr(found, "align"):
+    judge = function_from_text(text) if ":" in text else registered_judge(text, experiment=experiment, uri=uri)
+    if not is_mlflow_judge(judge) or not hasattr(judge, "align"):
         raise RecipeError(
-            f"{text!r} is no judge that MLflow can align, but {type(found).__name__}. Make one with "
+            f"{text!r} is no judge that MLflow can align, but {type(judge).__name__}. Make one with "
             "mlflow.genai.make_judge."
         )
-    return found
+    return judge
 
 
 def _optimizer(text: str, model: str | None) -> Any:
@@ -106,11 +106,11 @@ def _optimizer(text: str, model: str | None) -> Any:
         return named_optimizer(text, model)
     if model is not None:
         raise RecipeError(f"--optimizer-model is for MLflow's own optimizers; {text!r} is set up in its code.")
-    found = function_from_text(text)
-    if not isinstance(found, type):
-        return found
+    optimizer = function_from_text(text)
+    if not isinstance(optimizer, type):
+        return optimizer
     try:
-        return found()
+        return optimizer()
     except Exception as error:  # A class of anybody's.
-        told = safe_text(f"{type(error).__name__}: {error}")
-        raise RecipeError(f"{text!r} cannot be made without arguments: {told}. Give an object.") from error
+        problem = safe_text(f"{type(error).__name__}: {error}")
+        raise RecipeError(f"{text!r} cannot be made without arguments: {problem}. Give an object.") from error

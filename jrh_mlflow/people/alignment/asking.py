@@ -95,10 +95,10 @@ def label_scale(scale: Sequence[object] | str | None) -> LabelScale:
     """
     if scale is None:
         return LabelScale()
-    ends = not isinstance(scale, str) and len(scale) == 2 and all(type(one) in (int, float) for one in scale)
+    ends = not isinstance(scale, str) and len(scale) == 2 and all(type(level) in (int, float) for level in scale)
     if scale == NUMERIC or ends:
         return LabelScale(numeric=True)
-    levels = () if isinstance(scale, str) else tuple(LabelScale().text(one) or "" for one in scale)
+    levels = () if isinstance(scale, str) else tuple(LabelScale().text(level) or "" for level in scale)
     if len(set(levels)) < 2 or len(set(levels)) < len(levels):
         raise RecipeError(f"A scale is two or more labels from low to high, or {NUMERIC!r}, but got {scale!r}.")
     return LabelScale(levels=levels)
@@ -213,8 +213,8 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
 
 def _expectations(trace: Trace, name: str) -> Mapping[str, Any] | None:
     """Return what people expect of a trace; an expectation of the judge's name is its label."""
-    found = expectations_of(trace.info, sources=(HUMAN,))
-    return {key: value for key, value in found.items() if not same_name(key, name)} or None
+    expected = expectations_of(trace.info, sources=(HUMAN,))
+    return {key: value for key, value in expected.items() if not same_name(key, name)} or None
 
 
 # --- the short suite of a held-out trace: its output laid out otherwise, by rules that change no word
@@ -234,7 +234,7 @@ def reformatted(outputs: object, number: int, *, seed: int) -> tuple[str, object
         >>> reformatted({"answer": "Yes.", "score": 1}, 3, seed=0)
         ('key_order', {'score': 1, 'answer': 'Yes.'})
     """
-    place, text = max(_texts(outputs), key=lambda found: len(found[1]), default=((), ""))
+    place, text = max(_texts(outputs), key=lambda placed: len(placed[1]), default=((), ""))
     rules: dict[str, Callable[[], object]] = {
         rule.name: partial(_laid_out, rule, outputs, place, text, f"{seed} {number}")
         for rule in _LAYOUTS
@@ -308,8 +308,8 @@ def split_traces(
     trained on.
     """
     groups: dict[str, list[LabelledTrace]] = defaultdict(list)
-    for one in sorted(traces, key=lambda each: each.id):
-        groups[one.content].append(one)
+    for trace in sorted(traces, key=lambda labelled: labelled.id):
+        groups[trace.content].append(trace)
     known = {content for content, group in groups.items() if any(map(is_known, group))}
     strata: dict[str, list[str]] = defaultdict(list)
     for content, group in groups.items():
@@ -321,7 +321,7 @@ def split_traces(
         KNOWN: sum(len(groups[content]) for content in known),
     }
     return Split(
-        training=[one for content, group in groups.items() if content not in chosen for one in group],
+        training=[trace for content, group in groups.items() if content not in chosen for trace in group],
         held_out=[groups[content][0] for content in chosen],
         counts={name: count for name, count in counts.items() if count},
     )

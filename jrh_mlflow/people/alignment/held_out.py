@@ -208,12 +208,13 @@ def measure_alignment(
     """
     if not traces:
         raise ValueError("There must be held-out traces, but got none.")
-    asked = [(one.before, one.after) for one in traces]
+    verdicts = [(trace.before, trace.after) for trace in traces]
     right = [
-        (pair[0].answer == one.label, pair[1].answer == one.label) for one, pair in zip(traces, asked, strict=True)
+        (pair[0].answer == trace.label, pair[1].answer == trace.label)
+        for trace, pair in zip(traces, verdicts, strict=True)
     ]
-    agreement = _paired(asked, right, what="held-out traces")
-    probed = [one for one in traces if one.probe is not None]
+    agreement = _paired(verdicts, right, what="held-out traces")
+    probed = [trace for trace in traces if trace.probe is not None]
     suite = _of_suite(probed) if probed else None
     decision = _decision(agreement, margin)
     return AlignmentReport(
@@ -231,32 +232,32 @@ def measure_alignment(
 
 
 def _calls(traces: Iterable[JudgedTrace], side: str) -> list[Verdict]:
-    return [getattr(shown, side) for one in traces for shown in (one, one.probe) if shown is not None]
+    return [getattr(shown, side) for trace in traces for shown in (trace, trace.probe) if shown is not None]
 
 
 def _of_suite(traces: Sequence[JudgedTrace]) -> PairedReadings:
     """Compare the verdict on each reformatted trace with the one on the trace as it is, for both judges."""
-    asked, same = [], []
-    for one in traces:
-        assert one.probe is not None
-        sides = ((one.before, one.probe.before), (one.after, one.probe.after))
+    verdicts, same = [], []
+    for trace in traces:
+        assert trace.probe is not None
+        sides = ((trace.before, trace.probe.before), (trace.after, trace.probe.after))
         # A trace without a verdict has nothing to be consistent with.
-        asked.append(tuple(probe if plain.given else plain for plain, probe in sides))
+        verdicts.append(tuple(probe if plain.given else plain for plain, probe in sides))
         same.append(tuple(plain.answer == probe.answer for plain, probe in sides))
-    return _paired(asked, same, what="reformatted traces")
+    return _paired(verdicts, same, what="reformatted traces")
 
 
-def _paired(asked: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ...]], *, what: str) -> PairedReadings:
-    given = np.array([[one.given for one in pair] for pair in asked], bool).reshape(-1, 2)
+def _paired(verdicts: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ...]], *, what: str) -> PairedReadings:
+    given = np.array([[verdict.given for verdict in pair] for pair in verdicts], bool).reshape(-1, 2)
     rights, both = np.array(right, bool).reshape(-1, 2) & given, given.all(axis=1)
     before, after = rights[both].T
     gains, losses = int((after & ~before).sum()), int((before & ~after).sum())
-    lost = [Counter(one.outcome for one in side if not one.given) for side in zip(*asked, strict=True)]
+    lost = [Counter(verdict.outcome for verdict in side if not verdict.given) for side in zip(*verdicts, strict=True)]
     n, excluded, balance = int(both.sum()), int((~both).sum()), gains - losses
-    if (reason := _refusal(lost, len(asked), what)) or not n:
-        ends = [(hits, hits + one.total()) for hits, one in zip(rights.sum(axis=0), lost, strict=True)]
+    if (reason := _refusal(lost, len(verdicts), what)) or not n:
+        ends = [(hits, hits + outcomes.total()) for hits, outcomes in zip(rights.sum(axis=0), lost, strict=True)]
         missing = [
-            _withheld(reason or f"no {what}", asked=len(asked), lost=outcomes, ends=end)
+            _withheld(reason or f"no {what}", asked=len(verdicts), lost=outcomes, ends=end)
             for outcomes, end in (
                 *zip(lost, ends, strict=True),
                 (sum(lost, Counter()), (balance - excluded, balance + excluded)),
@@ -286,9 +287,9 @@ def _refusal(lost: Sequence[Counter[str]], n: int, what: str) -> str | None:
     """Say why nothing is read where one judge has no verdict on too many traces: which it leaves out may flatter it."""
     for who, outcomes in zip(("before", "after"), lost, strict=True):
         if n and outcomes.total() / n > MAX_EXCLUDED:
-            told = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
+            counts = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
             return (
-                f"the judge {who} aligning gave no verdict on {outcomes.total()} of {n} {what} ({told}), over the "
+                f"the judge {who} aligning gave no verdict on {outcomes.total()} of {n} {what} ({counts}), over the "
                 f"limit of {MAX_EXCLUDED:.0%}"
             )
     return None
@@ -334,7 +335,7 @@ def _reason(decision: AlignDecision, agreement: PairedReadings, suite: PairedRea
     difference = agreement.difference
     if isinstance(difference, NotEstimable):
         return f"Sent back: {difference.reason}."
-    before, after = (one.value for one in (agreement.before, agreement.after) if isinstance(one, Estimate))
+    before, after = (reading.value for reading in (agreement.before, agreement.after) if isinstance(reading, Estimate))
     what = (
         f"with people on {after:.3f} of {difference.n} held-out traces after aligning, {before:.3f} before: "
         f"{_signed(difference)}"
@@ -365,10 +366,10 @@ def _signed(reading: Estimate) -> str:
 
 
 def _kappas(traces: Sequence[JudgedTrace], order: Order, seed: int) -> dict[str, Reading]:
-    compared = [one for one in traces if one.compared]
-    people = np.array([order(one.label) for one in compared], float)
+    compared = [trace for trace in traces if trace.compared]
+    people = np.array([order(trace.label) for trace in compared], float)
     return {
-        side: _kappa(people, np.array([order(getattr(one, side).answer) for one in compared], float), seed)
+        side: _kappa(people, np.array([order(getattr(trace, side).answer) for trace in compared], float), seed)
         for side in ("before", "after")
     }
 
@@ -378,12 +379,12 @@ def _kappa(people: Array, judge: Array, seed: int) -> Reading:
     value = concordance(people, judge) if n else None
     if value is None:
         return NotEstimable(reason="no variation", n=n, statistic="value")
-    found = cluster_bootstrap(lambda rows: concordance(people[rows], judge[rows]), np.arange(n), seed=seed)
+    interval = cluster_bootstrap(lambda rows: concordance(people[rows], judge[rows]), np.arange(n), seed=seed)
     return Estimate(
         value=value,
         n=n,
         excluded=0,
-        **intervals(found, None),
+        **intervals(interval, None),
         n_clusters=n,
         method="bootstrap over traces",
         unit="item",
@@ -394,14 +395,14 @@ def _kappa(people: Array, judge: Array, seed: int) -> Reading:
 def _cost(calls: Sequence[Verdict]) -> JudgeCost:
     return JudgeCost(
         calls=len(calls),
-        input_tokens=_known(one.input_tokens for one in calls),
-        output_tokens=_known(one.output_tokens for one in calls),
-        usd=_known(one.cost_usd for one in calls),
-        unknown=sum(one.cost_usd is None for one in calls),
+        input_tokens=_known(call.input_tokens for call in calls),
+        output_tokens=_known(call.output_tokens for call in calls),
+        usd=_known(call.cost_usd for call in calls),
+        unknown=sum(call.cost_usd is None for call in calls),
     )
 
 
 def _known(amounts: Iterable[Any]) -> Any:
     """Sum what is known; None where nothing is."""
-    known = [each for each in amounts if each is not None]
+    known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None

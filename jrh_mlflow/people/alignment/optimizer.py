@@ -111,8 +111,8 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         """
         # A judge has a method of that name, too, and takes something else.
         if isinstance(inner, type | Judge) or not callable(getattr(inner, "align", None)):
-            told = "has the method align(judge, traces)"
-            raise RecipeError(f"An inner optimiser {told}, but got {type(inner).__name__}.")
+            needed = "has the method align(judge, traces)"
+            raise RecipeError(f"An inner optimiser {needed}, but got {type(inner).__name__}.")
         if not 0 < holdout < 1 or not 0 < margin < 1:
             raise ValueError(f"`0 < holdout < 1` and `0 < margin < 1` must hold, but got {holdout=}, {margin=}.")
         if concurrency < 1 or suite not in (*SUITES, None):
@@ -143,7 +143,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         if judge.is_session_level_scorer:
             raise RecipeError(f"{judge.name!r} judges sessions, and MLflow aligns judges of single traces only.")
         traces = list(traces)
-        if not all(isinstance(one, Trace) for one in traces):
+        if not all(isinstance(trace, Trace) for trace in traces):
             raise RecipeError('Traces must be MLflow\'s own, as mlflow.search_traces(return_type="list") gives them.')
         labelled, left_out = traces_with_labels(traces, judge.name, self.scale)
         split = split_traces(labelled, holdout=self.holdout, seed=self.seed, is_known=partial(_knows, judge))
@@ -151,7 +151,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         parts = {"given": len(traces), "training": len(split.training), "held out": len(split.held_out)}
         counts = {**parts, **left_out, **split.counts}
         held_out = _HeldOut(
-            answers=possible_answers(judge, {one.label for one in labelled}, self.scale),
+            answers=possible_answers(judge, {trace.label for trace in labelled}, self.scale),
             scale=self.scale,
             concurrency=self.concurrency,
             traces=split.held_out,
@@ -203,20 +203,20 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         lent = _copied(judge)
         before = held_out.ask(judge, "before")
         _refuse_silent(judge, before)
-        aligned = self._aligned(judge, lent, [one.trace for one in split.training])
+        aligned = self._aligned(judge, lent, [trace.trace for trace in split.training])
         after = held_out.ask(aligned, "after")
         probes = held_out.probes(judge, aligned, seed=self.seed) if self.suite else {}
         judged = [
             JudgedTrace(
-                trace=one.id,
-                label=one.label,
-                n_people=one.n_people,
+                trace=trace.id,
+                label=trace.label,
+                n_people=trace.n_people,
                 before=before[place],
                 after=after[place],
-                link=_link(one, uri),
+                link=_link(trace, uri),
                 probe=probes.get(place),
             )
-            for place, one in enumerate(split.held_out)
+            for place, trace in enumerate(split.held_out)
         ]
         order = self.scale.order
         report = measure_alignment(judged, margin=self.margin, order=order, counts=counts, seed=self.seed)
@@ -243,18 +243,18 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
 
     def _store(self, traces: Sequence[LabelledTrace]) -> Store:
         """Open the store: the experiment is the one that was named, else that of the traces where they have one."""
-        found = {str(one.trace.info.experiment_id) for one in traces} - {_NO_EXPERIMENT, "None"}
+        experiments = {str(trace.trace.info.experiment_id) for trace in traces} - {_NO_EXPERIMENT, "None"}
         uri = self.tracking_uri or active_uri()
-        if self.experiment or len(found) != 1:
+        if self.experiment or len(experiments) != 1:
             return Store(uri, self.experiment)
-        return Store(uri, experiment_id=found.pop(), saves_view=False)
+        return Store(uri, experiment_id=experiments.pop(), saves_view=False)
 
     def _keep_failed(self, store: Store, run_id: str, judge: Judge, held_out: _HeldOut, error: Exception) -> None:
         """Leave on a run that is about to fail why, and what was paid for; never instead of the reason."""
-        told = str(error) if isinstance(error, JrhError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, JrhError) else f"{type(error).__name__}: {error}"
         facts = {"name": judge.name, **_facts(judge)}
-        asked = held_out.rows(store.uri)
-        content = failed_content(safe_text(told), settings=self._settings, judge=facts, answers=asked)
+        answers = held_out.rows(store.uri)
+        content = failed_content(safe_text(reason), settings=self._settings, judge=facts, answers=answers)
         try:
             keep_failed(store, run_id, content)
         except TrackingError as problem:
@@ -281,35 +281,35 @@ class _HeldOut:
 
     def ask(self, judge: Judge, name: str) -> list[Verdict]:
         """Ask about every trace, in order."""
-        self.verdicts[name] = self._asked(judge, [one.trace for one in self.traces], name)
+        self.verdicts[name] = self._asked(judge, [trace.trace for trace in self.traces], name)
         return self.verdicts[name]
 
     def rows(self, uri: str) -> list[dict[str, object]]:
         """Return what judges said so far, one row per trace."""
-        found: list[dict[str, object]] = []
-        for place, one in enumerate(self.traces):
-            row: dict[str, object] = {"trace": one.id, "people": one.label}
+        rows_of_traces: list[dict[str, object]] = []
+        for place, trace in enumerate(self.traces):
+            row: dict[str, object] = {"trace": trace.id, "people": trace.label}
             for side, verdicts in self.verdicts.items():
-                said = verdicts[place]
-                row |= {side: said.answer or None, f"{side}_outcome": said.outcome}
-                row |= {f"{side}_error": safe_text(said.error) or None}
-            found.append({**row, "link": _link(one, uri)})
-        return found if self.verdicts else []
+                verdict = verdicts[place]
+                row |= {side: verdict.answer or None, f"{side}_outcome": verdict.outcome}
+                row |= {f"{side}_error": safe_text(verdict.error) or None}
+            rows_of_traces.append({**row, "link": _link(trace, uri)})
+        return rows_of_traces if self.verdicts else []
 
     def probes(self, before: Judge, after: Judge, *, seed: int) -> dict[int, Probe]:
         """Ask both judges about traces that are laid out otherwise, one rule each in turn; place to what they said."""
         made: dict[int, tuple[str, Trace]] = {}
-        for place, one in enumerate(self.traces):
-            found = reformatted(shown_fields(one.trace)[1], len(made), seed=seed)
-            if found is not None and len(made) < _MOST_PROBES:
-                made[place] = (found[0], with_outputs(one.trace, found[1]))
+        for place, labelled in enumerate(self.traces):
+            changed = reformatted(shown_fields(labelled.trace)[1], len(made), seed=seed)
+            if changed is not None and len(made) < _MOST_PROBES:
+                made[place] = (changed[0], with_outputs(labelled.trace, changed[1]))
         shown = [trace for _, trace in made.values()]
-        said = zip(
+        verdicts = zip(
             self._asked(before, shown, "layout, before"), self._asked(after, shown, "layout, after"), strict=True
         )
         return {
             place: Probe(rule=rule, before=old, after=new)
-            for (place, (rule, _)), (old, new) in zip(made.items(), said, strict=True)
+            for (place, (rule, _)), (old, new) in zip(made.items(), verdicts, strict=True)
         }
 
     def _asked(self, judge: Judge, traces: Sequence[Trace], name: str) -> list[Verdict]:
@@ -326,7 +326,7 @@ class _HeldOut:
 
 
 def _refuse_silent(judge: Judge, verdicts: Sequence[Verdict]) -> None:
-    lost = [one for one in verdicts if not one.given]
+    lost = [verdict for verdict in verdicts if not verdict.given]
     if len(lost) > MAX_EXCLUDED * len(verdicts):
         raise JudgeError(
             f"{judge.name!r} gave no verdict on {len(lost)} of {len(verdicts)} held-out traces ({lost[0].outcome}: "
@@ -334,11 +334,11 @@ def _refuse_silent(judge: Judge, verdicts: Sequence[Verdict]) -> None:
         )
 
 
-def _knows(judge: Judge, one: LabelledTrace) -> bool:
+def _knows(judge: Judge, trace: LabelledTrace) -> bool:
     """Whether a judge has learned from a trace before: by its id in a memory, or by its words in the instructions."""
-    if one.id in remembered_traces(judge):
+    if trace.id in remembered_traces(judge):
         return True
-    text = longest_text(shown_fields(one.trace)[1])
+    text = longest_text(shown_fields(trace.trace)[1])
     return len(text) >= _QUOTED and text in str(judge.instructions)
 
 
@@ -358,5 +358,5 @@ def _copied(judge: Judge) -> Judge:
         return judge.model_copy()
 
 
-def _link(one: LabelledTrace, uri: str) -> str:
-    return trace_link(uri, str(one.trace.info.experiment_id), one.id) if uri else ""
+def _link(trace: LabelledTrace, uri: str) -> str:
+    return trace_link(uri, str(trace.trace.info.experiment_id), trace.id) if uri else ""

@@ -100,7 +100,7 @@ def chosen_by_people(labels: LabelTable, *, name: str | None, judge: str | None)
     names = {name, *(answer.name for answer in verdicts)}
     counts = _left_out(labels, names)
     facts = judge_facts(verdicts)
-    told = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.items())
+    counted = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.items())
     return replace(
         labels,
         frame=labels.frame.iloc[sorted(answer.place for answer in own)].reset_index(drop=True),
@@ -112,7 +112,7 @@ def chosen_by_people(labels: LabelTable, *, name: str | None, judge: str | None)
             *labels.notes,
             *_several(facts, verdicts),
             *(_code_beside(judges, verdicts) if judge is None else ()),
-            *([f"Assessments that are no label: {told}."] if told else []),
+            *([f"Assessments that are no label: {counted}."] if counted else []),
         ],
     )
 
@@ -134,10 +134,10 @@ def chosen_by_scorer(labels: LabelTable, *, scorer: str | None, human: str | Non
     own = _of_scorer(labels, people, judges, scorer)
     _check_one_judge(own)
     name = own[0].name
-    said = [answer for answer in people if same_name(answer.name, human or name)]
+    labelled = [answer for answer in people if same_name(answer.name, human or name)]
     frame = labels.frame
     failed = [place for place, (of, why) in _outcomes(labels).items() if why == "failed" and same_name(of, name)]
-    rows = {answer.place for answer in (*own, *said)} | set(failed)
+    rows = {answer.place for answer in (*own, *labelled)} | set(failed)
     spoken = set(frame["item"].iloc[sorted(rows)])
     # An item that the scorer left out is a missing verdict: one row of it stays, without a word.
     silent = frame[~frame["item"].isin(spoken)].drop_duplicates("item").index

@@ -187,13 +187,13 @@ def _calibration(run: SourceRun, uri: str) -> LabelTable:
         table = DatasetTable(read_table(Path(client.download_artifacts(run.run_id, name, folder)))).unguarded()
         # Params are cut, and labels hold commas: the file has them whole.
         file = Path(client.download_artifacts(run.run_id, keys.AGREEMENT_JSON, folder))
-        told = json.loads(file.read_text(encoding="utf-8"))
+        report = json.loads(file.read_text(encoding="utf-8"))
     frame = pd.DataFrame({column: table.cells(column) for column in ("item", "judge", "human")})
     return calibration_labels(
         frame,
         shown=f"agreement, run {run.run_id[:8]}",
-        levels=told["levels"],
-        positive=told.get("positive"),
+        levels=report["levels"],
+        positive=report.get("positive"),
         facts=fact_texts(run.judge),
         simulated=run.simulated,
         tracking_uri=uri,
@@ -272,8 +272,8 @@ def _replicates_note(run: LoggedRun) -> list[str]:
 def _lost_note(lost: Mapping[str, int], n: int) -> list[str]:
     if not lost:
         return []
-    told = ", ".join(f"{count:,} {outcome}" for outcome, count in lost.items())
-    return [f"The judge gave no verdict on {sum(lost.values()):,} of {n:,} items ({told}): they are left out."]
+    reasons = ", ".join(f"{count:,} {outcome}" for outcome, count in lost.items())
+    return [f"The judge gave no verdict on {sum(lost.values()):,} of {n:,} items ({reasons}): they are left out."]
 
 
 def _groups_of(run: LoggedRun, items: Sequence[str], group: str | None) -> list[object] | None:
@@ -333,9 +333,9 @@ def _with_expected(run: LoggedRun, known: LabelTable) -> LabelTable:
 
 def _identity(run: LoggedRun) -> dict[str, str]:
     """Return what MLflow tells of a scorer too: its name and model; the name of a function says nothing there."""
-    told = keys.param_group(run.params, "judge")
-    known = {"mlflow": ("name", "model"), "prompted": ("model",)}.get(told.get("kind", ""), ())
+    params = keys.param_group(run.params, "judge")
+    known = {"mlflow": ("name", "model"), "prompted": ("model",)}.get(params.get("kind", ""), ())
     # Of a scorer that is code the model is its name.
     return fact_texts(
-        {key: told[key] for key in known if key in told and (key == "name" or told[key] != told.get("name"))}
+        {key: params[key] for key in known if key in params and (key == "name" or params[key] != params.get("name"))}
     )

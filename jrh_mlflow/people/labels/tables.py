@@ -262,5 +262,5 @@ def _configuration(table: DatasetTable, options: LabelOptions) -> dict[str, str]
 
 def _attrs(source: object) -> dict[str, str]:
     """Return what `frame.attrs["judge"]` says of the judge: facts by name, or one text."""
-    told = getattr(source, "attrs", {}).get("judge")
-    return fact_texts(told) if isinstance(told, Mapping) else {} if told is None else {"configuration": str(told)}
+    judge = getattr(source, "attrs", {}).get("judge")
+    return fact_texts(judge) if isinstance(judge, Mapping) else {} if judge is None else {"configuration": str(judge)}

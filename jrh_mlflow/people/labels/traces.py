@@ -32,7 +32,7 @@ class TraceLabels(LabelSource):
             return source.startswith(PREFIX)
         several = source if isinstance(source, list | tuple) else ()
         # A list of other words is a list of verdicts.
-        return bool(several) and all(hasattr(one, "info") or _TRACE_ID.fullmatch(str(one)) for one in several)
+        return bool(several) and all(hasattr(item, "info") or _TRACE_ID.fullmatch(str(item)) for item in several)
 
     def read(self, source: Any, options: LabelOptions) -> LabelTable:
         """Read all assessments; of one rater on one trace under one name the newest value counts."""
@@ -73,7 +73,7 @@ def trace_labels(
         shown: How the source is named.
         known: Further fields of the table.
     """
-    rows = [row for trace, said in ratings.items() for row in _rows(trace, said)]
+    rows = [row for trace, rated in ratings.items() for row in _rows(trace, rated)]
     names = rows[0].keys() if rows else ("item", "kind")
     columns = {name: [row[name] for row in rows] for name in names}
     for name in next(iter((facts or {}).values()), {}):
@@ -91,11 +91,11 @@ def trace_labels(
     )
 
 
-def _rows(trace: str, said: TraceRatings) -> Iterator[dict[str, Any]]:
+def _rows(trace: str, rated: TraceRatings) -> Iterator[dict[str, Any]]:
     """Yield what each rater said, what is no label with the reason, or one row for a trace that nobody spoke about."""
     empty = dict.fromkeys(("rater", "kind", "label", "when", "name", "source_type", "source_id", "facts", "outcome"))
     row = {"item": trace, **empty, "is_expectation": False}
-    in_order = (*sorted(said.people, key=_rater), *sorted(said.judges, key=_rater))
+    in_order = (*sorted(rated.people, key=_rater), *sorted(rated.judges, key=_rater))
     for rating in in_order:
         facts = {fact: rating.metadata[key] for fact, key in SCORER_FACTS.items() if key in rating.metadata}
         yield {
@@ -110,9 +110,9 @@ def _rows(trace: str, said: TraceRatings) -> Iterator[dict[str, Any]]:
             "facts": facts,
             "is_expectation": rating.is_expectation,
         }
-    for (name, reason), count in said.left_out.items():
+    for (name, reason), count in rated.left_out.items():
         yield from ({**row, "name": name, "outcome": reason} for _ in range(count))
-    if not (said.people or said.judges or said.left_out):
+    if not (rated.people or rated.judges or rated.left_out):
         yield row
 
 

@@ -190,16 +190,20 @@ def draw_bounds(
     axes: Axes, readings: Mapping[float, Reading | None], *, upright: bool, colour: str, label: str | None = None
 ) -> None:
     """Draw the bounds of withheld readings as broken brackets, without a point because there is none."""
-    found = {at: one.bounds for at, one in readings.items() if isinstance(one, NotEstimable) and one.bounds is not None}
-    middles = [(bounds.low + bounds.high) / 2 for bounds in found.values()]
-    halves = [(bounds.high - bounds.low) / 2 for bounds in found.values()]
+    withheld = {
+        at: reading.bounds
+        for at, reading in readings.items()
+        if isinstance(reading, NotEstimable) and reading.bounds is not None
+    }
+    middles = [(bounds.low + bounds.high) / 2 for bounds in withheld.values()]
+    halves = [(bounds.high - bounds.low) / 2 for bounds in withheld.values()]
     style: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1.4, "capsize": 6, "label": label}
-    if not found:
+    if not withheld:
         return
     if upright:
-        drawn = axes.errorbar(list(found), middles, yerr=halves, **style)
+        drawn = axes.errorbar(list(withheld), middles, yerr=halves, **style)
     else:
-        drawn = axes.errorbar(middles, list(found), xerr=halves, **style)
+        drawn = axes.errorbar(middles, list(withheld), xerr=halves, **style)
     for bars in drawn[2]:
         bars.set_linestyle((0, (2, 2)))
 

@@ -146,7 +146,7 @@ def _hover_steps(
     alone: bool,
 ) -> None:
     """Let each step say its reading, and lead to its calls."""
-    axis = next(one for one in declarations.AXES if one.name == family)
+    axis = next(declared for declared in declarations.AXES if declared.name == family)
     step_name = "δ" if axis.step == "delta" else axis.step
     before = "" if alone else f"{short(judge)}, "
     hover_readings(
@@ -276,11 +276,11 @@ def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
     gap = min(0.17, 0.7 / len(sheets))
     for index, (name, estimates) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
-        found = {row + offset: estimates.get(axis) for row, axis in enumerate(shown)}
-        points = {row: reading for row, reading in found.items() if isinstance(reading, Estimate)}
+        readings = {row + offset: estimates.get(axis) for row, axis in enumerate(shown)}
+        points = {row: reading for row, reading in readings.items() if isinstance(reading, Estimate)}
         values, bars = [reading.value for reading in points.values()], error_bars(points.values())
         axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
-        draw_bounds(axes, found, upright=False, colour=marks(index)["color"])
+        draw_bounds(axes, readings, upright=False, colour=marks(index)["color"])
         before = f"{short(name)}, " if with_legend else ""
         hover_readings(
             axes,
@@ -347,10 +347,10 @@ def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *
     figure, axes = canvas(6.6, 7.6, left=0.85, bottom=2.1, top=0.95)
     axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1.2)
     axes.text(0.04, 0.075, "as sure as right", color="#777777", fontsize=9.5, rotation=45, rotation_mode="anchor")
-    centres, shares = [each.confidence for each in bins], [each.accuracy for each in bins]
+    centres, shares = [drawn.confidence for drawn in bins], [drawn.accuracy for drawn in bins]
     bars = _bars(judged, bins)
     axes.errorbar(centres, shares, yerr=bars, linewidth=1.2, capsize=3, **marks(0))
-    hover_spots(axes, [_spot(each, below, above) for each, below, above in zip(bins, *bars, strict=True)])
+    hover_spots(axes, [_spot(drawn, below, above) for drawn, below, above in zip(bins, *bars, strict=True)])
     axes.tick_params(labelbottom=False)
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="share of right answers")
     axes.set_title(f"Calibration of {short(judge)}\n{_summary(estimates)}", loc="left", fontsize=11.5)
@@ -377,8 +377,10 @@ def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
 
 
 def _summary(estimates: Mapping[str, Reading]) -> str:
-    found = {shown: estimates.get(f"confidence/{name}") for name, shown in _NAMES.items()}
-    return ",  ".join(shown.format(reading.value) for shown, reading in found.items() if isinstance(reading, Estimate))
+    readings = {shown: estimates.get(f"confidence/{name}") for name, shown in _NAMES.items()}
+    return ",  ".join(
+        shown.format(reading.value) for shown, reading in readings.items() if isinstance(reading, Estimate)
+    )
 
 
 def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[Bin]) -> None:

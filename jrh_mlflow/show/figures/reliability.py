@@ -150,7 +150,11 @@ def score_chart(report: ReliabilityReadings, *, judge: str, calls_of: CallsOf = 
         axes.errorbar(values, heights, xerr=bars, linestyle="none", capsize=3, label=label, **style)
         _hover_scores(axes, report, judge, name, dict(zip(heights, points, strict=True)), calls_of=calls_of)
     places = {row + _offset("score", stays=False): score for row, score in enumerate(rows.values())}
-    withheld = {place: (row, one) for row, (place, one) in enumerate(places.items()) if not isinstance(one, Estimate)}
+    withheld = {
+        place: (row, reading)
+        for row, (place, reading) in enumerate(places.items())
+        if not isinstance(reading, Estimate)
+    }
     _hover_scores(axes, report, judge, "score", withheld, calls_of=calls_of)
     draw_bounds(axes, places, upright=False, colour=marks(0)["color"], label="bounds of a withheld score")
     _dress_chart(axes, report, rows, labels)
@@ -217,7 +221,7 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Rea
 
 
 def _series(report: ReliabilityReadings, rows: Mapping[str, Reading]) -> dict[str, list[tuple[int, Estimate]]]:
-    found = {
+    further = {
         name: [
             (row, reading)
             for row, test in enumerate(rows)
@@ -226,7 +230,7 @@ def _series(report: ReliabilityReadings, rows: Mapping[str, Reading]) -> dict[st
         for name in ("consistency", "moved")
     }
     scores = [(row, score) for row, score in enumerate(rows.values()) if isinstance(score, Estimate)]
-    series = {"score": scores, **found}
+    series = {"score": scores, **further}
     return {name: points for name, points in series.items() if points}
 
 

@@ -131,8 +131,10 @@ def _marked(figure: Figure) -> Iterator[dict[str, tuple[Artist, str | None]]]:
     for axes in figure.axes:
         # Makes the labels of the ticks, without the cost of a whole drawing.
         axes.xaxis.get_ticklabels(), axes.yaxis.get_ticklabels()
-    found = figure.findobj(lambda one: bool(one.get_gid()) or (isinstance(one, Text) and "\n" in one.get_text()))
-    marked = {f"jrh{index}": (artist, artist.get_gid()) for index, artist in enumerate(dict.fromkeys(found))}
+    artists = figure.findobj(
+        lambda drawn: bool(drawn.get_gid()) or (isinstance(drawn, Text) and "\n" in drawn.get_text())
+    )
+    marked = {f"jrh{index}": (artist, artist.get_gid()) for index, artist in enumerate(dict.fromkeys(artists))}
     for key, (artist, _) in marked.items():
         artist.set_gid(key)
     try:
@@ -160,7 +162,7 @@ def _plain_names(root: ET.Element) -> None:
         parent.tail = None
         if f"{_XLINK}href" in parent.attrib:
             parent.set("href", parent.attrib.pop(f"{_XLINK}href"))
-        for child in [one for one in parent if one.tag in (f"{_SVG}metadata", f"{_SVG}style")]:
+        for child in [element for element in parent if element.tag in (f"{_SVG}metadata", f"{_SVG}style")]:
             parent.remove(child)
         if parent.tag == "a":
             _link(parent, parent.attrib.pop("href"))
@@ -264,11 +266,11 @@ def _restyle(element: ET.Element, *, kept: bool = False) -> None:
 
 def _font(style: dict[str, str]) -> dict[str, str]:
     """Keep size and weight of a text, in the page's font."""
-    found = _FONT.search(style.pop("font", "") or style.pop("font-size", ""))
+    font = _FONT.search(style.pop("font", "") or style.pop("font-size", ""))
     style.pop("font-family", None)
-    if found:
-        style["font-size"] = f"{found['size']}px"
-        style |= {"font-weight": found["weight"]} if found["weight"] else {}
+    if font:
+        style["font-size"] = f"{font['size']}px"
+        style |= {"font-weight": font["weight"]} if font["weight"] else {}
     return style
 
 
@@ -279,7 +281,7 @@ def _variable(colour: str, *, text: bool) -> str:
         >>> _variable("#0072b2", text=False), _variable("#eeeeee", text=False), _variable("#384350", text=False)
         ('var(--fig-1)', 'var(--fig-line)', '#384350')
     """
-    known = [one.lower() for one in PALETTE]
+    known = [ink.lower() for ink in PALETTE]
     if not re.fullmatch("#[0-9a-f]{6}", colour):
         return colour
     if colour[1:3] == colour[3:5] == colour[5:]:
@@ -297,14 +299,14 @@ def _shorter(measures: str) -> str:
         >>> _shorter("M 57.6 241.200001 \nL 417.633333 -0.0001")
         'M57.6 241.2L417.63 0'
     """
-    rounded = _DECIMALS.sub(lambda found: f"{round(float(found[0]), 2) + 0.0:g}", measures)
+    rounded = _DECIMALS.sub(lambda match: f"{round(float(match[0]), 2) + 0.0:g}", measures)
     return re.sub(r"\s*([A-Za-z])\s+(?=[\d.-])", r"\1", " ".join(rounded.split()))
 
 
 def _rename(root: ET.Element, *, prefix: str) -> None:
     """Keep the ids that something refers to, under names of this figure."""
     words = [value for element in root.iter() for name, value in element.attrib.items() if name != "aria-label"]
-    used = {found for value in words for found in _REFERENCE.findall(value)}
+    used = {match for value in words for match in _REFERENCE.findall(value)}
     used |= {value[1:] for value in words if value.startswith("#")}
     names = {name: f"{prefix}-{index}" for index, name in enumerate(sorted(used))}
     for element in root.iter():
@@ -315,7 +317,7 @@ def _rename(root: ET.Element, *, prefix: str) -> None:
             element.set("href", f"#{names[element.attrib['href'][1:]]}")
         for key in ("style", "clip-path"):
             if key in element.attrib:
-                value = _REFERENCE.sub(lambda found: f"url(#{names[found[1]]})", element.attrib[key])
+                value = _REFERENCE.sub(lambda match: f"url(#{names[match[1]]})", element.attrib[key])
                 element.set(key, value)
 
 
