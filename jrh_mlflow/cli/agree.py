@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_result
 
 
 @click.command()
@@ -48,12 +47,4 @@ def agree(source: str, no_log: bool, as_json: bool, markdown: bool, **options: A
     from jrh_mlflow.people.agree import agree as run
 
     result = run(source, log=not no_log, **options)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    if markdown:
-        click.echo(result.to_markdown())
-    else:
-        print_page(result.title, [*result.page.to_text(), ""], notes=result.notes)
-    if result.link is not None:
-        click.echo(f"logged: {result.link}")
+    print_result(result, as_json=as_json, markdown=markdown)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
-from jrh_mlflow.cli.printing import print_lines, print_page
+from jrh_mlflow.cli.printing import print_lines, print_result
 from jrh_mlflow.errors import TrackingError
 
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -70,14 +69,7 @@ def align(
     where: dict[str, Any] = {"traces": traces, "tracking_uri": tracking_uri}
     options |= {"suite": None if no_suite else "short", "log": not no_log, "register": register is not None}
     result = run(judge, **where, **options)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-    elif markdown:
-        click.echo(result.to_markdown())
-    else:
-        print_page(result.page.title, [*result.page.to_text(), ""], notes=result.page.notes)
-    if result.link is not None and not as_json:
-        click.echo(f"logged: {result.link}")
+    print_result(result, as_json=as_json, markdown=markdown)
     if register and result.returned:
         try:
             register_aligned(result, register, **where)

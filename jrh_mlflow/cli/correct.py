@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, store
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_result
 
 _SAMPLINGS = ("random", "stratified", "by_verdict")
 
@@ -57,12 +56,4 @@ def correct(
     from jrh_mlflow.people.correct import correct as run
 
     result = run(verdicts, calibration, positive=positive or None, **options)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    if markdown:
-        click.echo(result.to_markdown())
-    else:
-        print_page(result.title, [*result.page.to_text(), ""], notes=result.page.notes)
-    if result.link is not None:
-        click.echo(f"logged: {result.link}")
+    print_result(result, as_json=as_json, markdown=markdown)

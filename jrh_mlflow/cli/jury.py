@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, tracking
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_result
 
 _RULES = ("majority", "weighted", "unanimous")
 _TIES = ("abstain", "tie", "lowest", "highest", "median", "first")
@@ -50,12 +49,4 @@ def jury(
 
     judges = None if cascade is None else [text.strip() for text in cascade.split(",")]
     result = run(list(runs), cascade=judges, log=not no_log, **options)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    if markdown:
-        click.echo(result.to_markdown())
-    else:
-        print_page(result.title, result.page.to_text(), notes=result.page.notes)
-    if result.link is not None:
-        click.echo(f"logged: {result.link}")
+    print_result(result, as_json=as_json, markdown=markdown)

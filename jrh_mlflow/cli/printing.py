@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
+    from jrh_mlflow.comparing.jury.jury import Jury
     from jrh_mlflow.measuring.evaluation import Evaluation
+    from jrh_mlflow.people.agree import Agreement
+    from jrh_mlflow.people.alignment.aligned import Alignment
+    from jrh_mlflow.people.correct import Corrected
     from jrh_mlflow.schema.estimates import Reading
 
 
@@ -123,6 +127,19 @@ def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -
     from jrh_mlflow.show.plain_text import plain, wrapped_line
 
     print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped_line("note", note))])
+
+
+def print_result(result: Agreement | Corrected | Alignment | Jury, *, as_json: bool, markdown: bool) -> None:
+    """Print a result that has a page, as data, as Markdown or for a screen; then where it is logged, if it is."""
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    if markdown:
+        click.echo(result.to_markdown())
+    else:
+        print_page(result.page.title, [*result.page.to_text(), ""], notes=result.page.notes)
+    if result.link is not None:
+        click.echo(f"logged: {result.link}")
 
 
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:

@@ -509,17 +509,21 @@ def _confusion(measured: _Measured) -> pd.DataFrame:
 
 
 def _compared(measured: _Measured) -> pd.DataFrame:
-    ratings, reference = measured.ratings, measured.on_levels(measured.reference)
+    reference = measured.on_levels(measured.reference)
     both = ~(np.isnan(reference) | np.isnan(measured.judge))
     items = np.flatnonzero(both[measured.row])
-    rows = measured.row[items]
-    columns: dict[str, Any] = {
+    frame: pd.DataFrame = pd.DataFrame(_label_columns(measured, items, reference))
+    return frame
+
+
+def _label_columns(measured: _Measured, items: Codes, reference: Array) -> dict[str, Any]:
+    """Return these items with the labels of the judge and of the reference."""
+    ratings, rows = measured.ratings, measured.row[items]
+    return {
         "item": [ratings.items[item] for item in items],
         "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
         "reference": [ratings.label(value) for value in reference[rows].tolist()],
     }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
 
 
 def _disagreements(measured: _Measured) -> pd.DataFrame:
@@ -532,11 +536,7 @@ def _disagreements(measured: _Measured) -> pd.DataFrame:
     rows = measured.row[items]
     order = np.lexsort((items, -against[rows], -distance[rows]))
     items, rows = items[order], rows[order]
-    columns: dict[str, Any] = {
-        "item": [ratings.items[item] for item in items],
-        "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
-        "reference": [ratings.label(value) for value in reference[rows].tolist()],
-    }
+    columns = _label_columns(measured, items, reference)
     taken = {*columns, "distance", "group"}
     for name, values in zip(ratings.people, measured.values[rows].T, strict=True):
         columns[f"person {name}" if name in taken else name] = [ratings.label(value) for value in values.tolist()]

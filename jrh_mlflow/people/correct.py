@@ -17,6 +17,7 @@ from jrh_mlflow.people.corrected import (
     Sampling,
     correct_difference,
     correct_rate,
+    mean_reading,
 )
 from jrh_mlflow.people.corrected_view import (
     corrected_axis,
@@ -39,7 +40,7 @@ from jrh_mlflow.people.verdicts import (
     read_judged,
     shared_labels,
 )
-from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
@@ -387,6 +388,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     _check_weights(labelled, settings)
     correct_by = partial(
         correct_rate,
+        mean_reading,
         judge_labelled=labelled.judge,
         human=_people(labelled),
         sampling=settings.sampling,
@@ -505,11 +507,9 @@ def _judge_mean(verdicts: Judged, level: float) -> Estimate:
 
 
 def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
-    mean = bounded_mean(values, level=level)
-    ends = intervals((mean.low, mean.high), (mean.low, mean.high))
-    return Estimate(
-        value=float(values.mean()), n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
-    )
+    reading = mean_reading(bounded_mean(values, level=level), n=len(values), method=method)
+    # MLflow logs the plain mean, and the two are to be equal to the last digit.
+    return replace(reading, value=float(values.mean()), unit=unit)
 
 
 def _pair_shares(population: Judged, level: float) -> tuple[Estimate | None, Estimate | None]:

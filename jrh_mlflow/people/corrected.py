@@ -16,7 +16,7 @@ from typing import Literal, cast, get_args
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError, check_known
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats import corrected_rates as rates
 from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
@@ -377,7 +377,7 @@ def _report(data: _Data, estimate: Reading, *, method: str, note: str) -> Correc
     sensitivity, specificity = _shown_error_rates(data)
     return CorrectedRate(
         estimate=estimate,
-        naive=_reading(naive, n=len(data.verdicts), method="mean of the judge"),
+        naive=mean_reading(naive, n=len(data.verdicts), method="mean of the judge"),
         people_only=_people_only(data),
         method=method,
         note=note,
@@ -402,24 +402,22 @@ def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
     se, false_passes = _error_rates(data)
     sp = Mean(1 - false_passes.value, 1 - false_passes.high, 1 - false_passes.low)
     method = "share of labelled items"
-    return _reading(se, n=n_yes, method=method), _reading(sp, n=n_no, method=method)
+    return mean_reading(se, n=n_yes, method=method), mean_reading(sp, n=n_no, method=method)
 
 
 def _estimate(mean: Mean, data: _Data, method: str) -> Estimate:
     how = f"{method}, {len(data.human)} labels"
     how += f" and {len(data.verdicts)} verdicts" if method != "people only" else ""
-    return _reading(mean, n=len(data.human), method=how)
+    return mean_reading(mean, n=len(data.human), method=how)
 
 
-def _reading(mean: Mean, *, n: int, method: str, statistic: Statistic = "rate") -> Estimate:
+def mean_reading(mean: Mean, *, n: int, method: str, statistic: Statistic = "rate") -> Estimate:
+    """Write a mean with its interval as a reading of `n` items."""
     return Estimate(
         value=mean.value,
         n=n,
         excluded=0,
-        ci_low=mean.low,
-        ci_high=mean.high,
-        cluster_low=mean.low,
-        cluster_high=mean.high,
+        **intervals((mean.low, mean.high), (mean.low, mean.high)),
         n_clusters=n,
         method=method,
         unit="item",
@@ -522,7 +520,9 @@ def _subtracted(old: _Version, new: _Version, readings: Sequence[Reading], metho
     (a, a_ends), (b, b_ends) = ((estimate.value, estimate.interval or (0.0, 1.0)) for estimate in estimates)
     low, high = newcombe(a, a_ends, b, b_ends, correlation=r)
     how = " and ".join(dict.fromkeys(estimate.method for estimate in estimates))
-    return _reading(Mean(b - a, low, high), n=sum(estimate.n for estimate in estimates), method=how, statistic="value")
+    return mean_reading(
+        Mean(b - a, low, high), n=sum(estimate.n for estimate in estimates), method=how, statistic="value"
+    )
 
 
 def _together(a: dict[Hashable, float], b: dict[Hashable, float]) -> float:
@@ -537,7 +537,7 @@ def _naive_difference(old: _Version, new: _Version) -> Estimate:
     low, high = newcombe(means[0].value, _ends(means[0]), means[1].value, _ends(means[1]), correlation=r)
     n = len(old.data.verdicts) + len(new.data.verdicts)
     value = means[1].value - means[0].value
-    return _reading(Mean(value, low, high), n=n, method="means of the judge", statistic="value")
+    return mean_reading(Mean(value, low, high), n=n, method="means of the judge", statistic="value")
 
 
 def _ends(mean: Mean) -> Interval:
@@ -569,13 +569,13 @@ def _by_shared_labels(old: _Version, new: _Version) -> CorrectedDifference:
         for version in (old, new)
     )
     return CorrectedDifference(
-        estimate=_reading(difference, n=len(whole.human), method=how, statistic="value"),
+        estimate=mean_reading(difference, n=len(whole.human), method=how, statistic="value"),
         naive=naive,
         people_only=missing,
         method="Rogan-Gladen",
         note=_SHARED,
         rates=(
-            _reading(first, n=len(whole.human), method=how),
-            _reading(second, n=len(whole.human), method=how),
+            mean_reading(first, n=len(whole.human), method=how),
+            mean_reading(second, n=len(whole.human), method=how),
         ),
     )
