@@ -331,10 +331,12 @@ def agree(
     )
     if positive is None and labels.positive in ratings.levels:
         positive = labels.positive
+    # Of a plain table the name is all that is known of the judge.
     if ratings.judge is not None and not labels.facts:
         labels = replace(labels, facts={"name": ratings.judge})
     report = measure_agreement(ratings, positive=positive, epsilon=epsilon, seed=seed)
     if queue is not None:
+        # A scale of any number has no labels that a queue could offer.
         offered = None if isinstance(scale, str) else scale
         queued = put_in_queue(labels, report.disagreements["item"], queue, offered=offered)
         labels = replace(labels, notes=[*labels.notes, queued])

@@ -160,6 +160,7 @@ class _Measured:
             values=values,
             judge=judge,
             reference=_references(values, ratings),
+            # Who gave an item no label is not held against the others on it.
             others=np.where(np.isnan(values), np.nan, others),
             test=_test(ratings, epsilon),
         )
@@ -236,6 +237,7 @@ def _alike(table: Array) -> tuple[Codes, Codes, Array]:
     row = np.zeros(len(table), dtype=np.intp)
     for column in table.T:
         codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        # Numbered anew after each column: the product of all levels would overflow.
         row = pd.factorize(row * len(uniques) + codes)[0].astype(np.intp)
     _, first, counts = np.unique(row, return_index=True, return_counts=True)
     return row, first.astype(np.intp), counts.astype(float)
@@ -258,6 +260,7 @@ def _references(values: Array, ratings: Ratings) -> Array:
     at, middle = np.arange(len(ordered)), n[some]
     reference[some] = (ordered[at, (middle - 1) // 2] + ordered[at, middle // 2]) / 2
     if ratings.kind == "ordinal":
+        # Half way between two levels is nothing that a judge could say.
         reference[reference != np.floor(reference)] = np.nan
     return reference
 
@@ -463,6 +466,7 @@ def _with_interval(point: _Point, interval: Interval | None) -> Reading:
     if interval is None or point.value is None:
         reason = "undefined in most resamples: too few items, or nearly all labels are the same"
         return NotEstimable(reason=reason, n=point.n, excluded=point.excluded, statistic=point.statistic)
+    # Draws may leave the value out, and an interval without its estimate cannot be read.
     ends = min(interval[0], point.value), max(interval[1], point.value)
     return Estimate(
         value=point.value,
@@ -534,6 +538,7 @@ def _disagreements(measured: _Measured) -> pd.DataFrame:
     distance = against if ratings.kind == "nominal" else np.abs(measured.judge - reference)
     items = np.flatnonzero(differ[measured.row])
     rows = measured.row[items]
+    # The last key counts first: distance, then how many people differ, then the order of the items.
     order = np.lexsort((items, -against[rows], -distance[rows]))
     items, rows = items[order], rows[order]
     columns = _label_columns(measured, items, reference)
@@ -564,6 +569,7 @@ def _against_others(measured: _Measured, settings: _Settings, j: int) -> dict[st
     for prefix, own in (("", measured.values[:, j]), ("judge_", measured.judge)):
         both = ~(np.isnan(own) | np.isnan(others))
         n, right = measured.number(both), measured.number(both & (own == others))
+        # Numbers without levels are hardly ever equal, which says nothing about a person.
         share = right / n if n and measured.ratings.levels else None
         low, high = (None, None) if share is None else proportions.wilson(right, n, level=settings.level)
         cells |= {f"{prefix}n_compared": n, f"{prefix}accuracy": share}

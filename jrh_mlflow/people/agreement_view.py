@@ -190,6 +190,7 @@ def _readings(report: AgreementReport) -> FilledTable[PageRow]:
 
 
 def _reading_row(axis: str, reading: Estimate) -> PageRow:
+    # A mean of shares has no numerator, but lies between 0 and 1 as well.
     bar = (0.0, reading.value) if reading.statistic == "rate" else None
     return replace(axis_row(axis, reading), bar=bar)
 

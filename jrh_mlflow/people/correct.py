@@ -388,7 +388,6 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     _check_weights(labelled, settings)
     correct_by = partial(
         correct_rate,
-        mean_reading,
         judge_labelled=labelled.judge,
         human=_people(labelled),
         sampling=settings.sampling,
@@ -398,6 +397,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     )
     seen = samples.unlabelled.judge
     report = correct_by(seen)
+    # What people said alone does not hang on verdicts that are missing.
     if report.method != "people only":
         ends = (correct_by(np.append(seen, np.full(_missing(verdicts), verdict))).estimate for verdict in (0.0, 1.0))
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
@@ -608,6 +608,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
             "each version: a mapping, or a column `version`."
         )
     calibration = shared_labels(versions, calibration)
+    # Without ids: shared labels belong to no version, and none is taken out of its verdicts.
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
     _check_weights(labelled, settings)

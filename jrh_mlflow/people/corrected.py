@@ -181,6 +181,7 @@ def _corrected(data: _Data) -> CorrectedRate:
     if reason:
         return _refused(data, reason)
     means = [_estimated(data, population) for population in data.populations]
+    # Which items are the whole may be unknown: then the interval holds for either.
     low, high = min(mean.low for mean in means), max(mean.high for mean in means)
     whole = Mean(means[0].value, low, high)
     notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], whole)]
@@ -516,6 +517,7 @@ def _subtracted(old: _Version, new: _Version, readings: Sequence[Reading], metho
         if isinstance(reading, NotEstimable):
             return NotEstimable(reason=f"{which} version: {reading.reason}", n=reading.n, statistic="value")
     estimates = [reading for reading in readings if isinstance(reading, Estimate)]
+    # On items of both versions the rates go up and down together, which narrows their difference.
     r = _together(old.influences(methods[0]), new.influences(methods[1]))
     (a, a_ends), (b, b_ends) = ((estimate.value, estimate.interval or (0.0, 1.0)) for estimate in estimates)
     low, high = newcombe(a, a_ends, b, b_ends, correlation=r)
@@ -551,6 +553,7 @@ def _by_shared_labels(old: _Version, new: _Version) -> CorrectedDifference:
     naive = _naive_difference(old, new)
     whole = replace(old.data, verdicts=np.concatenate([old.data.verdicts, new.data.verdicts]))
     missing = NotEstimable(reason="the labels are shared by both versions", statistic="value")
+    # However shared labels were drawn they are read by Rogan-Gladen, which needs passes and fails.
     reason = _missing(replace(whole, sampling="stratified", weights=None)) or _missing(whole) or _useless(whole)
     if reason is None:
         judge = rates.rate_difference(*_error_rates(whole))

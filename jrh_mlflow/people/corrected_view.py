@@ -109,6 +109,7 @@ def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[keys.
 
 def corrected_axis(scorer: str, axis: str) -> str:
     """Spell what the keys of a corrected rate begin with."""
+    # A name that MLflow takes is not changed: the rate stands beside MLflow's own `<scorer>/mean`.
     name = scorer if keys.METRIC_NAME.fullmatch(scorer) else keys.category_names([scorer])[scorer]
     return f"{name}/{axis}"
 

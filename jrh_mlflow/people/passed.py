@@ -276,6 +276,7 @@ def _check(rule: Rule, tally: _Tally, level: float) -> RuleCheck:
     undecided = partial(RuleCheck, rule=rule, state="undecided", estimate=None, n=tally.rows - tally.missing)
     if reason := tally.useless:
         return undecided(low=None, high=None, reason=reason)
+    # Rows without a verdict count against either decision: each bound takes them the worse way.
     low, high = lower_bound(tally.best, level=level), upper_bound(tally.worst, level=level)
     if reason := tally.withheld:
         return undecided(low=low, high=high, reason=reason)
@@ -298,6 +299,7 @@ def _further(rule: Rule, tally: _Tally, level: float) -> tuple[int | None, str]:
 
     def is_decided(rows: int) -> bool:
         grown = tally.grown(rows)
+        # A lower bound is the upper one of the mirrored counts.
         over = is_above_bound(1 - rule.limit, grown.best.mirrored, level=level)
         return over or is_above_bound(rule.limit, grown.worst, level=level)
 

@@ -153,6 +153,7 @@ class _Column:
             alike[:] = [f"{type(cell).__name__} {cell!r}" for cell in plain]
         codes, uniques = pd.factorize(alike)
         first = np.zeros(len(uniques), dtype=np.intp)
+        # Backwards, so that the first place of each text is written last and stays.
         given = np.flatnonzero(codes >= 0)[::-1]
         first[codes[given]] = given
         return cls._of_texts(codes, [_text(plain[place]) for place in first])
@@ -163,6 +164,7 @@ class _Column:
         for text in texts:
             if text is not None:
                 places.setdefault(text, len(places))
+        # The last entry is what the code -1 leads to: no text.
         merged = np.array([*(-1 if text is None else places[text] for text in texts), -1], dtype=np.intp)
         return cls(codes=merged[codes], texts=tuple(places))
 
@@ -268,6 +270,7 @@ class _Labels:
             return cls._numeric(order.ravel(), numbers.tolist(), bounds)
         labels = _Column.read(cells)
         read = [label_key(text) for text in labels.texts]
+        # Backwards, so that of several spellings the first is kept.
         spelled = dict(zip(reversed(read), reversed(labels.texts), strict=True))
         keys = list(dict.fromkeys(read))
         places = {key: place for place, key in enumerate(keys)}
@@ -385,6 +388,7 @@ def _pivot(items: _Column, raters: _Column, labels: _Labels, *, judge: str | Non
     cells = items.codes * len(raters.texts) + raters.codes
     table = np.full(len(items.texts) * len(raters.texts), np.nan)
     table[cells] = labels.values
+    # Of two labels in one cell the last one stands, so that the other differs from it.
     clash = np.flatnonzero(table[cells] != labels.values)
     if len(clash):
         name, where = raters.texts[raters.codes[clash[0]]], items.texts[items.codes[clash[0]]]

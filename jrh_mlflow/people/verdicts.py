@@ -130,6 +130,7 @@ def _numbers(labels: LabelTable, positive: tuple[object, ...]) -> Judged:
     keys = list(zip(labels.column("item"), versions or [""] * len(labels.frame), strict=True))
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     rows = _Rows(labels=labels, places=[places[key] for key in keys], n=len(places))
+    # The calibration of an agreement holds booleans; `positive` is about the labels that they stand for.
     judged = rows.pairs() if "order" in labels.frame else rows.verdicts(() if labels.levels else positive)
     weights = rows.per_item(labels.column("weight"), [True] * len(keys)) if "weight" in labels.frame else None
     judged = replace(
@@ -186,6 +187,7 @@ class _Rows:
         where = self.labels.called.get(PERSON, "The label of a person")
         values, _, labels = read_values(cells, positive, where)
         shares = self._means(places, values)
+        # Half of the people is no majority, so that nobody knows the label.
         human = np.where(shares == 0.5, np.nan, np.where(np.isnan(shares), np.nan, shares > 0.5))
         return replace(judged, human=human, labels=labels, split=int((shares == 0.5).sum()))
 
@@ -264,6 +266,7 @@ def read_values(
     """
     texts = [None if is_missing(cell) else label_word(cell) for cell in cells]
     passes = {label_word(label) for label in positive}
+    # Where a user names it as a pass it is an answer.
     texts = [None if text == _NO_VERDICT and text not in passes else text for text in texts]
     levels = frozenset(text for text in texts if text is not None)
     scale = _scale(levels, passes)
@@ -360,6 +363,7 @@ def match(verdicts: Judged, calibration: Judged | None) -> Samples:
             is another than the calibrated one, or nothing is left on one of the sides.
     """
     if calibration is None:
+        # Rows without ids are numbered, so that the labelled ones can be told from the rest.
         verdicts = replace(verdicts, items=verdicts.items or _rows(len(verdicts)))
         calibration = _own_labels(verdicts)
     check_same_judge(verdicts, calibration)
@@ -416,6 +420,7 @@ def check_same_scale(verdicts: Judged, calibration: Judged) -> None:
     Raises:
         RecipeError: with both scales.
     """
+    # Without an answer of the judge's there is no scale to compare.
     if not calibration.levels and calibration.scale != "pairs" and verdicts.scale != "pairs":
         return
     both = [f"{judged.scale}{_shown(judged.levels)}" for judged in (verdicts, calibration)]

@@ -90,6 +90,7 @@ def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
         bounds = reading.bounds if reading.statistic == "rate" else None
         bar = (bounds.low, bounds.high) if bounds else None
         return replace(spelled, value=missing_text(reading), bar=bar, bounds=True)
+    # A curve is fitted to calls, and n counts these.
     unit = "call" if reading.unit == "curve" else reading.unit
     return replace(
         spelled,

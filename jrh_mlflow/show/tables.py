@@ -188,6 +188,7 @@ class FilledTable(Generic[Row]):
     def shown(self, medium: Medium = "html") -> tuple[Column[Row], ...]:
         """Return the columns of a medium: those with a text; on a narrow one the brief ones, where some are."""
         columns = tuple(column for column in self.columns if column.is_in(medium))
+        # A column that is declared for some media is in them, brief or not.
         narrow = tuple(column for column in columns if column.brief or column.media)
         return narrow if medium in ("text", "card") and any(column.brief for column in columns) else columns
 
@@ -236,6 +237,7 @@ class FilledTable(Generic[Row]):
         if not self.rows:
             return ""
         columns = self.shown("text")
+        # The first column names the row; words behind it stand on the left as well, numbers on the right.
         left = next((at for at, column in enumerate(columns) if at and not column.words), len(columns))
         rows = [[cell.line for cell in cells] for cells in self.cells("text")]
         lines = aligned([column.head for column in columns], rows, left=left, width=width)

@@ -153,6 +153,7 @@ def _reference(labels: Sequence[str], scale: LabelScale) -> str | None:
     if scale.order is not None:
         ordered = sorted(labels, key=scale.order)
         low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+        # Two middle labels that differ have no label between them.
         return low if low == high else None
     (first, most), *others = Counter(labels).most_common(2)
     return None if others and others[0][1] == most else first
@@ -177,6 +178,7 @@ def possible_answers(judge: Any, labels: Iterable[str], scale: LabelScale) -> tu
     for value in (*values, *_opposites(answers)):
         shown = Presentation(kind="response", instruction="", answers=answers)
         word = scale.text(value)
+        # What is read as a known answer, such as True for yes, is not one more.
         if word and read_answer(answer_for(value, shown, {}), answers)[0] == "unparsed":
             answers = (*answers, word)
     return answers
@@ -205,6 +207,7 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
     word = scale.text(value)
     if outcome == "unparsed" and word and (word in answers or (scale.numeric and label_number(word) is not None)):
         outcome, answer, reason = "verdict", word, None
+    # About one response a tie is a label like any other.
     if outcome == "tie":
         outcome, answer = "verdict", "tie"
     paid = {name: getattr(given, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
@@ -248,6 +251,7 @@ def reformatted(outputs: object, number: int, *, seed: int) -> tuple[str, object
             made = rules[name]()
         except NotApplicable:
             continue
+        # Mappings that differ in the order of their keys are equal.
         if made != outputs or name == KEY_ORDER:
             return name, made
     return None
@@ -331,6 +335,7 @@ def _drawn(strata: Mapping[str, list[str]], *, holdout: float, rng: random.Rando
     """Draw from each label its share, and what rounding leaves from the labels that it cut most."""
     quotas = {label: holdout * len(contents) for label, contents in sorted(strata.items())}
     sizes = {label: math.floor(quota) for label, quota in quotas.items()}
+    # Largest remainders first, so that the parts add up to the share of the whole.
     by_remainder = sorted(quotas, key=lambda label: sizes[label] - quotas[label])
     for label in by_remainder[: round(sum(quotas.values())) - sum(sizes.values())]:
         sizes[label] += 1

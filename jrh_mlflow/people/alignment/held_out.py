@@ -328,6 +328,7 @@ def _decision(agreement: PairedReadings, margin: float) -> AlignDecision:
     if isinstance(agreement.difference, NotEstimable):
         return SENT_BACK
     word = str(align_decisions(agreement.gains, agreement.losses, agreement.difference.n, margin=margin))
+    # The array holds texts of numpy's; callers compare with the literals.
     return next(decision for decision in DECISIONS if decision == word)
 
 

@@ -167,6 +167,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
                 self._keep_failed(store, run_id, judge, held_out, error)
                 raise
             done = replace(done, run_id=run_id, link=store.link(run_id))
+            # Kept before it is published: a store that is gone must not take a paid result with it.
             self.result = done
             texts = {"before": str(judge.instructions), "after": str(done.aligned.instructions)}
             self._publish(store, run_id, done, texts)
@@ -202,6 +203,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         # Made before it is asked: a judge may remember what it was shown.
         lent = _copied(judge)
         before = held_out.ask(judge, "before")
+        # Before the optimiser is paid: a judge that hardly answers cannot be compared.
         _refuse_silent(judge, before)
         aligned = self._aligned(judge, lent, [trace.trace for trace in split.training])
         after = held_out.ask(aligned, "after")
@@ -235,6 +237,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
 
     def _aligned(self, judge: Judge, lent: Judge, training: list[Trace]) -> Judge:
         """Align a copy: an optimiser that changes what it is given must not change the judge to go back to."""
+        # An optimiser may change the judge it was lent and return it: only where it stayed equal it is the old one.
         as_lent = _copied(lent)
         aligned = self.inner.align(lent, training)
         if not isinstance(aligned, Judge):
@@ -247,6 +250,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         uri = self.tracking_uri or active_uri()
         if self.experiment or len(experiments) != 1:
             return Store(uri, self.experiment)
+        # The experiment is the application's: what its pages open on stays.
         return Store(uri, experiment_id=experiments.pop(), saves_view=False)
 
     def _keep_failed(self, store: Store, run_id: str, judge: Judge, held_out: _HeldOut, error: Exception) -> None:
@@ -300,6 +304,7 @@ class _HeldOut:
         """Ask both judges about traces that are laid out otherwise, one rule each in turn; place to what they said."""
         made: dict[int, tuple[str, Trace]] = {}
         for place, labelled in enumerate(self.traces):
+            # Numbered by what was made, so that the rules take turns where some traces cannot be changed.
             changed = reformatted(shown_fields(labelled.trace)[1], len(made), seed=seed)
             if changed is not None and len(made) < _MOST_PROBES:
                 made[place] = (changed[0], with_outputs(labelled.trace, changed[1]))
@@ -320,6 +325,7 @@ class _HeldOut:
                 answers = pool.map(ask, traces) if pool else map(ask, traces)
                 return list(progress_bar(answers, total=len(traces), name=name, unit="trace", leave=False))
         except BaseException:
+            # Ctrl-C too: calls that have not begun would be paid for nobody.
             if pool:
                 pool.shutdown(wait=False, cancel_futures=True)
             raise

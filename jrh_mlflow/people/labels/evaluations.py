@@ -240,6 +240,7 @@ def _with_people(run: LoggedRun, options: LabelOptions, known: LabelTable) -> La
             f"The suite {run.suite.name!r} of run {run.run_id[:8]} carries no labels of people. Generate it with "
             "`people` (--people), or from traces that people rated."
         )
+    # Judge and person may have one name, and a rater is known by the name alone.
     name = f"{run.judge} (judge)" if run.judge in set(people["rater"]) else run.judge
     ended = {str(row.suite_item): (str(row.outcome), str(row.answer)) for row in _first_answers(run).itertuples()}
     answers = {item: ended.get(item, ("not asked", "")) for item in sorted(set(people["item"]))}
@@ -312,6 +313,7 @@ def _with_expected(run: LoggedRun, known: LabelTable) -> LabelTable:
         )
     if "rubric" in first and first["rubric"].nunique() > 1:
         raise RecipeError(f"The suite of {known.shown} has several rubrics: a judge's errors are those on one of them.")
+    # A label with a source was written by a model.
     sources = first["label_source"] if "label_source" in first else pd.Series("", index=first.index)
     true = first[(first["expected"].fillna("") != "") & (sources.fillna("") == "")]
     if true.empty:
@@ -327,6 +329,7 @@ def _with_expected(run: LoggedRun, known: LabelTable) -> LabelTable:
         "label": [*true["answer"].where(true["outcome"] == "verdict", None), *true["expected"]],
     }
     called = {JUDGE: f"The judge of run {run.run_id[:8]}", PERSON: f"Suite {run.suite.name!r}"}
+    # Ids of a suite are none of the application's, with whose items they must not be matched.
     notes = run_notes([run])
     return replace(known, frame=long_frame(columns), facts=_identity(run), called=called, notes=notes, has_ids=False)
 
