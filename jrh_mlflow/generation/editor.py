@@ -301,15 +301,15 @@ class Scene:
             prompts=prompts,
         )
 
-    def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
-        """Ask for a plan; `told` is what came of an earlier one."""
+    def planner(self, messages: Sequence[Message], *, max_steps: int, earlier: str, rejected: str) -> str:
+        """Ask for a plan; `earlier` is what came of an earlier one."""
         code = self._code(messages)
         fields = {
             **self._fields(code),
             "transcript": _shown(messages, range(len(messages)), code),
             "max_steps": str(max_steps),
             "editable": ", ".join(map(str, editable(messages))),
-            "rejected": "".join(f"- {line}\n" for line in (told, _again(rejected)) if line),
+            "rejected": "".join(f"- {line}\n" for line in (earlier, _again(rejected)) if line),
         }
         return self._filled("planner", fields)
 

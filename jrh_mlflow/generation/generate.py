@@ -495,7 +495,7 @@ def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Ma
 
 def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> list[str]:
     """List the longest briefs there can be at first: the planner sees all, the others one message twice."""
-    briefs = [scene.planner(messages, max_steps=max_steps, told="", rejected="")]
+    briefs = [scene.planner(messages, max_steps=max_steps, earlier="", rejected="")]
     if places := editable(messages):
         longest = max(places, key=lambda place: sum(map(len, message_texts(messages[place]))))
         step = Step(message=longest, change="", why="")

@@ -99,18 +99,18 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     if origin.get("builder") != wanted["builder"]:
         check_free(items, force=False, holds="is another suite")
     # A manifest went through JSON: tuples have become lists there, and keys texts.
-    differing = _told_apart(origin, _as_saved(wanted))
+    differing = _differing(origin, _as_saved(wanted))
     proposed = (origin.get("invalid") or {}) if prepared.proposals() else {}
     if list(origin.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
         differing.append("tests")
     before = origin.get("parameters") or {}
-    if any(_told_otherwise(test, before.get(test.name) or {}) for test in prepared.plan.tests):
+    if any(_is_set_otherwise(test, before.get(test.name) or {}) for test in prepared.plan.tests):
         differing.append("parameters of tests")
     if differing:
         check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")
 
 
-def _told_apart(origin: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _differing(origin: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Name what differs from a manifest by what a user sets."""
     # Rules are drawn by the suite's seed: another one is no other generator.
     seed = {} if wanted["generator"].get("kind") != OFFLINE else {"seed": wanted["seed"]}
@@ -121,7 +121,7 @@ def _told_apart(origin: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
     return list(dict.fromkeys(names_of.get(name, name) for name in names))
 
 
-def _told_otherwise(test: ReliabilityTest, before: Mapping[str, object]) -> bool:
+def _is_set_otherwise(test: ReliabilityTest, before: Mapping[str, object]) -> bool:
     """Whether a parameter is not what it was; one that an earlier version did not state was what it is by default."""
     now = {setting.name: (_as_saved(_stated(setting.value)), setting.changed) for setting in test.parameters}
     return any(before[name] != value if name in before else changed for name, (value, changed) in now.items())

@@ -40,9 +40,9 @@ _FOLLOW_UP = "coherence: the call it answers was edited"
 class Exhausted(Exception):  # noqa: N818 - a reason, not a failure
     """No attempt gave an answer that could be taken."""
 
-    def __init__(self, n_attempts: int, last: str, told: str) -> None:
+    def __init__(self, n_attempts: int, last: str, problem: str) -> None:
         super().__init__(f"none of {n_attempts} answers could be taken; the last: {last}")
-        self.told = told
+        self.problem = problem
         """The last problem, the same in every run: how a call failed is left out."""
 
 
@@ -84,17 +84,17 @@ class AgentPipeline(Pipeline):
             first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
         )
         try:
-            planned = await editing.plan(_told(result.tried[-1]) if result.tried else "")
-        except Exhausted as problem:
+            planned = await editing.plan(_about_plan(result.tried[-1]) if result.tried else "")
+        except Exhausted as exhausted:
             # Another plan would be asked of the same planner with the same brief, so the job ends here.
-            result.reason = f"planner gave no valid plan: {problem}"
+            result.reason = f"planner gave no valid plan: {exhausted}"
             result.add(None, result.reason, verdict=None)
             return True
         try:
             edited = await editing.carry_out(planned.value)
-        except Exhausted as problem:
-            result.tried.append(_tried(planned, problem=problem.told))
-            return result.add(planned.temperature, str(problem), verdict=None)
+        except Exhausted as exhausted:
+            result.tried.append(_tried(planned, problem=exhausted.problem))
+            return result.add(planned.temperature, str(exhausted), verdict=None)
         if await self._verified(result, session, edited, planned=planned):
             return True
         result.tried.append(_tried(planned, answer=result.attempts[-1].verdict))
@@ -126,7 +126,7 @@ def _tried(planned: Taken[tuple[Step, ...]], **result: str | None) -> dict[str, 
     return {"steps": [asdict(step) for step in planned.value], **result}
 
 
-def _told(tried: Mapping[str, Any]) -> str:
+def _about_plan(tried: Mapping[str, Any]) -> str:
     plan = "; ".join(f"message {step['message']}: {step['change']}" for step in tried["steps"])
     if "answer" in tried:
         answer = "no answer" if tried["answer"] is None else f"the answer {tried['answer']!r}"
@@ -152,8 +152,8 @@ class Editing:
     summaries: list[str] = field(default_factory=list)
     _changed: set[int] = field(default_factory=set)
 
-    async def plan(self, told: str) -> Taken[tuple[Step, ...]]:
-        """Have the planner say what to edit; `told` is what came of an earlier plan.
+    async def plan(self, earlier: str) -> Taken[tuple[Step, ...]]:
+        """Have the planner say what to edit; `earlier` is what came of an earlier plan.
 
         Raises:
             Exhausted: when no attempt gave a valid plan.
@@ -161,7 +161,7 @@ class Editing:
         before = tuple(self.messages)
         return await self._ask(
             "planner",
-            lambda problem: self.scene.planner(before, max_steps=self.max_steps, told=told, rejected=problem),
+            lambda problem: self.scene.planner(before, max_steps=self.max_steps, earlier=earlier, rejected=problem),
             lambda text: read_plan(text, before, max_steps=self.max_steps),
         )
 
@@ -178,8 +178,8 @@ class Editing:
                 # A result that answers other arguments than those shown would give the edit away.
                 for follow_up in self._follow_ups(step, before):
                     await self._edit(follow_up, by="pipeline")
-            except Exhausted as problem:
-                problem.args = (f"editor could not carry out a step: message {step.message}, {problem}",)
+            except Exhausted as exhausted:
+                exhausted.args = (f"editor could not carry out a step: message {step.message}, {exhausted}",)
                 raise
             await self._summarise(step, before)
         return Edited(
@@ -204,8 +204,8 @@ class Editing:
         last, writer = NO_ANSWER, self.writers[stage]
         for attempt, temperature in enumerate(writer.temperatures):
             # A call without a text adds nothing to the brief, so that a restart finds the attempt after it.
-            told = brief(rejected[-1] if rejected else "")
-            question = writer.question(told, attempt=attempt, first=self.first, own_form=True)
+            text = brief(rejected[-1] if rejected else "")
+            question = writer.question(text, attempt=attempt, first=self.first, own_form=True)
             reply = await self.session.ask(question)
             if reply.text is None:
                 last = reply.problem or NO_ANSWER

@@ -105,7 +105,7 @@ def read_seeds(
     instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
     responses = _texts(table, roles["response"], ids)
     cells = table.cells(roles["label"]) if "label" in roles else [None] * len(table)
-    found, allowed = read_labels(
+    row_labels, allowed = read_labels(
         translated(cells, values),
         column=roles.get("label", "label"),
         ids=ids,
@@ -117,15 +117,15 @@ def read_seeds(
     sources = _label_sources(table, roles["label_source"], ids) if "label_source" in roles else [""] * len(table)
     contexts = read_contexts(table, roles["context"], ids) if "context" in roles else [None] * len(table)
     # Of several rubrics each has labels of its own, and the row is the same.
-    names = ids if ids is not None else _content_ids(instructions, responses, *([] if rubric else [found]))
-    strata = _strata(table, roles, stratify, found, ids)
+    names = ids if ids is not None else _content_ids(instructions, responses, *([] if rubric else [row_labels]))
+    strata = _strata(table, roles, stratify, row_labels, ids)
     groups = _groups(table, roles["group"], ids) if "group" in roles else strata
     drawn = range(len(table)) if n is None else drawn_rows(names, strata or [""] * len(names), n, seed=seed)
     seeds = []
     for row in drawn:
         (task, response, context), replaced = clean_data((instructions[row], responses[row], contexts[row]))
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
-        meta |= {"label_source": sources[row]} if sources[row] and found[row] else {}
+        meta |= {"label_source": sources[row]} if sources[row] and row_labels[row] else {}
         meta |= {"rubric": rubric} if rubric else {}
         meta |= {PEOPLE: votes[row]} if votes and votes[row] else {}
         name = f"{names[row]}@{rubric}" if rubric else names[row]
@@ -135,7 +135,7 @@ def read_seeds(
                 id=name,
                 instruction=task,
                 response=response,
-                label=found[row],
+                label=row_labels[row],
                 group=group,
                 context=None if context is None else tuple(context),
                 meta=meta,

@@ -151,7 +151,7 @@ def test_the_summary_falls_back_to_the_editor(log: Path, store_uri: str) -> None
 def test_what_the_packages_own_prompts_ask_is_what_earlier_versions_asked() -> None:
     scene = Scene(objective="Break it.", instruction="Do it.", rubric="Is it kept?")
     briefs = (
-        scene.planner(TALK, max_steps=4, told="Earlier.", rejected="no JSON"),
+        scene.planner(TALK, max_steps=4, earlier="Earlier.", rejected="no JSON"),
         scene.editor(TALK, STEP, summary="Nothing.", rejected="empty"),
         scene.summariser(TALK[1], TALK[2], STEP, summary="", rejected="long"),
     )
@@ -167,7 +167,7 @@ def test_what_the_packages_own_prompts_ask_is_what_earlier_versions_asked() -> N
 def briefs_of(prompts: dict[str, str], messages: tuple[Message, ...]) -> dict[str, str]:
     scene = Scene(objective="Break it.", instruction="Do it.", rubric="Is it kept?", prompts=prompts)
     return {
-        "planner": scene.planner(messages, max_steps=4, told="EARLIER", rejected="WRONG"),
+        "planner": scene.planner(messages, max_steps=4, earlier="EARLIER", rejected="WRONG"),
         "editor": scene.editor(messages, STEP, summary="SO FAR", rejected="WRONG"),
         "summary": scene.summariser(messages[1], messages[1], STEP, summary="SO FAR", rejected="WRONG"),
     }
