@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, force_option, tracking
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_as
 from jrh_mlflow.outputs import check_free
 
 
@@ -53,12 +52,8 @@ def compare(
     if html is not None:
         check_free(html, force=force)
     comparison = run(list(runs), log=not no_log, primary=primary or None, **options)
-    if as_json:
-        click.echo(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-    elif markdown:
-        click.echo(comparison.to_markdown())
-    else:
-        print_page(comparison.title, comparison_page(comparison.contrasts).to_text(), notes=comparison.notes)
+    page = comparison_page(comparison.contrasts)
+    print_as(comparison, page.to_text, as_json=as_json, markdown=markdown, notes=comparison.notes)
     if html is not None:
         # After the tables: they are shown even when the file cannot be written.
         html.write_text(comparison.to_html(), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, force_option, from_model
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_as
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import RunOptions
 from jrh_mlflow.outputs import check_free
@@ -77,7 +76,7 @@ def gate(
     for path in ([] if junit is None else [junit]) + [path for path in summary if not _is_step_summary(path)]:
         _check_output(path, force=force)
     done = decide(run, require, log=not no_log, **options)
-    _print(done, as_json=as_json, markdown=markdown)
+    print_as(done, done.to_lines, as_json=as_json, markdown=markdown, notes=done.shown_notes)
     _write(done, junit=junit, summaries=summary)
     if done.link is not None:
         click.echo(f"logged: {done.link}", err=as_json)
@@ -110,19 +109,6 @@ def _is_replaceable(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(200)
     return not head or head.startswith(MARKDOWN_HEAD.encode()) or f'<testsuites name="{JUNIT_NAME}"'.encode() in head
-
-
-def _print(done: Gate, *, as_json: bool, markdown: bool) -> None:
-    from jrh_mlflow.decisions.gate_result import gate_lines
-    from jrh_mlflow.show.plain_text import wrapped_line
-
-    if as_json:
-        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-    elif markdown:
-        click.echo(done.to_markdown())
-    else:
-        lines = [*gate_lines(done.results), *wrapped_line("gate", done.reason)]
-        print_page(f"Gate: {done.subject}", lines, notes=done.shown_notes)
 
 
 def _write(done: Gate, *, junit: Path | None, summaries: tuple[Path, ...]) -> None:

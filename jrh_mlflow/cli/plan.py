@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, price_from_option, suite_option
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_as
 from jrh_mlflow.options import RunOptions
 
 
@@ -58,10 +57,4 @@ def calls(
         raise click.UsageError(f"--price is of one --model, but got {len(models)}.")
     prices = price_from_option(models[0], price) if models else None
     result = make(models=models, pilot=list(pilot) or None, prices=prices, **options)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    if markdown:
-        click.echo(result.to_markdown())
-        return
-    print_page(result.title, [*result.page.to_text(), ""], notes=result.notes)
+    print_as(result, lambda: [*result.page.to_text(), ""], as_json=as_json, markdown=markdown, notes=result.notes)

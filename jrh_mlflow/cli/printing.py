@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +127,18 @@ def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -
     from jrh_mlflow.show.plain_text import plain, wrapped_line
 
     print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped_line("note", note))])
+
+
+def print_as(
+    result: Any, lines: Callable[[], Iterable[str]], *, as_json: bool, markdown: bool, notes: Iterable[str] = ()
+) -> None:
+    """Print a result as data, as Markdown, or its lines under its title with what a reader must know."""
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+    elif markdown:
+        click.echo(result.to_markdown())
+    else:
+        print_page(result.title, lines(), notes=notes)
 
 
 def print_result(result: Agreement | Corrected | Alignment | Jury, *, as_json: bool, markdown: bool) -> None:

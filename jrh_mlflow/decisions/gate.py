@@ -112,9 +112,12 @@ def gate(
     if wanted.compares:
         other = _baseline(judged, baseline if isinstance(baseline, Evaluation) else wanted.baseline, tracking_uri)
     runs = [judged] if other is None else [judged, other]
+    judge, *baselines = map(JudgeCalls.of, runs)
+    facts = known_facts(judged, judge.readings)
+    evidence = RunEvidence(judge=judge, baseline=baselines[0] if baselines else None, facts=facts)
     idle = [_NOT_COMPARED] if wanted.baseline and other is None else []
     done = Gate(
-        results=_evidence(judged, other).check(wanted.require),
+        results=evidence.check(wanted.require),
         subject=f"{judged.judge} on {judged.suite.name}",
         gated_run=judged.run_id,
         baseline_run=other.run_id if other else None,
@@ -124,12 +127,6 @@ def gate(
         facts=_facts(judged, other),
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
-
-
-def _evidence(run: LoggedRun, baseline: LoggedRun | None) -> RunEvidence:
-    judge = JudgeCalls.of(run)
-    other = None if baseline is None else JudgeCalls.of(baseline)
-    return RunEvidence(judge=judge, baseline=other, facts=known_facts(run, judge.readings))
 
 
 def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:

@@ -115,9 +115,23 @@ class Gate:
             "checks": [check.to_dict() for check in self.results],
         }
 
+    @property
+    def title(self) -> str:
+        """Names what was gated."""
+        return f"Gate: {self.subject}"
+
+    def to_lines(self) -> list[str]:
+        """Return what a terminal shows."""
+        return [*gate_lines(self.results), *wrapped_line("gate", self.reason)]
+
     def to_markdown(self) -> str:
         """Return the outcome and one row per rule, as a pull request or a build shows them."""
-        return gate_markdown(self.results, subject=self.subject, notes=self.shown_notes, facts=self._shown_facts)
+        state, _, rest = gate_reason(self.results, spelled=_code, harmless=line_text).partition(": ")
+        parts = [f"{MARKDOWN_HEAD}{line_text(self.subject)}", f"**{state.capitalize()}**: {rest}"]
+        parts += [f"> {line_text(note)}" for note in self.shown_notes]
+        parts += [CHECKS(gate_rows(self.results)).to_markdown()]
+        parts += ["\n".join(f"- {line_text(key)}: {line_text(value)}" for key, value in self._shown_facts.items())]
+        return "\n\n".join([*(part for part in parts if part), ""])
 
     def to_junit(self) -> str:
         """Return JUnit XML with one test case per rule; one that is undecided fails, or is skipped with `pass`."""
@@ -139,7 +153,7 @@ class Gate:
 
     def _repr_html_(self) -> str:
         return Card(
-            title=f"Gate: {self.subject}",
+            title=self.title,
             profile=self.reason,
             tables=[CHECKS(gate_rows(self.results))],
             notes=[*self.shown_notes, *(f"{state.capitalize()}: {text}." for state, text in gate_advice(self.results))],
@@ -301,16 +315,6 @@ def _needs(check: RuleCheck, harmless: Callable[[str], str]) -> str:
 def gate_rows(checks: Sequence[RuleCheck]) -> list[DecidedRule]:
     """Return the checks as every table shows them."""
     return decided_rules(check.to_dict() for check in checks)
-
-
-def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[str], facts: Mapping[str, str]) -> str:
-    """Render the outcome, what a reader must know, one row per rule, and what was read."""
-    state, _, rest = gate_reason(checks, spelled=_code, harmless=line_text).partition(": ")
-    parts = [f"{MARKDOWN_HEAD}{line_text(subject)}", f"**{state.capitalize()}**: {rest}"]
-    parts += [f"> {line_text(note)}" for note in notes]
-    parts += [CHECKS(gate_rows(checks)).to_markdown()]
-    parts += ["\n".join(f"- {line_text(key)}: {line_text(value)}" for key, value in facts.items())]
-    return "\n\n".join([*(part for part in parts if part), ""])
 
 
 def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:

@@ -257,12 +257,10 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         share = f", {self.n_calls / self.grid_calls:.0%} of the grid" if self.grid_calls else ""
-        notes = [*(["Simulated judges, not models."] if self.simulated else []), *self.notes]
-        notes += [f"Truncated ({self.truncated}): told on what was measured."] if self.truncated else []
         return Card(
             title=f"Sweep on {self.suite}",
             tables=[front_first(self.to_dict()).first(what="configurations")],
-            notes=notes,
+            notes=self.page.notes,
             facts={
                 "tried": f"{len(self.trials)} of {self.n_grid} configurations",
                 "calls": f"{self.n_calls:,}{share}",

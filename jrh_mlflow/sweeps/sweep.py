@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -516,7 +517,8 @@ def price_sweep(
     n_trials = min(n_trials or len(grid), len(grid))
     # Sampled configurations may be those of the dearest judges, each asked once with the most replicates.
     dearest = sorted(quotes, key=lambda quote: quote.worst_usd or 0.0, reverse=True)[:n_trials]
-    most = max(judges, key=_replicates)
+    # How many configurations are read from the calls of each judge.
+    most, shared = max(judges, key=_replicates), Counter(point.judge_key for point in grid)
     return SweepQuote(
         configurations=len(grid),
         judges=len(judges),
@@ -530,13 +532,8 @@ def price_sweep(
         trials_worst_usd=_total(dearest, "worst_usd"),
         holdout_worst_usd=max((quote.worst_usd or 0.0 for quote in held_out), default=None),
         max_usd=max_usd,
-        **_shared_cap(list(zip(quotes, held_out, strict=True)), [_policies(grid, judge) for judge in judges], max_usd),
+        **_shared_cap(list(zip(quotes, held_out, strict=True)), [shared[judge.judge_key] for judge in judges], max_usd),
     )
-
-
-def _policies(grid: Sequence[Configuration], judge: Configuration) -> int:
-    """Count the configurations that are read from one judge's calls."""
-    return sum(configuration.judge_key == judge.judge_key for configuration in grid)
 
 
 def _shared_cap(halves_of: Sequence[tuple[Quote, Quote]], counts: Sequence[int], cap: float | None) -> dict[str, Any]:

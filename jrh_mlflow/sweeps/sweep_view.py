@@ -96,7 +96,7 @@ def sweep_page(
             ),
             Section(
                 heading="What drives it (fANOVA)",
-                blocks=_importance(sweep["importance"]),
+                blocks=[f"{name}: {_shares_text(shares)}" for name, shares in sweep["importance"].items()],
                 media=("html", "markdown"),
                 always=bool(sweep["importance"]),
             ),
@@ -263,14 +263,9 @@ def _ties(differences: Sequence[tuple[CompositeDifference, bool]]) -> list[str]:
     return [f"Ties by {', '.join(methods)}; the largest difference that was not told apart: {unseen:.3f}."]
 
 
-def _importance(importance: Mapping[str, Mapping[str, float] | str]) -> list[str]:
-    return [
-        f"{name}: {shares if isinstance(shares, str) else _shares_text(shares)}" for name, shares in importance.items()
-    ]
-
-
-def _shares_text(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
+def _shares_text(shares: Mapping[str, float] | str) -> str:
+    """Write how much of the variance each parameter explains, or why that is not known."""
+    return shares if isinstance(shares, str) else ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
 
 
 OPERATING: Table[OperatingPoint] = Table.of(

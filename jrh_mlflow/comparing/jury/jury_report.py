@@ -318,7 +318,11 @@ class LiveCascade:
         # With `disagree` and `replicates` sure is who says the same every time; otherwise there is one vote.
         if not all(vote.decided for vote in cast) or len({vote.answer for vote in cast}) > 1:
             return None
-        if self.unsure == "confidence" and not self._confident(cast[0]):
+        confidence = cast[0].confidence
+        # Without a confidence, or a threshold for it, nobody knows that it was sure.
+        if self.unsure == "confidence" and (
+            confidence is None or self.threshold is None or confidence < self.threshold
+        ):
             return None
         return JointAnswer(answer=cast[0].answer, how="first step")
 
@@ -329,9 +333,6 @@ class LiveCascade:
             return JointAnswer(answer=None, how="", why=f"{why}, and {self.strong} gave no usable answer")
         return JointAnswer(answer=vote.answer, how="last step")
 
-    def _confident(self, vote: CastVote) -> bool:
-        return vote.confidence is not None and self.threshold is not None and vote.confidence >= self.threshold
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         return asdict(self)
@@ -339,24 +340,13 @@ class LiveCascade:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LiveCascade:
         """Read what `to_dict` wrote."""
-        return cls(
-            cheap=tuple(data["cheap"]),
-            strong=data["strong"],
-            unsure=data["unsure"],
-            threshold=data["threshold"],
-            replicates=data["replicates"],
-        )
+        return cls(**{**data, "cheap": tuple(data["cheap"])})
 
 
 def live_cascade(measured: Cascade, *, threshold: float | None = None) -> LiveCascade:
     """Return a measured cascade for use, with the threshold chosen on all units unless another is given."""
-    return LiveCascade(
-        cheap=measured.cheap,
-        strong=measured.strong,
-        unsure=measured.unsure,
-        threshold=measured.threshold if threshold is None else threshold,
-        replicates=measured.replicates,
-    )
+    settings = {part.name: getattr(measured, part.name) for part in fields(LiveCascade)}
+    return LiveCascade(**{**settings, **({} if threshold is None else {"threshold": threshold})})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

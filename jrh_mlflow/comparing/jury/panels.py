@@ -618,15 +618,7 @@ class LivePanel:
         )
 
 
-def live_panel(table: VoteTable, panel: Sequence[str], rule: VotingRule, *, learnt: Mask | None = None) -> LivePanel:
-    """Return a measured panel for use.
-
-    Args:
-        table: The votes it was measured by.
-        panel: Its judges.
-        rule: How it votes.
-        learnt: Units that the weights are learnt on; all when None.
-    """
-    units = table if learnt is None else table.where(learnt)
-    weights = tuple(vote_weights(units, panel).values()) if rule.vote == "weighted" else None
+def live_panel(table: VoteTable, panel: Sequence[str], rule: VotingRule) -> LivePanel:
+    """Return a panel, measured by the votes of a table, for use; its weights are learnt on all units."""
+    weights = tuple(vote_weights(table, panel).values()) if rule.vote == "weighted" else None
     return LivePanel(judges=tuple(panel), rule=rule, weights=weights)

@@ -93,7 +93,7 @@ def test_with_the_weights_of_a_half_a_live_panel_answers_what_the_cross_fitted_j
     crossed = words(table, panel_answer(table, table.judges, rule).answer)
     first, second = halves(table, seed=rule.seed)
     for learnt, used in ((first, second), (second, first)):
-        panel = live_panel(table, table.judges, rule, learnt=learnt)
+        panel = live_panel(table.where(learnt), table.judges, rule)
         rows = np.flatnonzero(used)
         assert lived(table, panel, rows) == [crossed[row] for row in rows]
     whole = live_panel(table, table.judges, rule)
