@@ -121,6 +121,7 @@ class Comparison(MadeOfRuns):
             )
             for run in self.runs
         ]
+        # A file has no pages beside it, so that its numbers lead nowhere.
         links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
         page = comparison_page(
             self.contrasts,
@@ -269,6 +270,7 @@ def compare(
             margin=margin,
         )
     except NoCommonCallsError as error:
+        # Of two runs that a budget stopped, each may have been asked other items.
         raise RecipeError(_without_common_calls(loaded)) from error
     if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
         differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
@@ -292,6 +294,7 @@ def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addr
         RecipeError: as `compare`.
         TrackingError: when MLflow cannot be reached.
     """
+    # By when they ended: a run that goes on has other calls afterwards.
     key = (tracking_uri, tuple(runs), ended(runs, tracking_uri), addresses.root)
     if key not in _PAGES:
         page = compare(runs, tracking_uri=tracking_uri, log=False).to_html(addresses=addresses)
@@ -334,6 +337,7 @@ def load_together(
             f"The runs are in several stores ({places}). Say with `tracking_uri` which one gets the result."
         )
     loaded = load_runs([run_id_of(run) for run in runs], tracking_uri=tracking_uri, stores=stores)
+    # Before anything is measured: other suites make every number incomparable.
     for other in loaded[1:]:
         check_same_suite(loaded[0], other)
     return loaded, tracking_uri

@@ -91,9 +91,11 @@ def compare_calls(
     """
     _check(judges, alpha=alpha, margin=margin, baseline=baseline)
     given = {name: normalise(calls) for name, calls in judges.items()}
+    # On the same calls only: a difference must not come from different items.
     calls = shared_calls(given)
     chosen = find_metric(metric)
     reports = {
+        # The same seed for every judge, so that equal answers have equal intervals.
         name: measured(frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed), metric=chosen)
         for name, frame in calls.items()
     }
@@ -118,6 +120,7 @@ def compare_calls(
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
     family = _primary(primary, cells, has_tests=bool(tests))
     averaged = _averaged(tests, chosen)
+    # Against a baseline there are fewer comparisons, so that less is lost by adjusting for them.
     pairs = [*combinations(names, 2)] if baseline is None else [(name, baseline) for name in names if name != baseline]
     paired = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
     differences = decided(
@@ -272,6 +275,7 @@ def _letters(cells: Cells, differences: Sequence[Difference]) -> dict[str, dict[
 
 def _axis_letters(axis: str, row: Mapping[str, Reading], apart: set[frozenset[str]]) -> dict[str, str]:
     """Give letters to the judges that have a number, best first."""
+    # Letters go from the best on, whichever end of the axis that is.
     sign = 1 if lower_is_better(axis) else -1
     values = {name: sign * reading.value for name, reading in row.items() if isinstance(reading, Estimate)}
     ordered = sorted(values, key=values.__getitem__)
@@ -384,6 +388,7 @@ def paired_shares(
     value, drawn = mean_over_tests(table, gap, resampling)
     tests, code, units_of = np.unique(table.axis[both], return_inverse=True, return_counts=True)
     n, gap, score_a, score_b = len(code), gap[both], table.scores[a][both], table.scores[b][both]
+    # Every test weighs the same in the mean over tests, however many units it has.
     weight = n / (len(tests) * units_of[code])
     n_units = _effective_units(weight, code, None if table.presentation is None else table.presentation[both])
     gains, losses, of_a, of_b, sizes = (
@@ -443,6 +448,7 @@ def _mcnemar(a: Array, b: Array) -> float | None:
 def _standard_error(sums: Array, sizes: Array) -> float:
     """Of the ratio of the sums over clusters; 0 of a single one, which tells nothing of the spread."""
     k, total = len(sums), sizes.sum()
+    # Clusters differ in size: the spread is of a ratio, not of a mean of cluster means.
     residuals = sums - sums.sum() / total * sizes
     return float(np.sqrt(k / (k - 1) * np.square(residuals).sum()) / total) if k > 1 else 0.0
 
@@ -471,6 +477,7 @@ def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, re
     score, width = scorer(metric, expected, given, first.scale), features.shape[1]
     sums = np.zeros((first.n_sources, 2 * width))
     np.add.at(sums, first.source, np.hstack(np.split(features, 2)))
+    # The features of the two judges change places where a sign is -1.
     exchanged = np.hstack([sums[:, width:], sums[:, :width]])
 
     def gap(both_sums: Array) -> Array:
@@ -530,6 +537,7 @@ def decided(
     """
     if not pairs:
         return []
+    # Axes that are only looked at must not make the deciding ones harder to decide.
     is_primary = np.array([pair.difference.axis in primary for pair in pairs])
     test = _joint_test(pairs, n_clusters, alpha=alpha, seed=seed)
     everything, family = test(np.ones(len(pairs), dtype=bool)), test(is_primary)

@@ -88,6 +88,7 @@ def _detectable_range(differences: Sequence[Difference]) -> str:
     """Spell the smallest and the largest of what could have been found."""
     if not differences:
         return "not compared"
+    # `none`, where no difference would be found, is the far end of the range.
     known = sorted(difference.detectable for difference in differences if difference.detectable is not None)
     ends = [detectable_text(known[0]), detectable_text(known[-1])] if known else []
     ends += [detectable_text(None)] if len(known) < len(differences) else []
@@ -590,6 +591,7 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
     A page lists all, deciding and exploratory ones apart, and folds long lists. Markdown leaves out what is not told
     apart where there are many, and a terminal always does.
     """
+    # A description of a run holds little: a long list would push all else out of it.
     listed, pointer = comparison.differences, ""
     if len(listed) > _MOST_DIFFERENCES:
         listed, pointer = comparison.different, " Only those are listed; the table `differences` has all."

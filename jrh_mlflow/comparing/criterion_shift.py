@@ -178,6 +178,7 @@ def criterion_shift(
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):
         raise RecipeError(f"The criteria of a shift must differ, but got {', '.join(names)}.")
+    # All arms before the first call: a second one that cannot run would waste the first.
     for arm in arms:
         dry_prepared(arm, base.suite, **as_evaluate).check_ready()
     facts, store = JudgeFacts.of(arms[0]), Store(tracking_uri, experiment)
@@ -190,6 +191,7 @@ def criterion_shift(
             {name: arm.datasheet.estimates for name, arm in evaluations.items()},
             calls={name: arm.calls for name, arm in evaluations.items()},
         )
+        # Settings may hold a rubric, which is a text.
         judge_facts = facts if texts else facts.without_texts()
         content = _content(judge_facts, base.suite, evaluations, shifts, metrics=metrics)
         logged = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
@@ -207,6 +209,7 @@ def _evaluate_arms(
     arms: Sequence[Judge], suite: Suite, *, max_usd: float | None, **as_evaluate: Any
 ) -> dict[str, Evaluation]:
     """Evaluate one arm after the other, all on one budget of the journal: what a call may have cost counts as well."""
+    # The same arms again continue the same budget; other ones must not share it.
     identity = (*(arm.fingerprint() for arm in arms), suite.sha256, as_evaluate.get("replicates", 1))
     as_evaluate = {"budget": outbox_key("shift", *identity), "max_usd": max_usd, **as_evaluate}
     return {arm.tie_criterion.name: evaluate(arm, suite, run_name=_arm_name(arm), **as_evaluate) for arm in arms}
@@ -444,6 +447,7 @@ def operating_point(data: Mapping[str, Any], *, judge: str, prompt: str, criteri
 def curve(points: Sequence[OperatingPoint]) -> list[tuple[float, float]]:
     """Return the rising curve of best fit through a judge's points: isotone in false preference, (0, 0) first."""
     ordered = sorted(points, key=lambda point: (point.false_preference, point.sensitivity))
+    # More false preference comes with more sensitivity, never with less: noise may not bend the curve back.
     fitted = isotonic_regression([point.sensitivity for point in ordered]).x
     drawn = [(point.false_preference, float(y)) for point, y in zip(ordered, fitted, strict=True)]
     return [(0.0, 0.0), *drawn]
@@ -456,6 +460,7 @@ def resolution_shifts(points: Sequence[OperatingPoint], *, seed: int = 0) -> lis
         for judge, prompt in dict.fromkeys((point.judge, point.prompt) for point in points)
         if (sides := _sides([point for point in points if point.judge == judge], prompt))
     ]
+    # Every prompt is compared with the others, and any of them may lie off by luck.
     level = 1 - (1 - _LEVEL) / max(1, len(sides_of))
     return [_shift(own, others, level=level, seed=seed) for own, others in sides_of]
 
@@ -472,6 +477,7 @@ def _sides(points: Sequence[OperatingPoint], prompt: str) -> tuple[list[Operatin
 def _shift(
     own: Sequence[OperatingPoint], others: Sequence[OperatingPoint], *, level: float, seed: int
 ) -> ResolutionShift:
+    # All points side by side, so that a resample draws the same tasks for each of them.
     sums = np.hstack([point.counts for point in (*own, *others)])
     # Criteria weigh the same on both sides, however many prompts have one.
     shares = {name: [point.criterion for point in others].count(name) for name in {point.criterion for point in own}}
@@ -497,6 +503,7 @@ def _shift(
 
 def _d_primes(sums: Array) -> Array:
     """D' of rows of false preferences, equal calls, right choices, step calls."""
+    # Half a call on either side keeps z finite at shares of 0 and 1.
     false = (sums[:, 0] + 0.5) / (sums[:, 1] + 1)
     hits = (sums[:, 2] + 0.5) / (sums[:, 3] + 1)
     values: Array = ndtri(hits) - ndtri(false)

@@ -224,6 +224,7 @@ class RunEvidence:
         Raises:
             RecipeError: when a rule is about something that does not exist, with the nearest name.
         """
+        # All names before the first interval: a mistake in the last rule is found at once.
         for rule in rules:
             self._check_known(rule)
         return tuple(rule.check(self) for rule in rules)
@@ -393,6 +394,7 @@ def tasks_needed(
         >>> tasks_needed(lambda n: n >= 37, 10, most=64, guess=2)
         37
     """
+    # Doubling and bisecting ask for some numbers twice, and each is read from all counts.
     is_decided = cache(is_decided)
     low, high = 1, min(max(2, guess), most)
     while not is_decided(high * n_tasks):
@@ -487,6 +489,7 @@ class JudgeCalls:
 def _mean_reading(report: ReliabilityReport) -> Reading:
     """Return the mean over tests; it says nothing where a test is withheld, which it would leave out."""
     scores = report.scores
+    # A test that is withheld may be the hardest: a mean without it would flatter.
     held = [test for test, score in scores.items() if isinstance(score, NotEstimable) and score.withheld]
     if held:
         return NotEstimable(reason=f"the mean over tests would leave out {', '.join(held)}: withheld", withheld=True)
@@ -516,6 +519,7 @@ def paired_calls(judge: JudgeCalls, baseline: JudgeCalls) -> list[JudgeCalls]:
     if common_calls(frames).empty:
         return []
     calls = shared_calls(frames)
+    # Both by the metric of the judge: scores of two metrics have no difference.
     baseline = baseline if baseline.metric == judge.metric else replace(baseline, metric=judge.metric)
     # What is measured already need not be measured again.
     return [

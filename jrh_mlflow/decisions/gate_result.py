@@ -183,6 +183,7 @@ def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = 
     with reading_client(uri) as client:
         experiment_id = client.get_run(gated).info.experiment_id
     store = Store(uri, experiment_id=experiment_id, saves_view=saves_view)
+    # Logged before it is shown: a run must not name a gate that does not exist.
     with open_run(store, "gate", f"gate: {gate.subject}", simulated=gate.simulated) as run_id:
         gate = replace(gate, run_id=run_id, link=store.link(run_id))
         publish(store, run_id, gate_content(gate), what_now="Nothing else was changed.", is_new=True)
@@ -265,6 +266,7 @@ def _described(run_id: str, note: str, markdown: str | None, section: DecisionSe
         shortened(markdown, artifact=keys.DATASHEET_MARKDOWN),
     ):
         return _described_at_first(run_id, with_markdown_section(markdown, section))
+    # Somebody may have edited the description since.
     added = with_markdown_section(note, section)
     return added if len(added) <= MAX_DESCRIPTION else note
 
@@ -281,6 +283,7 @@ def gate_reason(
     passed = overall([check.state for check in checks])
     if passed:
         return f"passed: {len(checks)} of {len(checks)} rules hold"
+    # What fails is named first: further tasks would not help a gate that has failed.
     state, verb = ("undecided", "undecided") if passed is None else ("fails", "failed")
     those = [check for check in checks if check.state == state]
     named = "; ".join(

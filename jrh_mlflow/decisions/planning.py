@@ -375,6 +375,7 @@ class _Pilot:
 
     def about(self, items: frozenset[str]) -> pd.DataFrame:
         """Return the calls about some items; all where the suite is another."""
+        # Prompts of one axis may be longer than others: its own calls say what it costs.
         own = self.calls[self.calls["suite_item"].isin(items)]
         return self.calls if own.empty else own
 
@@ -463,6 +464,7 @@ class _Design:
     def total(self, name: str, tasks: int | None = None) -> int:
         """Count what so many tasks have, those that there are taken again and again in turn; once when None."""
         counts = self.counts[name]
+        # Tasks beyond those that there are look like the present ones.
         turns, rest = divmod(len(counts) if tasks is None else tasks, len(counts))
         return turns * sum(counts) + sum(counts[:rest])
 
@@ -596,6 +598,7 @@ def _size_for_difference(
         drawn = max(FEWEST_TO_TELL_APART, round(n_tasks / paired))
         return simulated_power(a, b, shown, drawn, limited=limited, seed=seed) if drawn <= MOST_DRAWN else power
 
+    # The scaled number is a beginning: the test itself is simulated until it has the power.
     while chance(tasks) < power:
         tasks += max(1, tasks // 40)
     notes = []
@@ -619,6 +622,7 @@ def _size_for_difference(
 
 def _apart(difference: float, first: Spread, second: Spread) -> tuple[Spread, Spread]:
     """Put the second judge so far from the first, towards the middle, where answers vary most."""
+    # From the first judge's rate the second moves to where answers vary more: the safe side.
     rate = first.rate
     other = rate + difference if rate <= 0.5 else rate - difference
     if not 0 <= other <= 1:
@@ -727,6 +731,7 @@ class _Pricing:
 
     def _minutes(self, calls: int, model: str | None) -> float:
         local = model is not None and is_local(model)
+        # A model on this machine answers no more at once than it has slots.
         at_once = min(self.concurrency, slots()) if local else self.concurrency
         seconds = self.seconds_per_call or self._piloted_seconds(model)
         seconds = seconds or (SECONDS_PER_LOCAL_CALL if local else SECONDS_PER_CALL)

@@ -311,6 +311,7 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
     mapped = has_map([*search.values(), *holdout.values()], objectives)
     # The searched half picks, the held-out half reads.
     front, best = {result.key for result in on_front(search.values(), objectives)}, best_of(search, holdout)
+    # Ties need reliabilities and prices of all.
     tied = ties(holdout, best=best, seed=seed) if mapped and best else {}
     hypervolume: Reading = NotEstimable(reason=_NO_MAP)
     if mapped:
@@ -320,6 +321,7 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
         hypervolume = area(fair, dearest=dearest, seed=seed)
     points, failed = _operating(trials, search), {**trials.failed, **findings.failed}
     refused = _unrefined_note(len(findings.unrefined))
+    # Of the grid as if every configuration were asked by itself, without stops or shared calls.
     calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
     return Sweep(
         run_id=context.parent,

@@ -202,6 +202,7 @@ class Space:
         One replicate has no vote to count, and one response has no presentation order.
         """
         named = {name: params[name] for name in self.axes}
+        # Two names of one configuration would be measured and paid twice.
         if named["replicates"] == "1":
             named["vote"] = next(iter(self.axes["vote"]))
         if not pair:
@@ -254,6 +255,7 @@ def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _located(given: dict[str, Any]) -> dict[str, Any]:
     """Return a model's settings with the endpoint that the environment names, where it names one."""
+    # The same model at another endpoint is another judge, and another study.
     endpoint = None if given.get("api_base") else endpoint_of(given["model"])
     return given if endpoint is None else {**given, "api_base": endpoint}
 
@@ -431,6 +433,7 @@ def picked(metrics: Mapping[str, float], name: str) -> float:
         RecipeError: when the run has none of that name, with the nearest one.
     """
     if name not in metrics:
+        # Sums over some of the calls only are left out of the metrics: then a price is what is missing.
         if name == COST or metric_keys.UNKNOWN_COSTS in metrics:
             raise RecipeError(
                 "The cost of a call is unknown, so its objective is too. Give the model's price "
@@ -509,6 +512,7 @@ def _numbers(readings: Mapping[str, Reading]) -> dict[str, Reading]:
 
 def _made_up(suite: Suite, labels: Sequence[str] | None, *, replicates: int) -> pd.DataFrame:
     """Return the calls of an evaluation in which everything was answered, with a confidence and a price."""
+    # Any answer will do: only the names of what can be measured are read.
     answer = "1" if labels is None else labels[-1]
     answered = {"outcome": "verdict", "answer": answer, "confidence": 0.5}
     answered |= {"input_tokens": 1, "output_tokens": 1, "cost_usd": 1.0}

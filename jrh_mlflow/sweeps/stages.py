@@ -62,6 +62,7 @@ def refine(context: SweepContext, findings: Findings, *, max_replicates: int, ro
     results, configurations = findings.search, context.trials.by_key
     if not has_map(results.values(), context.space.objectives):
         return
+    # Refining asks about as much as the search did, at most.
     allowance = sum(result.n_calls for result in results.values())
     while True:
         shares = probabilities(results.values(), seed=context.seed)
@@ -126,6 +127,7 @@ def hold_out(
         if only is not None and key not in only:
             continue
         configuration, repeats = context.trials.by_key[key], findings.search[key].repeats
+        # A sweep that goes on pays for nothing that an earlier one measured.
         known = kept_results(context, "holdout", configuration)
         if known and (repeats in known or not asking):
             findings.holdout[key] = known.get(repeats, known[max(known)])
@@ -174,6 +176,7 @@ def _measured(
     """Measure a configuration in a later stage, and let the study keep it."""
     suite = context.search if stage == "refine" else context.holdout
     result = context.measure(configuration, suite, stage=stage, repeats=repeats, keep_micro=keep_micro)
+    # In the study, where other processes and the next sweep find it.
     context.trials.study.set_user_attr(f"jrh:{stage}:{configuration.key}:{repeats}", result.to_dict())
     return result
 
@@ -282,12 +285,14 @@ class SweepMoney:
         """
         trials, cap = self.context.trials, self.context.cap_micro
         while cap is not None:
+            # Those that came first have the first claim; without an order two could take the same money.
             others = trials.before(trial)
             if not all(CLAIM in other.user_attrs for other in others):
                 trials.wait()
                 continue
             owed = self._owed()
             set_aside = sum(need.worst_micro for need in owed.values()) + _claimed(others, "holdout")
+            # Read anew on every round: other processes spend from the same cap.
             room = cap - self.spent_micro() - set_aside - _claimed(others, "search")
             search, holdout = (self.need(configuration, half) for half in (self.context.search, self.context.holdout))
             self._holdout[configuration.key], self._both[configuration.key] = holdout, search + holdout

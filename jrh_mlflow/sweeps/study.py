@@ -265,6 +265,7 @@ class Trials:
 
     def run_next(self, n_trials: int, run: Callable[[Trial, Configuration], Sequence[float]]) -> bool:
         """Run one trial; False when there is none left for this process to start."""
+        # First: a trial whose process died would count as one that somebody runs.
         self.requeue_dead()
         limit = min(n_trials, len(self.grid))
         if not self.open("WAITING"):
@@ -314,6 +315,7 @@ class Trials:
 
     def _take_turn(self, trial: Trial) -> int:
         """Say who runs a trial, and draw a number higher than all that are out (Lamport's bakery)."""
+        # Two may draw the same number: the trial's own number decides between them.
         turn = 1 + max((_turn(other) or 0 for other in self.open("RUNNING")), default=0)
         trial.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid(), "turn": turn})
         return turn

@@ -249,6 +249,7 @@ def _search(context: SweepContext, money: SweepMoney, *, early_stop: bool, wait:
     With `wait` until those of other workers have ended too. What does not fit at its worst is tried at last.
     """
     ran = 0
+    # First what is sure to be paid; then what may be, with what is left.
     for money.is_patient in (True, False):
         ran += _search_once(context, money, early_stop=early_stop, wait=wait)
         trials = context.trials
@@ -336,6 +337,7 @@ def set_up(
     if not as_evaluate.get("texts", True):
         _check_names(space)
     pair = any(item.kind == "pair" for item in suite.items)
+    # Names are checked on the searched half: that is what trials are measured on.
     search, holdout = suite_halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates), metric=as_evaluate.get("metric"))
     name = study_name(space, suite, seed, fresh_after=as_evaluate.get("fresh_after"))

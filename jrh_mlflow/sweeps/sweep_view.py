@@ -342,6 +342,7 @@ def map_drawing(dots: Sequence[Dot]) -> Markup:
     front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
     return render_part(
         "_sweep_map.html",
+        # The front is drawn last, over the others.
         dots=sorted(dots, key=lambda dot: dot.on_front),
         scales=scales,
         stairs=stairs(front, scales) if front else "",
@@ -356,6 +357,7 @@ def scales_of(dots: Sequence[Dot]) -> Scales | None:
         return None
     prices = [dot.usd for dot in dots]
     ends = [end for dot in dots for end in (dot.value, dot.search, dot.low, dot.high) if end is not None]
+    # A price of 0 has no logarithm.
     logarithmic = min(prices) > 0 and max(prices) / min(prices) > 5
     low, high = min(prices), max(prices)
     low_usd, high_usd = (low / 1.3, high * 1.3) if logarithmic else (max(0.0, low - 0.1 * (high - low)), high * 1.08)
@@ -372,6 +374,7 @@ def scales_of(dots: Sequence[Dot]) -> Scales | None:
 
 def steps_of(front: Sequence[Dot]) -> list[float]:
     """Return how high the front of the searched half stands at each of its members, from the cheapest on."""
+    # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
     return list(accumulate((dot.search for dot in front), max))
 
 

@@ -131,6 +131,7 @@ def cascade(
         first_half, second_half = halves(part, seed=seed)
         thresholds = tuple(_best_threshold(steps, half, max_usd=max_usd) for half in (second_half, first_half))
         threshold = _best_threshold(steps, every, max_usd=max_usd)
+    # With the threshold of the other half: chosen and used on one half it would look too good.
     escalates = steps.escalated(thresholds, seed=seed)
     return Cascade(
         cheap=first,
@@ -252,6 +253,7 @@ def _best_threshold(steps: _Steps, learnt: Mask, *, max_usd: float | None) -> fl
         price = steps.usd_per_1k(escalates, learnt)
         if max_usd is not None and (price is None or price > max_usd):
             continue
+        # The thresholds rise, so that of equals the first escalates least.
         right = steps.right(escalates, learnt)
         if best is None or right > best[0]:
             best = right, threshold
@@ -480,6 +482,7 @@ def _over_limit(cascaded: Cascade | NotEstimable | None, max_usd: float | None) 
 
 
 def _seats(table: VoteTable, rule: VotingRule) -> dict[str, Seat]:
+    # Shown beside each judge and used by a live jury; the measured answers never use them.
     weights = vote_weights(table, table.judges) if rule.vote == "weighted" else {}
     seats = {}
     for column, name in enumerate(table.judges):

@@ -214,6 +214,7 @@ def _without(heading: str, missing: NotEstimable | None) -> list[Section]:
 
 
 def _conditions(readings: Mapping[str, Reading]) -> Section:
+    # A single test is the jury's accuracy once more.
     rows = readings.items() if len(readings) > 1 else ()
     return Section(heading="The jury by test", blocks=[CONDITIONS(rows)], media=_DETAILS)
 
@@ -342,6 +343,7 @@ def cost_map(report: JuryReport) -> Figure | None:
         height = (0.1 + _LINE * (len(dots) - number)) / figure.get_figheight()
         figure.text(0.02, height, short(line, most=110), fontsize=10, color=style["color"])
     prices = [usd for _, _, usd, _ in dots] + [usd for usd, _ in priced]
+    # A free judge has no place on a logarithmic axis.
     if min(prices) > 0 and max(prices) / min(prices) > 5:
         _logarithmic(axes)
     axes.set(xlabel="dollars per 1,000 judgments", ylabel="accuracy (bars: 95 % by source)")

@@ -151,6 +151,7 @@ def count_votes(cast: Codes, rule: VotingRule, *, n_labels: int, weights: Array 
         n_labels: What may be answered, abstaining apart.
         weights: Of the judges, for rule `weighted`.
     """
+    # A missing vote is -1 and equals no label, so that it counts for none.
     hot = cast[:, :, None] == np.arange(n_labels + 1)
     counts = hot.sum(axis=1).astype(np.intp)
     if weights is None or rule.vote != "weighted":
@@ -163,6 +164,7 @@ def count_votes(cast: Codes, rule: VotingRule, *, n_labels: int, weights: Array 
     answer = top.argmax(axis=1).astype(np.intp)
     ties = "abstain" if rule.vote == "unanimous" else rule.ties
     answer[split] = _broken(cast[split], top[split], ties, n_labels=n_labels)
+    # Last: too few votes are no answer, whatever the tie rule made of them.
     lost = counts.sum(axis=1) < rule.quorum(cast.shape[1])
     answer[lost] = MISSING
     return PanelAnswers(answer=answer, split=split & ~lost)
@@ -183,6 +185,7 @@ def vote_weights(table: VoteTable, panel: Sequence[str]) -> dict[str, float]:
     n = (cast != MISSING).sum(axis=0)
     k = (cast == table.expected[judged][:, None]).sum(axis=0)
     mean = k.sum() / n.sum() if n.sum() else 1 / table.n_answers
+    # A judge with few calls is taken for an average one until more is seen of it.
     right: Array = (k + PRIOR_CALLS * mean + 0.5) / (n + PRIOR_CALLS + 1)
     odds = np.log((table.n_answers - 1) * right / (1 - right))
     return {name: max(0.0, float(weight)) for name, weight in zip(panel, odds, strict=True)}
@@ -215,6 +218,7 @@ def _broken(cast: Codes, top: Mask, ties: str, *, n_labels: int) -> Codes:
     if ties == "highest":
         return np.asarray(n_labels - 1 - top[:, :n_labels][:, ::-1].argmax(axis=1), dtype=np.intp)
     if ties == "median":
+        # Missing votes and abstentions sort behind all labels, out of the median's reach.
         labels = np.sort(np.where(cast == MISSING, abstain, cast), axis=1)
         middle = ((labels < abstain).sum(axis=1) - 1) // 2
         return np.asarray(labels[rows, middle], dtype=np.intp)
@@ -406,6 +410,7 @@ def best_panel(
     sides = halves(judged, seed=seed)
     parts = [judged.where(side) for side in sides]
     chosen = [search.best(search.scored(_scorer(part, rule))) for part in parts]
+    # For use the panel is chosen on everything; what it is worth is read across the halves.
     scores = search.scored(_scorer(judged, rule))
     overall = search.best(scores)
     if overall is None or chosen[0] is None or chosen[1] is None:
@@ -509,6 +514,7 @@ class _Search:
         """Whether a panel, filled up with the cheapest others, stays under the limit."""
         if self.max_usd is None:
             return True
+        # A panel that is still growing is out only if even the cheapest others would make it too dear.
         others = sorted(self.prices[name] or 0.0 for name in self.judges if name not in panel)
         price = self.price(panel) or 0.0
         return price + sum(others[: self.size - len(panel)]) <= self.max_usd * (1 + 1e-12)
@@ -599,6 +605,7 @@ class LivePanel:
             return JointAnswer(
                 answer=None, how="", why=f"{n_votes} of {len(cast)} judges voted, and {quorum} are needed"
             )
+        # A missing vote is nobody's objection.
         same = len(set(cast) - {MISSING}) == 1
         how = "unanimous" if same else "tie rule" if counted.split[0] else "majority"
         return JointAnswer(answer=(*scale.labels, ABSTAIN)[code], how=how)

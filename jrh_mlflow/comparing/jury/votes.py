@@ -170,6 +170,7 @@ def votes(
     _check_meaning(every)
     frames = _common_replicates(frames)
     units = pd.concat([frame[CALL_KEY + CALL_MEANING] for frame in frames.values()], ignore_index=True)
+    # The union: a judge that was stopped early must not shorten the others.
     units = units.drop_duplicates(CALL_KEY).sort_values(CALL_KEY, kind="stable", ignore_index=True)
     pairs = Scale(labels=CONTENTS, ordered=False)
     scale = scale_of([*every["answer"], *every["expected"]], told_labels(every, labels)) if pointwise else pairs
@@ -210,6 +211,7 @@ def halves(table: VoteTable, *, seed: int = 0) -> tuple[Mask, Mask]:
     Raises:
         CallsError: with fewer than two such sources.
     """
+    # Sources without a right answer would leave a half with nothing to choose by.
     dealt = np.unique(table.source[table.judged])
     if len(dealt) < 2:
         raise CallsError(
@@ -315,6 +317,7 @@ def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -
     reason = _reason(names, voted, wrong)
     if reason is not None:
         return {axis: NotEstimable(reason=reason) for axis in ("error_correlation", "effective_votes")}
+    # A single vote on a unit says nothing of how votes go together.
     usable = np.asarray(voted.sum(axis=1) >= 2)
     features = np.hstack([_features(voted, wrong, i, j) for i, j in combinations(range(len(names)), 2)])[usable]
     left_out = {"too few votes": int((~usable).sum())}
@@ -383,6 +386,7 @@ def _agreement(table: VoteTable, a: str, b: str) -> PairAgreement:
     same = np.asarray(cast[:, 0] == cast[:, 1])
     agreement: Reading = share(units, same) if usable.any() else NotEstimable(reason=f"{a} and {b} share no unit")
     used = cast[usable].astype(float)
+    # Labels that nobody used count as well: chance agreement depends on what may be answered.
     categories = max(2, table.abstain + int((used == table.abstain).any()))
     return PairAgreement(
         a=a,
