@@ -126,18 +126,12 @@ VIEWS = ("cli", "pages", "show")
 """Floors that show what another floor holds: there a file may have the name of the thing it shows."""
 ANY_FOLDER = ("__init__", "_base")
 SAME_THING = {
-    "agreement": "stats: the coefficients; measures: of votes",
-    "calls": "measures: records as arrays; engine: those of an evaluation",
+    "agreement": "stats: the coefficients; people: what judges and people agree on",
     "datasheet": "suites: what is asked; measures: what is read from the answers",
     "items": "schema: what an item is; suites/transcripts: items made of transcripts",
-    "jury": "measures: what votes are worth; evaluation: the verb, with its runs",
     "tables": "engine/journal: tables of its database; people/labels: labels that lie in tables",
 }
 """File names that two floors share because both are about that one thing."""
-
-DOUBLE_FUNCTIONS: tuple[str, ...] = ()
-"""Public names of functions that two modules still define; each goes when one of the two is renamed."""
-
 
 @dataclass(frozen=True)
 class Import:
@@ -388,9 +382,7 @@ def test_a_class_name_means_one_class():
 
 
 def test_a_public_function_name_is_defined_once():
-    """The list only shrinks: take out what you renamed, and put nothing in."""
-    doubles = {name for name, files in functions(sources()).items() if len(files) > 1}
-    assert doubles <= set(DOUBLE_FUNCTIONS)
+    assert {name: files for name, files in functions(sources()).items() if len(files) > 1} == {}
 
 
 def test_a_file_name_means_one_thing():
