@@ -225,7 +225,7 @@ def all_imports() -> list[Import]:
 
 
 def room(file: str) -> str:
-    """Folder or module under the package: `comparing/jury/votes.py` is in `measures`."""
+    """Folder or module under the package: `comparing/jury/votes.py` is in `comparing`."""
     return PurePosixPath(file).parts[0].removesuffix(".py")
 
 
