@@ -341,8 +341,8 @@ class LiveCascade:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LiveCascade:
-        """Read what `to_dict` wrote."""
-        return cls(**{**data, "cheap": tuple(data["cheap"])})
+        """Read what `to_dict` wrote; what scorers carry has `judges` beside it."""
+        return cls(**{part.name: data[part.name] for part in fields(cls)} | {"cheap": tuple(data["cheap"])})
 
 
 def live_cascade(measured: Cascade, *, threshold: float | None = None) -> LiveCascade:
