@@ -133,6 +133,7 @@ SAME_THING = {
 }
 """File names that two floors share because both are about that one thing."""
 
+
 @dataclass(frozen=True)
 class Import:
     """One imported module or name of one file."""
