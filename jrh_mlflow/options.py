@@ -94,6 +94,7 @@ class Options(BaseModel):
     @classmethod
     def _text_of(cls, error: ValidationError) -> str:
         first = error.errors(include_url=False)[0]
+        # The text of our own validators, without the words that pydantic puts before it.
         if first["type"] == "value_error":
             return str(first["ctx"]["error"])
         name = str(first["loc"][0])
@@ -260,6 +261,7 @@ class RunOptions(Options):
     @classmethod
     def _past(cls, moment: Moment | None) -> Moment | None:
         if moment is not None:
+            # Checked only: what is kept is what the user wrote.
             read_moment(moment)
         return moment
 

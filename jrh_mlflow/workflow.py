@@ -122,6 +122,7 @@ class Workflow:
             return None
         check_folder(self.prepared, self.folder, force=False)
         suite = read_suite(self.folder)
+        # A suite that was cut short is generated further before anybody judges it.
         return None if suite.origin.get("truncated") else suite
 
 
@@ -383,6 +384,7 @@ def _check_judges(workflow: Workflow, suite: Suite | None) -> None:
         if cap is not None and judge.kind != "scripted":
             checked_cap(cap, judge, options.get("prices"))
         if suite is not None:
+            # A suite under review would be refused, and its review is a later stage.
             dry_prepared(judge, _unmarked(suite), **options).check_ready()
         elif (lacks := judge.lacks()) and options.get("backend", "local") == "local":
             raise JudgeError(f"The judge {lacks}")

@@ -183,6 +183,7 @@ class Comparison(MadeOfRuns):
         """Draw tests × judges, or another figure by its name: `cost_curve`; of pairs also `psychometric_curve`, …."""
         figures = self._figures()
         if kind is not None and f"{kind}.png" not in figures:
+            # Measuring takes seconds, so that it waits until such a figure is asked for.
             sheets = {run.judge: measure(run.calls, labels=run.suite.labels) for run in self.runs}
             figures |= datasheet_figures({name: sheet.estimates for name, sheet in sheets.items()})
         return plotted(figures, kind)
@@ -204,6 +205,7 @@ class Comparison(MadeOfRuns):
     def _worst(self) -> dict[str, Any]:
         items = {item.id: item for item in self.runs[0].suite.items}
         calls = normalise(self.runs[0].calls)
+        # `worst_items` refuses pairs, and single responses of known level expect no answer.
         if not is_pointwise(calls) or has_steps(calls):
             return {}
         return {run.judge: worst_items(run.calls, items, _MOST_WORST) for run in self.runs}
@@ -254,6 +256,7 @@ def compare(
     if not 0 < alpha < 0.5 or not margin > 0:
         raise RecipeError(f"`0 < alpha < 0.5` and `margin > 0` must hold, but got {alpha=}, {margin=}.")
     if baseline is not None and isinstance(runs, Collection) and not isinstance(runs, str):
+        # The baseline may stand among the runs in another spelling, and must be loaded once.
         runs = runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
     loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
     used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
@@ -299,6 +302,7 @@ def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addr
     if key not in _PAGES:
         page = compare(runs, tracking_uri=tracking_uri, log=False).to_html(addresses=addresses)
         if len(_PAGES) >= _MOST_PAGES:
+            # A dict keeps the order of insertion: the first page is the oldest.
             _PAGES.pop(next(iter(_PAGES)))
         _PAGES[key] = page
     return _PAGES[key]
@@ -314,6 +318,7 @@ def _is_run(run: str, other: str | Evaluation) -> bool:
 def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
     """Return the metric by which all runs are scored; None for accuracy, and where they differ."""
     metrics = {run.params.get(keys.PARAM_METRIC) for run in runs}
+    # Runs that are scored by different metrics have accuracy in common.
     return metrics.pop() if len(metrics) == 1 else None
 
 

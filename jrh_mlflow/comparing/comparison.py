@@ -107,9 +107,11 @@ def compare_calls(
     ordinal = _ordinal(reports, axes)
     tables = {} if chosen is None else {name: point_table(frame, labels=labels) for name, frame in calls.items()}
     if chosen is not None:
+        # Tests without labelled answers keep their own statistic, and so their name.
         named = {axis: f"{axis}/{chosen.name}" for axis in axes if expectation_of(axis).statistic == DEFAULT}
         table = replace(table, axis=np.array([named.get(axis, axis) for axis in table.axis], dtype=object))
         axes, tests = (tuple(named.get(axis, axis) for axis in names) for names in (axes, tests))
+        # Users name a test, whatever it is scored by.
         primary = primary and [named.get(axis, axis) for axis in primary]
     cells: Cells = {axis: {name: _reading(report, axis) for name, report in reports.items()} for axis in axes}
     names = tuple(judges)
@@ -132,6 +134,7 @@ def compare_calls(
         cells=cells,
         differences=tuple(differences),
         primary=family,
+        # Letters compare every judge with every other, which a baseline leaves out.
         letters={} if baseline else _letters(cells, differences),
         summaries={
             "by_judge": {name: _spread(cells[test][name] for test in averaged) for name in names} if averaged else {},
@@ -200,6 +203,7 @@ def _reading(report: Report, axis: str) -> Reading:
     if isinstance(report, Datasheet):
         return report.estimates[axis]
     missing = NotEstimable(reason=f"no {axis} calls")
+    # The axis of a chosen metric names its statistic already.
     key = axis if "/" in axis else f"{axis}/{expectation_of(axis).statistic}"
     return report.estimates.get(key, missing)
 
@@ -289,6 +293,7 @@ def _spread(readings: Iterable[Reading]) -> dict[str, float | None]:
     return {
         "n": len(values),
         "mean": float(np.mean(values)),
+        # A single value has no spread: 0 would say that there is none.
         "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "min": min(values),
         "max": max(values),
@@ -312,6 +317,7 @@ def _ordinal(reports: Mapping[str, Report], axes: Sequence[str]) -> dict[str, di
 
 def _cost(frame: pd.DataFrame, report: Report) -> dict[str, float | None]:
     costs = pd.to_numeric(frame["cost_usd"], errors="coerce") if "cost_usd" in frame else pd.Series([np.nan])
+    # One unknown price makes the sum unknown: without that call the judge would look cheap.
     usd = None if costs.isna().any() else float(costs.sum())
     accurate = report.estimates.get("natural/accuracy" if isinstance(report, Datasheet) else f"{ALL}/accuracy")
     share = accurate.value if isinstance(accurate, Estimate) else None
@@ -381,6 +387,7 @@ def paired_shares(
     The interval is the hull of the cluster-paired bootstrap, which is too narrow with few clusters that seldom differ,
     and of `discordant_interval`.
     """
+    # NaN where either judge has no score, so that both sides rest on the same units.
     gap = table.scores[a] - table.scores[b]
     both = ~np.isnan(gap)
     if not both.any():
@@ -391,6 +398,7 @@ def paired_shares(
     # Every test weighs the same in the mean over tests, however many units it has.
     weight = n / (len(tests) * units_of[code])
     n_units = _effective_units(weight, code, None if table.presentation is None else table.presentation[both])
+    # Scaled so that all clusters together hold the effective number of units.
     gains, losses, of_a, of_b, sizes = (
         n_units / n * np.bincount(table.cluster[both], weight * values, table.n_codes).astype(float)
         for values in (np.maximum(gap, 0.0), np.maximum(-gap, 0.0), score_a, score_b, np.ones(n))
@@ -408,6 +416,7 @@ def paired_shares(
             high=high,
             n=n,
             n_clusters=int(used.sum()),
+            # Over several tests units differ in weight, and McNemar counts each as one.
             p_mcnemar=_mcnemar(score_a, score_b) if len(tests) == 1 else None,
             method="cluster-paired bootstrap and discordant units by cluster" if wide else "one cluster",
             equivalence=discordant_interval(gains, losses, sizes, level=1 - 2 * alpha),
@@ -430,6 +439,7 @@ def _effective_units(weight: Array, test: Codes, presentation: Codes | None) -> 
 
 def _independent(n_units: float, n_clusters: int) -> int:
     """Return how many independent units tell as much as these, alike within clusters as units of real judges are."""
+    # Kish's design effect; where clusters hold less than one unit each it must not add any.
     return max(1, round(n_units / max(1.0, 1 + (n_units / n_clusters - 1) * _ICC)))
 
 
@@ -471,6 +481,7 @@ def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, re
     if not both.any():
         return None
     first, second = first.where(both), second.where(both)
+    # Both judges share one list of cells, or their features could not change places.
     right, chosen = np.tile(first.expected, 2), np.concatenate([first.answer, second.answer])
     expected, given, features = cells_of(metric, first.scale, right, chosen)
     resampling = within_reason(metric, resampling)
@@ -555,12 +566,14 @@ def _joint_test(pairs: Sequence[Paired], n_clusters: int, *, alpha: float, seed:
     fitting = max(_FEWEST_PATTERNS, _CELLS // len(pairs))
     n_resamples = min(fitting, *(pair.n_patterns for pair in pairs))
     sums = [pair.sums for pair in pairs if pair.sums is not None]
+    # Sign flips alone err too often where the answers of two judges cluster differently.
     limits = np.array([np.inf if pair.shares is None else share_limit(*pair.shares) for pair in pairs])
     if len(sums) == len(pairs):
         by_cluster = np.column_stack(sums)
         return lambda own: max_t(
             by_cluster[:, own], limits=limits[own], n_resamples=n_resamples, seed=seed, alpha=alpha
         )
+    # The same patterns for every difference: max-T needs how they go together.
     signs = sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
     flipped = np.column_stack([pair.flipped(signs) for pair in pairs])
     return lambda own: max_t_of_statistics(flipped[:, own], limits=limits[own], alpha=alpha)
@@ -603,6 +616,7 @@ def _detectable(pair: Paired, critical: float) -> float | None:
     if pair.shares is None:
         return flips
     of_a, of_b, sizes = pair.shares
+    # As in `share_limit`: an end of the interval may err as often as the sign flips.
     level = 1 - 2 * sign_flip_p(critical, k)
     a, b = (cluster_interval(hits, sizes, level=level) for hits in (of_a, of_b))
     if a is None or b is None:

@@ -97,6 +97,7 @@ def _detectable_range(differences: Sequence[Difference]) -> str:
 
 def detectable_text(detectable: float | None) -> str:
     """Spell the smallest difference that would be told apart; rounded up, so that it is not promised too much."""
+    # 100 * 0.07 is a little over 7 for a computer, and must not become 0.08.
     return "none" if detectable is None else f"{math.ceil(100 * detectable - 1e-9) / 100:.2f}"
 
 

@@ -248,6 +248,7 @@ def _content(
             **figure_files(_figures(arms)),
         },
         suite=suite,
+        # The runs of the arms keep it.
         save_suite=False,
     )
 
@@ -390,6 +391,7 @@ class OperatingPoint:
     @property
     def intervals(self) -> tuple[Interval | None, Interval | None]:
         """95 % by task of false preference and sensitivity."""
+        # Replicates of a presentation tell little more than one call: the interval counts them as one.
         false, hits = (self.counts[:, at : at + 2].T / n for at, n in zip((0, 2), self.replicates, strict=True))
         return cluster_interval(*false), cluster_interval(*hits)
 
@@ -471,6 +473,7 @@ def _sides(points: Sequence[OperatingPoint], prompt: str) -> tuple[list[Operatin
     others = [point for point in points if point.prompt != prompt]
     shared = {point.criterion for point in own} & {point.criterion for point in others}
     own, others = ([point for point in side if point.criterion in shared] for side in (own, others))
+    # A resample draws the same tasks for all points, so that all must have the same tasks.
     return (own, others) if shared and len({point.tasks for point in (*own, *others)}) == 1 else None
 
 
@@ -547,6 +550,7 @@ def _correlation(counts: Mapping[str, Mapping[str, pd.DataFrame]], base: str, na
     both = [counts.get(arm, {}).get(axis) for arm in (base, name)]
     if both[0] is None or both[1] is None:
         return None
+    # A task that only one arm was asked has 0 of 0 calls in the other.
     before, after = both[0].align(both[1], fill_value=0.0)
     return share_correlation(*(arm[column].to_numpy(float) for arm in (before, after) for column in ("hits", "n")))
 
@@ -561,6 +565,7 @@ def difference(before: Reading, after: Reading, *, correlation: float | None = N
     """
     for arm, reading in (("base arm", before), ("other arm", after)):
         if isinstance(reading, NotEstimable):
+            # Only lost calls leave bounds; what was never asked could be anything.
             bounds = difference_bounds(after, before) if reading.withheld else None
             return NotEstimable(
                 reason=f"{arm}: {reading.reason}", withheld=reading.withheld, statistic="value", bounds=bounds

@@ -255,6 +255,7 @@ class RunEvidence:
         return RuleCheck(
             rule=rule,
             state=state,
+            # A censored value is only a bound: it is told in words.
             estimate=None if reading.censored else reading.value,
             low=low,
             high=high,
@@ -267,6 +268,7 @@ class RunEvidence:
 
 
 def _decided_by(rule: Rule, state: State, low: float | None, high: float | None) -> str:
+    # To hold under `<=` and to fail under `>=` are both decided by the upper end.
     upper = (state == "holds") == (rule.op in ("<=", "<"))
     end, name = (high, "upper") if upper else (low, "lower")
     return f"the {name} end of its interval is {end:.4g}"
@@ -317,6 +319,7 @@ class _TaskSearch:
 def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> _TaskSearch | None:
     """Repeat the counts of a share, or of the shares of a curve; None for what is made of anything else."""
     counts, n_tasks = [step_counts(judge, rule.axis) for judge in judges], len(judges[0].tasks)
+    # A step that one of the two judges lacks has no difference to count.
     if not counts[0] or {*counts[0]} != {*counts[-1]}:
         return None
 
@@ -352,6 +355,7 @@ def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimat
         repeated = rule.reading([judge.repeated(more) for judge in judges])
         if isinstance(repeated, Estimate) and rule.state(repeated) != "undecided":
             needed = more * n_tasks if wider is None else math.ceil(wider * times * n_tasks)
+            # The present repeats do not decide and the next ones do: the answer lies between.
             needed = min(max(needed, times * n_tasks + 1), more * n_tasks)
             return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=needed)
         times, wider = more, _times_wider(rule, repeated) if isinstance(repeated, Estimate) else None
@@ -482,6 +486,7 @@ class JudgeCalls:
                 for nth in range(times)
             ]
             groups = {f"{item}~{nth}": name for item, name in (self.groups or {}).items() for nth in range(times)}
+            # `replace` hands on neither cached readings nor repeats: the copy is measured anew.
             self._repeats[times] = replace(self, calls=pd.concat(copies, ignore_index=True), groups=groups)
         return self._repeats[times]
 
@@ -541,10 +546,12 @@ def known_facts(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, En
         usd = keys.whole_total(calls, "cost_usd")
         points += keys.price_points(usd_per_accuracy_point(usd, accuracy.value))
     values = dict.fromkeys(keys.SUMMED, 0.0) if calls.empty else {}
+    # The calls do not tell how long the run took: its own metrics do.
     values |= {point.key: point.value for point in points if point.key != metric_keys.SECONDS}
     values |= {key: value for key, value in run.metrics.items() if key.startswith(COSTS)}
     values[metric_keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
     if unknown:
+        # A mean without the unknown calls bounds nothing, unlike a sum, which can only grow.
         values.pop(metric_keys.COST_PER_1K_CALLS, None)
     gaps = {key for key, column in keys.SUMMED.items() if calls[column].isna().any()}
     known = {key: (value, None if key in gaps else value) for key, value in values.items()}

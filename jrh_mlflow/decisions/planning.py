@@ -505,6 +505,7 @@ def _design(
 
 def _layout(units: AxisUnits, tasks: Sequence[str]) -> Layout:
     """Read the layout in the order of the suite, in which its first tasks are a smaller suite of the same design."""
+    # Units code tasks by sorted name: the rank of a task is its code.
     places = np.argsort(np.argsort(tasks))
     return Layout.of(units.task, units.presentation, n_tasks=len(tasks)).ordered(places)
 
@@ -595,7 +596,9 @@ def _size_for_difference(
 
     @cache
     def chance(n_tasks: int, shown: Layout = layout, *, limited: bool = True) -> float:
+        # Draws are of unrelated judges, whose differences vary more: it takes more of their tasks.
         drawn = max(FEWEST_TO_TELL_APART, round(n_tasks / paired))
+        # Too many to draw: the scaled number is trusted, and ends the search.
         return simulated_power(a, b, shown, drawn, limited=limited, seed=seed) if drawn <= MOST_DRAWN else power
 
     # The scaled number is a beginning: the test itself is simulated until it has the power.
@@ -605,11 +608,13 @@ def _size_for_difference(
     if design.available is not None and tasks > design.available:
         notes.append(_too_few(tasks, design, f"find it with a chance of {chance(design.available):.0%}"))
     if tasks <= MOST_DRAWN // 2:
+        # Without `share_limit`, which is slow: the two are only seen side by side.
         twice, more = chance(tasks, layout.repeated(2), limited=False), chance(2 * tasks, limited=False)
         notes.append(
             f"Asking everything twice would find it with a chance of {twice:.0%}; twice as many tasks, for as many "
             f"calls, {more:.0%}."
         )
+    # Every two of n judges are a comparison that the decision is adjusted for.
     several = {n: math.ceil(tasks * family_factor(n * (n - 1) // 2, power=power)) for n in _JUDGES}
     needed = ", ".join(f"{n} judges {count:,}" for n, count in several.items())
     notes.append(
@@ -722,6 +727,7 @@ class _Pricing:
             return [None, None], "there are no texts whose tokens could be counted"
         prepared = prepare(judge, design.suite, replicates=design.replicates, prices=self.prices, dry=True)
         own = [call for call in prepared.plan() if call.item.id in design.axis_items]
+        # A plan is of new calls: answers in the journal make none of them cheaper.
         quotes = [prepared.quote(own, afresh=True), prepared.quote(afresh=True)]
         usd = [
             None if quote.usd is None else quote.usd / design.total(name)

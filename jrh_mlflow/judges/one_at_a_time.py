@@ -130,6 +130,7 @@ class PointwiseJudge(Judge):
                 where = " and ".join(lost)
                 return outcome, "", None if outcome == ABSTAIN else f"{next(iter(lost.values()))} (of the {where})"
         grade, other = self._grade(first.answer), self._grade(second.answer)
+        # A yes and a number are on no common scale.
         if grade is None or other is None or grade[0] != other[0]:
             scale = ", ".join(self.answers) if self._is_given else "one scale"
             return "unparsed", "", f"{first.answer!r} and {second.answer!r} are not both on {scale}"

@@ -390,6 +390,7 @@ def read_grade(returned: object) -> str | None:
     text = _as_text(value)
     if text is None:
         return None
+    # Python writes small numbers as 1e-05, which is no spelling of a level.
     if isinstance(value, float) and "e" in text:
         text = format(Decimal(text), "f")
     word = next((alike[0] for alike in LABEL_WORDS if text in alike), None)
@@ -407,17 +408,20 @@ def _not_one_of(value: object, answers: tuple[str, ...]) -> str:
 
 def _shown(value: object) -> str:
     try:
+        # A judge may return any object, and some cannot be printed.
         return repr(value)
     except Exception:
         return f"an object of {type(value).__qualname__} that cannot be printed"
 
 
 def _as_text(value: object) -> str | None:
+    # By the name of its module: an answer needs no numpy to be read.
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, str):
         # Not `str(value)`: a member of a `str` enumeration prints its name, but is its value.
         return str.__str__(value).strip().casefold()
+    # Before int: True is an int in Python, and would be slot 1.
     if isinstance(value, bool):
         return str(value).casefold()
     if isinstance(value, int):
@@ -699,6 +703,7 @@ def _begun(spelled: str, names: Mapping[str, str]) -> str | None:
 def _verdict_range(text: str, span: Span) -> tuple[int, int] | None:
     """Return where the verdict's value stands, without its quotes; None when the key stands there twice."""
     keys = list(_VERDICT_KEY.finditer(text, span.start, span.end))
+    # A reason may quote the key, and then either could be the verdict's.
     if len(keys) != 1:
         return None
     start = keys[0].end()

@@ -318,6 +318,7 @@ class PromptedJudge(ModelJudge):
         settings = {key: value for key, value in self.settings().items() if key not in _PROMPT}
         parts = (settings, [template.text for template in templates], self.rubric, astuple(self.tie_criterion))
         text = json.dumps([*parts, self.texts.format], sort_keys=True)
+        # The tag names the form, so that hashes of two forms are never taken for one another.
         return hashlib.sha256(f"jrh-prompted-1\n{text}".encode()).hexdigest()
 
     def definition(self) -> dict[str, Any]:
@@ -407,6 +408,7 @@ def _template_facts(template: Template) -> dict[str, Any]:
 def _longest_answer(model: str, effort: str | None) -> int:
     if effort in (None, "none") and not reasons(model):
         return _MAX_TOKENS
+    # Providers refuse a limit above what the model can write.
     most = (entry_of(model) or {}).get("max_output_tokens")
     return min(_MAX_TOKENS_REASONING, most) if isinstance(most, int) and most > 0 else _MAX_TOKENS_REASONING
 

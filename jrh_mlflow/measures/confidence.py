@@ -91,6 +91,7 @@ def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED)
     Raises:
         CallsError: when a cell of `probabilities` is no JSON object of probabilities.
     """
+    # By name, so that the same calls in another order have the same resamples.
     frame, row = in_order(frame, ["suite_item", "order", "replicate"])
     given = _given(frame["confidence"])
     numbers = pd.to_numeric(frame["confidence"], errors="coerce").to_numpy(float)
@@ -170,6 +171,7 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
         return {name: with_bounds(reason, units, _mean_bounds(judged, units, name)) for name in names}
     confidence, right = judged.confidence, judged.right.astype(float)
     n = len(confidence)
+    # A column for each bin: a resample then only sums rows, and the bins stay as they are.
     gaps = np.zeros((n, N_BINS))
     gaps[np.arange(n), bin_codes(confidence)] = confidence - right
     features = np.column_stack([np.square(confidence - right), confidence, confidence - right, np.ones(n), gaps])

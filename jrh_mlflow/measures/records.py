@@ -140,6 +140,7 @@ def halves_marked(frame: pd.DataFrame) -> pd.DataFrame:
     """
     orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
     alone = (orders == 1) & (frame["order"] != "")
+    # Marks of an earlier selection are void: among fewer calls other pairs are halves.
     marked: pd.DataFrame = frame.drop(columns="partner", errors="ignore")
     if alone.any():
         marked["partner"] = np.where(alone, UNASKED, "")
@@ -550,6 +551,7 @@ def pair_table(calls: CallTable) -> PairTable:
     # A run that was stopped leaves pairs with one order; they count for axes of calls only.
     n_calls = np.bincount(calls.pair)
     calls = calls.where(n_calls[calls.pair] == 2) if (n_calls == 1).any() else calls
+    # The last key of `lexsort` is the first to sort by: two rows in turn are one pair.
     return PairTable(calls=calls, rows=np.lexsort((calls.order == "vu", calls.pair)).reshape(-1, 2))
 
 
@@ -614,5 +616,6 @@ def _plain(name: object) -> str | None:
     """Return a name from a server as it may stand in params, Markdown and pages."""
     if not isinstance(name, str):
         return None
+    # Cut before it is cleaned: a hostile name may have megabytes.
     text = _UNUSUAL.sub("?", name.strip()[: 4 * _LONGEST])
     return (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…") or None

@@ -272,6 +272,7 @@ def across_tests(
         low, high = _mean_interval([test.counted for test, _ in numbered if test.counted], resampling)
     return {
         "n_tests": len(values),
+        # `fsum`, so that the last digit does not depend on the order of the tests.
         "mean": math.fsum(values) / len(values),
         "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "min": min(values),
@@ -365,6 +366,7 @@ def cost_points(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
     answer, expected = np.array([plain_label(text) for text in frame["answer"]], dtype=object), right_answers(frame)
     counted = np.isin(frame["outcome"].to_numpy(object), USABLE) & (expected != "")
     n = np.cumsum(counted)
+    # Before the first counted call n is 0; those rows are not returned.
     score = np.cumsum(counted & (answer == expected)) / np.maximum(n, 1)
     return [CostPoint(usd=float(spent[row]), n=int(n[row]), score=float(score[row])) for row in np.flatnonzero(counted)]
 
@@ -426,6 +428,7 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
     by_item: dict[int, list[int]] = {}
     for wrong in np.flatnonzero((table.outcome == "verdict") & (table.expected != "") & ~table.right):
         by_item.setdefault(int(table.item[wrong]), []).append(int(wrong))
+    # Without `minlength` the counts would end at the last item that has a usable call.
     answered = np.bincount(table.item[table.usable], minlength=len(names))
     ranked = sorted(by_item, key=lambda code: (*_rank(table, size, by_item[code], int(answered[code])), names[code]))
     worst = []

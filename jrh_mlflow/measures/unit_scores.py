@@ -302,6 +302,7 @@ def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, Ax
             presentation=np.arange(len(units.usable)) if units.presentations is None else units.presentations,
             score=np.where(units.usable, test.counted.hits.astype(float), np.nan),
             n_calls=units.n_calls or len(units.usable),
+            # One score may stand for several conditions of a test.
             items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
             n_tasks=table.n_sources,
         )

@@ -238,6 +238,7 @@ class _Asking:
         parts += [] if self.texts else ["no texts"]
         parts += [f"metric {self.metric}"] if self.metric else []
         parts += [f"until {self.until.until.text} {self.until.until.level}"] if self.until else []
+        # The same evaluation for another store or experiment is a run of its own.
         place = store_place(store.uri), store.experiment_id
         return outbox.outbox_key(*self.prepared.identity, self.seed, *place, *parts)
 
@@ -379,6 +380,7 @@ def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | N
             # What the journal answers was paid before.
             spent += 0.0 if record.cached else record.cost_usd or 0.0
             shown = {"no_answer": failed} if failed else {}
+            # Drawing for every call would slow the asking: `update` redraws at intervals.
             bar.set_postfix({**shown, **({"usd": f"{spent:.4f}"} if spent else {})}, refresh=False)
             bar.update()
 
@@ -464,6 +466,7 @@ def _tag_ended(store: Store, run_id: str, truncated: str | None, *, failure: Bas
         with store.errors("The run has no reason on it."):
             store.client.set_tag(run_id, keys.TAG_TRUNCATED, truncated)
             if isinstance(failure, JrhError):
+                # The text of an error may quote a prompt or an answer.
                 reason = safe_text(str(failure)) if texts else f"Ended by a {type(failure).__name__}."
                 store.client.set_tag(run_id, keys.TAG_NOTE, reason)
     except TrackingError as error:

@@ -345,6 +345,7 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
         keys.TAG_METRIC: measured.run.get("metric"),
         keys.TAG_LABEL_SOURCE: ", ".join(label_sources(measured.calls)),
         keys.TAG_TRUNCATED: measured.truncated,
+        # The params name who answered in any case; the tag marks runs that several did.
         keys.TAG_ANSWERED_BY: answered_by_text(answered) if are_several(answered) else None,
         keys.TAG_WITHHELD: ", ".join(sheet.withheld),
     }

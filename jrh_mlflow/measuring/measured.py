@@ -84,6 +84,7 @@ class JudgeFacts:
         if self.simulated:  # rates, and no word of anybody's
             return self
         settings = {name: _setting(name, value) for name, value in self.settings.items()}
+        # A definition holds the prompt and the rubric in full.
         return replace(self, settings=settings, prompt=f"{hashed(self.prompt)}\n", definition=None)
 
 
@@ -117,6 +118,7 @@ class Measured:
 
     def without_texts(self) -> Measured:
         """Return all that is measured, with a hash in the place of each text: what prompts and answers say."""
+        # Columns of the user's own may hold any text.
         known = [part.name for part in fields(CallRecord) if part.name in self.calls]
         calls = self.calls[known].copy()
         # Ids are hidden as the suite hides them, so that calls and items still find each other.

@@ -64,6 +64,7 @@ _LONG = ("order", "answer")
 _SINGLE = ("answer", "expected")
 _NUMBERS: dict[str, Callable[[str], float]] = {
     **{"cost_usd": float, "latency_s": float, "confidence": float},
+    # Spreadsheets write whole numbers as 12.0, which `int` refuses.
     **{"input_tokens": lambda text: int(float(text)), "output_tokens": lambda text: int(float(text))},
 }
 _AS_RECORDED = ("outcome", "condition", "delta", "replicate", "rationale", "raw", *_NUMBERS)
@@ -217,6 +218,7 @@ def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
         frame = frame.map(unguarded)
     frame = _typed(frame)
     if "judge" in frame.columns:
+        # pandas drops rows without a judge unless it is told not to.
         return {str(name) or path.stem: group for name, group in frame.groupby("judge", sort=False, dropna=False)}
     models = list(frame["model"].dropna().unique()) if "model" in frame.columns else []
     # One judge may be answered by several models, and a failed call by none: only calls made twice are of two judges.
@@ -233,6 +235,7 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         cells = frame[known.name].astype(object).map(lambda cell: None if is_missing(cell) else cell)
         if known.type == "bool":
+            # `bool` of the text "False" is True.
             frame[known.name] = [str(cell).casefold() in ("true", "1", "1.0") for cell in cells]
         elif str(known.type).startswith(("float", "int")):
             frame[known.name] = _numbers(cells, known.name)
@@ -334,6 +337,7 @@ def _record(row: Mapping[str, str], mapping: Mapped, *, outcome: str, answer: st
     numbers: dict[str, Any] = {name: _number(row, name, kind) for name, kind in _NUMBERS.items()}
     return CallRecord(
         suite_item=row["item"],
+        # Without a task every item is a cluster of its own.
         task=row.get("task") or row["item"],
         condition=row.get("condition") or mapping.condition or usual,
         delta=_number(row, "delta", float),
@@ -516,6 +520,7 @@ def recorded_suite(calls: pd.DataFrame, *, name: str, labels: Answers | None = N
         name: Of the suite.
         labels: What may be answered; None for pairs.
     """
+    # By id, so that judges whose rows come in another order have the same suite.
     first = calls.drop_duplicates("suite_item").sort_values("suite_item").to_dict("records")
     items = [_item({str(column): cell for column, cell in row.items()}, labels) for row in first]
     return Suite(name=f"{name} (recorded)", items=items, origin={"builder": "recorded"})

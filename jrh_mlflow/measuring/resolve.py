@@ -266,6 +266,7 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
     """
     if isinstance(judge, Judge):
         return with_read_prompt(judge, tracking_uri=tracking_uri)
+    # Before callables: a scorer of MLflow can be called too, but takes other arguments.
     if is_mlflow_judge(judge):
         alone = judge[0] if isinstance(judge, list | tuple) and len(judge) == 1 else judge
         return _exported_judge(alone, registration_of(alone)) or from_mlflow(judge)
@@ -274,6 +275,7 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
         return _exported_judge(scorer, [scorer.registration]) or from_registered(scorer, tracking_uri=tracking_uri)
     if isinstance(judge, str):
         return PromptedJudge(judge)
+    # A class can be called as well, and would pass for a function.
     if isinstance(judge, type):
         raise RecipeError(
             f"A judge must be an object, but got the class {judge.__name__}. Call it: {judge.__name__}()."
@@ -458,5 +460,6 @@ def asking(backend: str, *, journal: str | Path | Journal, cap_micro: int | None
         raise RecipeError(f"Unknown backend {backend!r}.{suggest(backend, BACKENDS)} Known: {known}.")
     if isinstance(journal, Journal):
         raise RecipeError("An open journal cannot be sent to Ray's workers. Give its path or URL: each opens its own.")
+    # Now, so that a missing Ray is known before the first call.
     import_ray()
     return partial(ask_calls_on_ray, journal_address=journal, cap_micro=cap_micro)

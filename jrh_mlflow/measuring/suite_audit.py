@@ -161,6 +161,7 @@ def audit_suite(suite: Suite, *, conditions: Collection[str] | None = None, seed
 def _level_pairs(items: Sequence[Item]) -> list[Item]:
     """Return any two levels of a task on a ladder of single responses: pooled over distances, their share is an AUC."""
     chains: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    # By level, so that of any two the second is the better one.
     for item in sorted(items, key=lambda item: item.delta or 0.0):
         if item.condition in SINGLE_LADDERS:
             chains[item.task, item.condition].append(item)

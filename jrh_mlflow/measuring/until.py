@@ -171,6 +171,7 @@ def countable_axes(items: Collection[Item]) -> dict[str, Countable]:
         return _pair_axes(items)
     if any(item.kind == "pair" or item.condition in SINGLE_CONDITIONS for item in items):
         return {}
+    # A label that is no ground truth makes no answer right or wrong.
     scored = [item for item in items if item.expected and not item.label_source]
     groups: dict[str, list[Item]] = {}
     for item in scored:
@@ -322,6 +323,7 @@ class _Watch:
         self.lost += lost - old_lost
 
     def _look(self) -> None:
+        # Whatever the unknown units are, the ends must hold: misses for one, hits for the other.
         low = suite_ends(self._hits, self.n, self.size, alpha=self._alpha)[0]
         high = suite_ends(self._hits + self._unknown, self.n, self.size, alpha=self._alpha)[1]
         # They hold at all moments together, so the narrowest do; ends that have crossed were wrong before.
@@ -329,6 +331,7 @@ class _Watch:
         self.low, self.high = ends if ends[0] <= ends[1] else (low, high)
         if not self._is_withheld:
             self.state = self.goal.decide(self.low, self.high)
+        # A call that was put off can still move the ends.
         all_in = self.n == self.size and not self._put_off
         self.is_done = self.state != "undecided" or all_in or self.sure_to_be_withheld
 
@@ -410,6 +413,7 @@ class UntilStop:
 
     def _take(self, record: CallRecord, *, put_off: bool) -> str | None:
         key = _record_key(record)
+        # A set: a call that was put off comes here twice.
         self._asked.add(key)
         for watch in self._watches:
             if key in watch.unit_of:

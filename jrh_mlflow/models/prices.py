@@ -162,6 +162,7 @@ def _from_entry(entry: Mapping[str, Any]) -> Price | None:
     if not isinstance(input_usd, int | float) or not isinstance(output_usd, int | float):
         return None
     unfilled = input_usd == output_usd == 0 and entry.get("litellm_provider") not in _OWN_MACHINE
+    # A fee for each request is in no price per token: with one the cost of a call is unknown.
     if unfilled or entry.get("input_cost_per_request"):
         return None
     # Where thinking costs more than speaking, the usage does not tell the two apart: take the dearer.

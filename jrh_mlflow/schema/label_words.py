@@ -142,6 +142,7 @@ def label_text(cell: object) -> str | None:
     if isinstance(plain, int):
         return str(plain)
     if isinstance(plain, float | Decimal) and math.isfinite(plain):
+        # Through its text: as a plain float numpy's float32 0.1 is 0.10000000149.
         return label_of_number(float(str(cell)))
     return None
 
@@ -149,6 +150,7 @@ def label_text(cell: object) -> str | None:
 def label_key(text: str) -> float | str:
     """Return what two spellings of one label share."""
     number = label_number(text)
+    # An accented letter may be one character or two, and is the same label.
     return unicodedata.normalize("NFC", text).casefold() if number is None else number
 
 

@@ -180,5 +180,6 @@ def criterion(spec: str | Criterion) -> Criterion:
             f"Unknown tie criterion {spec!r}.{suggest(spec, TIE_CRITERIA)} "
             f"Give one of {', '.join(TIE_CRITERIA)}, or a sentence of your own."
         )
+    # Half of a surrogate pair, which JSON can hold, has no UTF-8 of its own.
     digest = hashlib.sha256(spec.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return Criterion(name=f"own-{digest}", text=spec)

@@ -48,6 +48,7 @@ class Request:
 
     @cached_property
     def _digest(self) -> str:
+        # Kept apart from the key: the replicates of a long prompt hash it once.
         return hashlib.sha256(self._canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -84,6 +85,7 @@ class Response:
         """Read the form the journal keeps."""
         data = json.loads(text)
         if data.get("logprobs") is not None:
+            # JSON gives a list back, and a response that was read must equal the one that was kept.
             data["logprobs"] = tuple(data["logprobs"])
         return cls(**data)
 

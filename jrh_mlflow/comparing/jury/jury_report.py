@@ -129,6 +129,7 @@ def cascade(
     threshold = None
     if signal == "confidence":
         first_half, second_half = halves(part, seed=seed)
+        # Crosswise: the first half is answered with what was learnt on the second.
         thresholds = tuple(_best_threshold(steps, half, max_usd=max_usd) for half in (second_half, first_half))
         threshold = _best_threshold(steps, every, max_usd=max_usd)
     # With the threshold of the other half: chosen and used on one half it would look too good.
@@ -203,6 +204,7 @@ class _Steps:
         return np.where(escalates, self.strong, self.cheap)
 
     def under(self, threshold: float) -> Mask:
+        # Not `<`, which is false for NaN: a missing confidence is unsure.
         return np.asarray(self.doubtful | ~(self.confidence >= threshold))
 
     def escalated(self, thresholds: Sequence[float], *, seed: int) -> Mask:
@@ -213,6 +215,7 @@ class _Steps:
         return np.where(first, self.under(thresholds[0]), self.under(thresholds[1]))
 
     def usd_per_1k(self, escalates: Mask, among: Mask | None = None) -> float | None:
+        # A strong call that is not made costs nothing, though its price may be unknown.
         spent = self.cheap_usd + np.where(escalates, self.strong_usd, 0.0)
         mean = float(spent.mean() if among is None else spent[among].mean())
         return None if math.isnan(mean) else 1000 * mean
@@ -245,6 +248,7 @@ def _best_threshold(steps: _Steps, learnt: Mask, *, max_usd: float | None) -> fl
         # The cheap judge gave no confidence here: every unit is escalated at any threshold.
         return 0.0
     if len(values) > _MOST_THRESHOLDS:
+        # `nearest` keeps values that were seen: between two of them nothing changes.
         values = np.unique(np.quantile(values, np.linspace(0, 1, _MOST_THRESHOLDS), method="nearest"))
     best: tuple[float, float] | None = None
     # The value after the largest one escalates everything.

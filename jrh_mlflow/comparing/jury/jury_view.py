@@ -385,5 +385,6 @@ def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: 
 
     colour = colormaps[colours](min(1.0, max(0.0, (value - low) / (1 - low))))
     red, green, blue = colour[:3]
+    # Brightness as the eye weighs the three colours.
     ink = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
     write_cell(axes, column, row, colour=colour, ink=ink, value=f"{value:.2f}", at=0.36, below=below, words=words)

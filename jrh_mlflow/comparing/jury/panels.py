@@ -184,6 +184,7 @@ def vote_weights(table: VoteTable, panel: Sequence[str]) -> dict[str, float]:
     cast = table.answer[judged][:, table.columns(panel)]
     n = (cast != MISSING).sum(axis=0)
     k = (cast == table.expected[judged][:, None]).sum(axis=0)
+    # Without any vote the panel is taken to guess.
     mean = k.sum() / n.sum() if n.sum() else 1 / table.n_answers
     # A judge with few calls is taken for an average one until more is seen of it.
     right: Array = (k + PRIOR_CALLS * mean + 0.5) / (n + PRIOR_CALLS + 1)
@@ -216,12 +217,15 @@ def _broken(cast: Codes, top: Mask, ties: str, *, n_labels: int) -> Codes:
     if ties == "lowest":
         return np.asarray(top.argmax(axis=1), dtype=np.intp)
     if ties == "highest":
+        # The code of an abstention lies above all labels, and must not win as the highest.
         return np.asarray(n_labels - 1 - top[:, :n_labels][:, ::-1].argmax(axis=1), dtype=np.intp)
     if ties == "median":
         # Missing votes and abstentions sort behind all labels, out of the median's reach.
         labels = np.sort(np.where(cast == MISSING, abstain, cast), axis=1)
+        # The lower of two middle labels: between them there is none to answer with.
         middle = ((labels < abstain).sum(axis=1) - 1) // 2
         return np.asarray(labels[rows, middle], dtype=np.intp)
+    # A missing vote is -1, which would index the last column.
     tied = (cast != MISSING) & top[rows[:, None], np.maximum(cast, 0)]
     return np.asarray(cast[rows, tied.argmax(axis=1)], dtype=np.intp)
 
@@ -508,6 +512,7 @@ class _Search:
 
     def _rank(self, panel: Panel, value: float) -> tuple[float, float]:
         price = self.price(panel)
+        # Unknown is never free: of equally good panels one with a price goes first.
         return -value, math.inf if price is None else price
 
     def _fits(self, panel: Sequence[str]) -> bool:
@@ -517,6 +522,7 @@ class _Search:
         # A panel that is still growing is out only if even the cheapest others would make it too dear.
         others = sorted(self.prices[name] or 0.0 for name in self.judges if name not in panel)
         price = self.price(panel) or 0.0
+        # Sums of prices differ in their last bit: a panel at the limit itself must fit.
         return price + sum(others[: self.size - len(panel)]) <= self.max_usd * (1 + 1e-12)
 
     def _grown(self, score: Score) -> Panel:
@@ -524,7 +530,9 @@ class _Search:
         while len(panel) < self.size:
             wider = [(*panel, name) for name in self.judges if name not in panel and self._fits((*panel, name))]
             values = {grown: score(grown) for grown in wider}
+            # NaN has no order, so that a panel without a score is put last by a flag.
             panel = min(values, key=lambda grown: (math.isnan(values[grown]), *self._rank(grown, values[grown])))
+        # In the order of the judges, as the exhaustive search would name the same panel.
         return tuple(sorted(panel, key=self.judges.index))
 
 
@@ -536,6 +544,7 @@ def check_limit(max_usd: float | None) -> None:
 
 def _scorer(part: VoteTable, rule: VotingRule) -> Score:
     if rule.vote == "weighted":
+        # Split once: the halves are the same for all the panels that are tried.
         answers = _cross_fitting(part, rule)
         return lambda panel: _accuracy(part, answers(panel).answer)
     return lambda panel: _accuracy(part, panel_answer(part, panel, rule).answer)

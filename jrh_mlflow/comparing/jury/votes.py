@@ -175,6 +175,7 @@ def votes(
     pairs = Scale(labels=CONTENTS, ordered=False)
     scale = scale_of([*every["answer"], *every["expected"]], told_labels(every, labels)) if pointwise else pairs
     index = pd.MultiIndex.from_frame(units[CALL_KEY])
+    # Costs and confidence stay NaN: unknown, not 0.
     unasked = {"outcome": NOT_ASKED, "answer": ""}
     rows = [frame.set_index(CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
     sources = pd.factorize(units["task"], sort=True)
@@ -236,6 +237,7 @@ def _check_meaning(every: pd.DataFrame) -> None:
 
 def _common_replicates(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Cut every item to the fewest replicates that a judge was asked of it; a judge not asked at all does not count."""
+    # Further replicates of one judge would be units on which the others have no vote.
     replicates = pd.concat([frame.groupby("suite_item")["replicate"].max() for frame in frames.values()])
     fewest = replicates.groupby(level=0).min()
     return {name: frame[frame["replicate"] <= frame["suite_item"].map(fewest)] for name, frame in frames.items()}
@@ -337,6 +339,7 @@ def _statistics(n: int) -> Statistics:
     def values(sums: Array) -> dict[str, Array]:
         mean = _correlations(sums).mean(axis=1)
         spread = 1 + (n - 1) * mean
+        # A resample may have a correlation that no n votes can have: no number, not a negative one.
         number = defined_ratio(np.full(len(mean), float(n)), np.where(spread > 0, spread, np.nan))
         return {"error_correlation": mean, "effective_votes": number}
 

@@ -130,6 +130,7 @@ def _by_digest(lines: Iterable[Mapping[str, Any]]) -> dict[str, deque[Response]]
     answers: dict[str, deque[Response]] = {}
     for line in lines:
         response = {name: value for name, value in line.items() if name not in ("judge", "sent")}
+        # One prompt may be sent by several calls, and each takes an answer of its own.
         answers.setdefault(line["sent"], deque()).append(Response(**response))
     return answers
 

@@ -68,6 +68,7 @@ class Served:
     def cpu_seconds(self) -> float:
         """Return the processor time its process has used."""
         with self.lock:
+            # One question at a time: two threads would read each other's answer off the pipe.
             return float(_answer(self.process, "cpu\n").get("cpu_seconds", 0.0))
 
     def stop(self) -> None:
@@ -135,6 +136,7 @@ def served(model: str) -> Served:
 
 def cpu_seconds() -> float:
     """Return the processor time that all models served by this process have used so far."""
+    # A copy: another thread may start a server meanwhile.
     return sum(server.cpu_seconds() for server in list(_running.values()) if server.alive)
 
 
@@ -161,12 +163,14 @@ def _start(path: Path, *, name: str) -> Served:
         [sys.executable, str(Path(__file__).with_name("host.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        # Nobody reads it, and a full pipe would block the process.
         stderr=subprocess.DEVNULL,
         text=True,
         env={**WAITING, **os.environ},
     )
     running = Served(url="", key=key, process=process)
     try:
+        # Not as arguments: these every user of the machine can read, and the settings hold a key.
         answer = _answer(process, json.dumps(settings) + "\n")
         if "url" not in answer:
             raise JudgeError(_why_not(path, process, answer))

@@ -319,6 +319,7 @@ def _read(file: BinaryIO) -> tuple[dict[str, Any], list[int]]:
     for _ in range(n_tensors):
         _text(file)
         (n_dimensions,) = struct.unpack("<I", _take(file, 4))
+        # The dimensions and the type of the block, which nobody needs here.
         _take(file, 8 * n_dimensions + 4)
         starts += struct.unpack("<Q", _take(file, 8))
     return fields, starts
@@ -365,5 +366,6 @@ def _head(fields: dict[str, Any], size: int) -> Head:
     kv_heads = number("attention.head_count_kv") or heads
     per_head = number("attention.key_length") or (width // heads if width and heads else None)
     known = layers and kv_heads and per_head
+    # Twice: every token keeps a key and a value.
     kv_bytes = 2 * layers * kv_heads * per_head * _BYTES_PER_VALUE if known else _UNKNOWN_KV  # type: ignore[operator]
     return Head(size=size, kv_bytes=kv_bytes)

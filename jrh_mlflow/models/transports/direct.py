@@ -162,11 +162,13 @@ class DirectTransport(Transport):
         connector = aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300)
         self._session = aiohttp.ClientSession(
             connector=connector,
+            # A cookie of one answer must not travel with the next request.
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 **{"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jrh-mlflow"},
                 "Accept-Encoding": PACKINGS,
             },
+            # `bounded` unpacks: aiohttp would unpack a few bytes to any size.
             auto_decompress=False,
         )
         return self

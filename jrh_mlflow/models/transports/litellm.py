@@ -130,6 +130,7 @@ class LiteLLMTransport(Transport):
             # Each attempt must be booked and must hold a slot: retries are the engine's.
             "max_retries": 0,
             "num_retries": 0,
+            # A parameter that a provider does not take must fail, or the run would claim that it was used.
             "drop_params": False,
         }
 
@@ -297,6 +298,7 @@ def read_failure(error: Exception, model: str) -> Response:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and those it came from; litellm sets no cause, so the context counts."""
+    # Contexts may form a ring.
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
