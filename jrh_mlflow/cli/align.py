@@ -74,9 +74,11 @@ def align(
         try:
             register_aligned(result, register, **where)
         except TrackingError:
+            # Without a run nothing else holds the instructions, and they were paid for.
             if result.run_id is None:
                 print_lines(["", "Instructions of the aligned judge:", str(result.judge.instructions)])
             raise
+        # With --json standard output holds data alone.
         click.echo(f"registered: {register}", err=as_json)
     elif register:
         click.echo("Not registered: it was sent back.", err=as_json)

@@ -72,6 +72,7 @@ def export(
         limits = {"replicates": replicates, "max_requests": max_requests}
         summary = export_batch(judge, chosen, book, output, **limits, force=force)
     if as_json:
+        # The files are paths, which JSON does not know.
         click.echo(json.dumps(asdict(summary), indent=1, default=str))
     else:
         _print_export(summary)

@@ -49,6 +49,7 @@ def compare(
     from jrh_mlflow.comparing.compare import compare as run
     from jrh_mlflow.comparing.comparison_view import comparison_page
 
+    # Before the runs are read: the wait is in vain where the file may not be replaced.
     if html is not None:
         check_free(html, force=force)
     comparison = run(list(runs), log=not no_log, primary=primary or None, **options)

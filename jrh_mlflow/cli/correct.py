@@ -55,5 +55,6 @@ def correct(
     """
     from jrh_mlflow.people.correct import correct as run
 
+    # click gives an empty tuple for a repeatable option that was not typed.
     result = run(verdicts, calibration, positive=positive or None, **options)
     print_result(result, as_json=as_json, markdown=markdown)

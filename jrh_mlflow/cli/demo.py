@@ -44,6 +44,7 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
     click.echo(f"setting up an MLflow store in {store}")
     with _opened(store) as (place, parts):
         _print_paper(parts)
+        # Also before the longer parts, so that the UI can be opened meanwhile.
         _print_links(place, port=port)
         if not quick:
             _print_recorded(parts)
@@ -166,5 +167,6 @@ def _command() -> str:
     try:
         shown = called.resolve().relative_to(Path.cwd())
     except ValueError:
+        # Outside of the working folder the command was found by its name, so its name works.
         return "jrh"
     return str(shown)

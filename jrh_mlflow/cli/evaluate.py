@@ -192,6 +192,7 @@ def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | N
     prompted_inside(recipe.judge)
     uri = recipe.options.get("tracking_uri")
     judge = with_read_prompt(recipe.judge, tracking_uri=uri)
+    # Which prompts a judge sends depends on the suite.
     judge.begin(resolve_suite(recipe.suite, tracking_uri=uri))
     sole_template(judge)
     return name, alias if sign else None
@@ -277,6 +278,7 @@ def _end(evaluations: list[Evaluation]) -> None:
         click.echo(f"{run.judge.label}: no call gave an answer, e.g. {run.calls['error'].iloc[0]!r}.", err=True)
     if dead:
         click.get_current_context().exit(JudgeError.exit_code)
+    # A run that ended because all rules are decided ended as it was asked to.
     truncated = [run for run in evaluations if run.truncated and not is_decided(run.truncated)]
     for run in truncated:
         advice = MEND_PRICE if str(run.truncated).startswith(f"{BUDGET},") else "Raise --max-usd and run it again."

@@ -85,6 +85,7 @@ def gate(
 
 
 def _check_different(junit: Path | None, summaries: tuple[Path, ...]) -> None:
+    # They are written one after the other, and the second would replace the first.
     if junit is not None and junit.resolve() in [path.resolve() for path in summaries]:
         raise RecipeError(f"--junit and --summary are the same file, {str(junit)!r}: name two.")
 
@@ -98,6 +99,7 @@ def _check_output(path: Path, *, force: bool) -> None:
     """Refuse a file that cannot be written, or that is not an earlier gate's, before anything is decided or logged."""
     if path.is_dir() or not path.parent.is_dir():
         raise RecipeError(f"{str(path)!r} is no file that can be written: give the name of one, in a folder that is.")
+    # A device such as /dev/stdout loses nothing when it is written to.
     if path.is_file():
         check_free(path, force=force or _is_replaceable(path))
 

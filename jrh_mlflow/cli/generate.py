@@ -173,11 +173,13 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
 
     readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale, "people": _people}
     readers |= {name: partial(given_text, what=name) for name in ("rubric", "instruction")}
+    # Only what was typed is text: a recipe has lists and mappings already.
     given |= {name: read(options[name]) for name, read in readers.items() if options[name] is not None}
     if pairs:
         given["columns"] = {**(given.get("columns") or {}), **read_pairs(pairs)}
     if cells:
         given["values"] = read_pairs(cells, option="--value", form="CELL=LABEL")
+    # click gives () for a repeatable option that was not typed, and None for any other.
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
     given |= {stage: _joined(given.get(stage), fields) for stage, fields in stages.items()}
@@ -267,6 +269,7 @@ def _joined(written: object, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _json_or_text(value: str) -> Any:
     try:
+        # A word that is no JSON is a text, so that nobody has to quote it twice.
         return None if value == "none" else json.loads(value)
     except ValueError:
         return value
@@ -295,6 +298,7 @@ def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> objec
 def _prices(given: tuple[str, ...], model: str | None) -> dict[str, tuple[float, float]]:
     prices: dict[str, tuple[float, float]] = {}
     for text in given:
+        # From the right: the name of a model may hold `=`, a price cannot.
         name, sign, price = text.rpartition("=")
         named = name if sign else model
         if named is None:

@@ -101,9 +101,11 @@ def _only_notes() -> None:
     handler.setFormatter(_Note())
     ours = logging.getLogger("jrh_mlflow")
     ours.addHandler(handler)
+    # A handler that a library puts on the root logger would print each note a second time.
     ours.propagate = False
     # Whoever has no handler of his own would be printed by Python itself.
     logging.getLogger().addHandler(logging.NullHandler())
+    # Whoever sets one of these wants to see the warnings of libraries too.
     if not sys.warnoptions and "PYTHONWARNINGS" not in os.environ:
         warnings.showwarning = _note_of_warning
 
@@ -191,6 +193,7 @@ def _read(path: Path) -> dict[str, str]:
 
     switch = "" if str(path) != DEFAULT_FILE else f" Mend it, or leave it unread with {SWITCH}=1."
     try:
+        # Editors on Windows begin a file with a mark that would become part of the first name.
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path} is not UTF-8 at byte {error.start}.{switch}") from None
@@ -203,4 +206,5 @@ def _read(path: Path) -> dict[str, str]:
             line = binding.original.line + binding.original.string[:blank].count("\n")
             raise RecipeError(f"{path}, line {line} is not NAME=VALUE.{switch}")
     read = dotenv_values(stream=io.StringIO(text))
+    # A name without `=` has no value, and sets nothing.
     return {name: value for name, value in read.items() if value is not None}

@@ -86,6 +86,7 @@ def _click_option(model: type[Options], name: str, *, parameter: str) -> Callabl
     if number is not None and type(None) in kinds and field.default is not None:
         # None is a value of its own where it is not the default.
         return click.option(flag, parameter, type=or_none(number), metavar="NUMBER|none", help=shown)
+    # Pydantic keeps limits in `metadata`: counts are 1 or more, amounts above 0.
     limit = click.IntRange(1) if number is int else ABOVE_ZERO
     metavar = facts["metavar"] if isinstance(facts := field.json_schema_extra, dict) else None
     return click.option(flag, parameter, type=limit if field.metadata else number, metavar=metavar, help=shown)
@@ -188,6 +189,7 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
     try:
         given, made = (float(part) for part in price.split(","))
     except ValueError:
+        # Also where there are not exactly two parts, which cannot be unpacked.
         raise click.UsageError(f"--price takes IN,OUT, dollars per million tokens, but got {price!r}.") from None
     return {model: (given, made)}
 
@@ -202,6 +204,7 @@ def extra_fields(pairs: tuple[str, ...]) -> dict[str, Any]:
         if key in fields:
             raise click.UsageError(f"--extra {key} was given twice.")
         try:
+            # JSON that is nested too deep ends in a RecursionError.
             fields[key] = json.loads(value)
         except (ValueError, RecursionError):
             raise click.UsageError(f"--extra {key} is not JSON; a text is written {key}='\"text\"'.") from None

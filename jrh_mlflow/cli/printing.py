@@ -138,6 +138,7 @@ def print_as(
     elif markdown:
         click.echo(result.to_markdown())
     else:
+        # Lines are made only here: data and Markdown do not need them.
         print_page(result.title, lines(), notes=notes)
 
 
@@ -180,6 +181,7 @@ def shown_when_stopped(*, as_json: bool, markdown: bool = False) -> Iterator[Non
         with suppress(OSError):  # the terminal may be gone
             print_evaluations([done], as_json=as_json, markdown=markdown)
             click.echo(f"Stopped{far}{more}.", err=True)
+        # A signal other than Ctrl-C comes as SystemExit with its own code.
         click.get_current_context().exit(getattr(stop, "code", 130))
 
 
@@ -229,6 +231,7 @@ def _cell(reading: Reading | None) -> str:
 
     if not isinstance(reading, Estimate):
         return missing_text(reading)
+    # With one task there is no interval, and a dash for it only takes room.
     return threshold_text(reading) if reading.unit == "curve" else with_interval(reading).removesuffix(" –")
 
 

@@ -67,6 +67,7 @@ def replay(
     columns = read_pairs(pairs)
     mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=tie, condition=condition)
     given = {name: value for name, value in options.items() if value is not None}
+    # A seed that was not typed is that of the run which is replayed.
     if "seed" not in typed():
         del given["seed"]
     readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale}

@@ -219,6 +219,7 @@ def tasks(example: bool) -> None:
 
     if example:
         file = resources.files("jrh_mlflow.suites").joinpath("tasks/support_reply.yaml")
+        # The file has its own last line break, and is written to a file as it is.
         click.echo(file.read_text(encoding="utf-8"), nl=False)
         return
     print_table(["task", "about"], [[task.id, task.title] for task in built_in_tasks()], left=2)

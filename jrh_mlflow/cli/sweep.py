@@ -88,6 +88,7 @@ def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool)
     from jrh_mlflow.sweeps.sweep import join_sweep
     from jrh_mlflow.sweeps.trials import BudgetReached
 
+    # The parent run was named by whoever started the sweep.
     given.pop("run_name", None)
     try:
         n_trials = join_sweep(space, early_stop=early_stop, **given)

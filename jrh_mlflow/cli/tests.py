@@ -78,6 +78,7 @@ def _list(rows: list[tuple[str, ...]], packages: dict[str, str]) -> None:
     widths = [max(len(row[column]) for row in (_HEADER, *rows)) for column in range(3)]
     for row in (_HEADER, *rows):
         owner = f" ({packages[row[0]]})" if row[0] in packages else ""
+        # The last column is not padded: it may be long, and nothing stands behind it.
         click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3] + owner]))
     click.echo(
         '\n"paper" stands for the tests of the Judge Reliability Harness that fit the labels, "all" for all. '

@@ -329,6 +329,7 @@ def agree(
         group="group" if "group" in labels.frame else None,
         called=labels.called,
     )
+    # Labels of several pairs are read as true and false, and then the suite's own word is none of them.
     if positive is None and labels.positive in ratings.levels:
         positive = labels.positive
     # Of a plain table the name is all that is known of the judge.

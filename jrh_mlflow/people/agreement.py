@@ -67,6 +67,7 @@ class AgreementReport:
         """Return plain JSON-ready data; tables as lists of rows."""
         plain = {field.name: plain_data(getattr(self, field.name)) for field in fields(self)}
         tables = {"disagreements": self.disagreements, "compared": self.compared, "people": self.people}
+        # A column of numbers cannot hold None, and NaN is no JSON.
         rows = {
             name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
         }
@@ -149,6 +150,7 @@ class _Measured:
 
     @classmethod
     def of(cls, ratings: Ratings, *, epsilon: float) -> _Measured:
+        # Items with the same labels add the same to every number: a row and its count stand for them.
         row, first, counts = _alike(np.column_stack([ratings.values, ratings.judge_values]))
         values, judge = ratings.values[first], ratings.judge_values[first]
         others = np.column_stack([_references(np.delete(values, j, axis=1), ratings) for j in range(values.shape[1])])
@@ -251,11 +253,13 @@ def _references(values: Array, ratings: Ratings) -> Array:
     if ratings.kind == "nominal":
         cells = np.zeros((len(values), len(ratings.levels)))
         rows, columns = np.nonzero(~np.isnan(values))
+        # A plain `+=` would count a repeated index once.
         np.add.at(cells, (rows, values[rows, columns].astype(int)), 1.0)
         top = cells.max(axis=1)
         clear = some & ((cells == top[:, None]).sum(axis=1) == 1)
         reference[clear] = cells.argmax(axis=1)[clear]
         return reference
+    # NaN is sorted to the end, so that the first n of a row are its labels.
     ordered = np.sort(values, axis=1)[some]
     at, middle = np.arange(len(ordered)), n[some]
     reference[some] = (ordered[at, (middle - 1) // 2] + ordered[at, middle // 2]) / 2
@@ -357,6 +361,7 @@ def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:
     if not n:
         return NotEstimable(reason=nothing, excluded=excluded, left_out=left_out)
     low, high = proportions.wilson(successes, n, level=settings.level)
+    # Each item is a cluster of its own, so how many are right says all about them.
     units = np.repeat([1.0, 0.0], [successes, n - successes])
     by_item = proportions.cluster_interval(units, np.ones(n), level=settings.level)
     return Estimate(
@@ -403,11 +408,13 @@ def _coefficients(
     if KAPPA in axes:
         (x, y), n_labels = measured.codes, len(ratings.levels)
         made[KAPPA] = agreement.kappa(x, y, counts, n_labels=n_labels), agreement.cohen_kappa(x[row], y[row])
+        # AC1 divides by the number of labels less one.
         n_labels, both = max(2, n_labels), np.column_stack([x, y])[row]
         made[AC1] = agreement.ac1(x, y, counts, n_labels=n_labels), agreement.gwet_ac1(both, n_categories=n_labels)
     if QUADRATIC in axes:
         x, y = measured.reference, measured.judge
         quadratic = agreement.mean_quadratic_kappa(x[:, None], y[:, None], counts)
+        # Lin's concordance is quadratic kappa without a table of levels, so it takes any numbers.
         made[QUADRATIC] = quadratic, agreement.concordance(x[row], y[row])
     for axis, side in ((CEILING, alone), (ON_CEILING, measured)):
         if axis in axes:
@@ -534,6 +541,7 @@ def _disagreements(measured: _Measured) -> pd.DataFrame:
     ratings, reference = measured.ratings, measured.on_levels(measured.reference)
     differ = (measured.judge != reference) & ~np.isnan(measured.judge) & ~np.isnan(reference)
     given = ~np.isnan(measured.values)
+    # A row without a person's label is no disagreement, but must not divide by 0.
     against = ((measured.values != measured.judge[:, None]) & given).sum(axis=1) / np.maximum(1, given.sum(axis=1))
     distance = against if ratings.kind == "nominal" else np.abs(measured.judge - reference)
     items = np.flatnonzero(differ[measured.row])
@@ -544,6 +552,7 @@ def _disagreements(measured: _Measured) -> pd.DataFrame:
     columns = _label_columns(measured, items, reference)
     taken = {*columns, "distance", "group"}
     for name, values in zip(ratings.people, measured.values[rows].T, strict=True):
+        # A person may be called `judge`, as a column is.
         columns[f"person {name}" if name in taken else name] = [ratings.label(value) for value in values.tolist()]
     if ratings.groups is not None:
         columns["group"] = [ratings.groups[item] for item in items]
@@ -581,6 +590,7 @@ def _test_row(test: AnnotatorTest | None, j: int, settings: _Settings) -> dict[s
     if test is None or not test.tested[j]:
         empty = dict.fromkeys(("rho_f", "rho_f_low", "rho_f_high", "rho_j", "p", "p_adjusted", "rejected"))
         return {"n_tested": 0 if test is None else int(test.n[j]), **empty}
+    # The test gives the share of items won, so their number is rounded.
     n, won = int(test.n[j]), round(test.advantage[j] * test.n[j])
     low, high = proportions.wilson(won, n, level=settings.level)
     return {

@@ -240,6 +240,7 @@ def _groups(report: AgreementReport) -> FilledTable[str]:
     table: Table[str] = Table.of(
         Column("group", lambda name: name, as_code=True),
         *map(axis_column, axes),
+        # Each axis stands on items of its own; the largest n is the nearest to the size of the group.
         Column("items", lambda name: f"{max(reading.n for reading in groups[name].values()):,}"),
     )
     return table(groups)
@@ -357,6 +358,7 @@ def agreement_tables(
     tables = {
         "estimates": readings_frame(report.estimates),
         "people": report.people,
+        # `concat` refuses an empty list.
         "groups": pd.concat(groups) if groups else pd.DataFrame(),
         "confusion": report.confusion.rename_axis(columns=None).reset_index(),
         "disagreements": disagreements,
@@ -376,6 +378,7 @@ def agreement_points(
 def headline_agreement(points: Iterable[keys.Point], estimates: Mapping[str, Reading]) -> list[keys.Point]:
     """Return the points that MLflow gets: every axis with n and interval, and counts; groups are in the artifacts."""
     own = {f"{axis}/{name}" for axis in estimates for name in ("rate", "value", "ci_low", "ci_high", "n")}
+    # Counts have two parts, as `agreement/items` has; those of readings have three.
     return [point for point in points if point.key in own or point.key.count("/") == 1]
 
 
@@ -411,6 +414,7 @@ def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
                 _dot(axes, ends, place + side, kind, words=f"{row.label}, {('judge', 'people')[kind]}")
     label_rows(axes, [short(row.label) for row in rows], dark=1)
     lowest = [end for row in rows for ends in (row.judge, row.people) if ends for end in ends if end is not None]
+    # A kappa can be below 0.
     axes.set_xlim(min(0.0, *lowest), 1.03)
     share = "share of items with the label of the others"
     axes.set_xlabel(share if report.kind == "nominal" else "quadratic kappa against the others")
@@ -450,6 +454,7 @@ def _dot(axes: Axes, ends: Ends, place: float, kind: int, *, words: str) -> None
 
 
 def _key(axes: Axes, kind: int, label: str) -> Any:
+    # Points are drawn one by one and have no label, so the legend gets lines without points.
     (line,) = axes.plot([], [], linestyle="none", label=label, **marks(kind))
     return line
 
@@ -479,6 +484,7 @@ def _cell(axes: Axes, column: int, row: int, n: int, *, of: int, words: str) -> 
     from matplotlib import colormaps
 
     share = n / of if of else 0.0
+    # The ends of the scale are left out: white would look empty, and the darkest would hide the digits.
     colour = colormaps["Blues" if column == row else "Oranges"](0.05 + 0.75 * share)
     ink = "white" if share > 0.65 else "black"
     below = f"{100 * share:.0f} %" if of else ""

@@ -312,6 +312,7 @@ class _Correction:
     def read(self, source: object, part: Literal["verdicts", "calibration"]) -> Judged:
         """Read verdicts or calibration; the calibration is as people say by now."""
         options = replace(self.options, part=part, fresh=self.options.fresh or part == "calibration")
+        # `human` is the default of a column; on traces people's feedback has the scorer's name.
         human = None if options.human == "human" else options.human
         return read_judged(source, options, positive=self.positive, scorer=self.scorer, human=human)
 
@@ -392,6 +393,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         human=_people(labelled),
         sampling=settings.sampling,
         weights=labelled.weights,
+        # Ids can show that labelled items were taken out of the verdicts; without them it is not known.
         labelled_apart=False if samples.taken_out else None,
         level=settings.level,
     )
@@ -399,6 +401,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     report = correct_by(seen)
     # What people said alone does not hang on verdicts that are missing.
     if report.method != "people only":
+        # A generator: the two corrections are made only where bounds are needed.
         ends = (correct_by(np.append(seen, np.full(_missing(verdicts), verdict))).estimate for verdict in (0.0, 1.0))
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
@@ -414,6 +417,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         scorer=_name(verdicts, settings),
         n_labelled=len(labelled),
         n_unlabelled=len(samples.unlabelled),
+        # Sensitivity is of yes and no, and the value of a pair may be a half.
         sensitivity=None if counted.pairs else report.sensitivity,
         specificity=None if counted.pairs else report.specificity,
         positional=positional,
@@ -456,6 +460,7 @@ def _withheld_difference(rates: Mapping[str, Corrected]) -> NotEstimable | None:
     bounds = None
     if ends[0] is not None and ends[1] is not None:
         lost = {f"{name}: no verdict": sum(rate.bounds.lost.values()) for name, rate in held if rate.bounds is not None}
+        # The second at its lowest against the first at its highest, and the other way round.
         low, high = ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]
         bounds = Bounds(low=low, high=high, asked=asked, lost=lost)
     reason = "; ".join(f"{name}: {reading.reason}" for name, reading in held)
@@ -657,6 +662,7 @@ def _of_difference(
         sampling=settings.sampling,
         level=settings.level,
         scorer=first.scorer,
+        # Labels that both versions share are counted once.
         n_labelled=first.n_labelled if shared else first.n_labelled + second.n_labelled,
         n_unlabelled=first.n_unlabelled + second.n_unlabelled,
         versions=dict(rates),

@@ -137,6 +137,7 @@ class _Data:
 
     def within(self, population: Array) -> bool:
         """Whether a population of `populations` holds the labelled items."""
+        # A population is the verdicts alone or with the labelled items, and there is always one of these.
         return len(population) > len(self.verdicts)
 
     @property
@@ -204,6 +205,7 @@ def _checked(
     for name, values in (("verdicts", verdicts), ("the judge's labels", judged), ("the people's labels", people)):
         if not len(values):
             raise RecipeError(f"There are no {name.removeprefix('the ')}: nothing can be corrected.")
+        # NaN fails both comparisons, so that a missing value is refused too.
         if not ((values >= 0) & (values <= 1)).all():
             raise RecipeError(f"Values of {name} must lie in 0 … 1, with none missing.")
     if len(judged) != len(people):
@@ -341,6 +343,7 @@ def _misfit(data: _Data) -> str:
     passed = bounded_mean(data.populations[0], level=data.level)
     se, false_passes = _error_rates(data)
     for apart, (over, under) in ((1, (passed, se)), (-1, (false_passes, passed))):
+        # Only where the interval of the difference leaves 0 out: a smaller one may be chance.
         if over.value - under.value > rates.square_and_add([(1.0, over), (-1.0, under)])[0]:
             what = "more than it passes" if apart > 0 else "less than it passes"
             kind = "passed" if apart > 0 else "failed"
@@ -488,6 +491,7 @@ class _Version:
 def _ids(items: Sequence[Hashable] | None, n: int, name: str) -> Sequence[Hashable]:
     """Ids, or ones that nothing else has."""
     if items is None:
+        # The name is in it, so that rows of two versions are never taken for one item.
         return [(name, at) for at in range(n)]
     if len(items) != n:
         raise RecipeError(f"{len(items)} item ids for {n} values: give one for each.")
@@ -500,6 +504,7 @@ def _by_own_labels(old: _Version, new: _Version) -> CorrectedDifference:
     notes = [
         f"{which} version: {rate.note}" for which, rate in zip(("First", "Second"), both, strict=True) if rate.note
     ]
+    # A rate whose method is `none` has no estimate, and is refused before its influences are asked for.
     methods = [cast(Method, rate.method) for rate in both]
     return CorrectedDifference(
         estimate=_subtracted(old, new, estimates, methods),

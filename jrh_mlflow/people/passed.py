@@ -120,10 +120,12 @@ def _rule(max_failure: float, level: float) -> Rule:
     if not _lies_within(level, 0.5):
         why = "each bound is one-sided, and at one half as often wrong as right; write level=0.95 for an error of 5 %"
         raise RecipeError(f"`level` must lie between 0.5 and 1, but is {level!r}: {why}.")
+    # With `repr` no digit of the limit is lost.
     return parse_rule(f"{AXIS} <= {float(max_failure)!r}")
 
 
 def _lies_within(value: object, low: float) -> bool:
+    # A bool is a number in Python, and no share that anybody means.
     return isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < 1
 
 
@@ -232,6 +234,7 @@ class _Tally:
     @property
     def best(self) -> FailureCounts:
         """For a low one."""
+        # The rate (p - f) / (d - f) falls when the judge finds more failures, d, and when it fails more passes, f.
         found, wrongly = self.found + self.failures_missing, self.wrongly + self.passes_missing
         return replace(self.worst, failed=self.failed, found=found, wrongly=wrongly)
 

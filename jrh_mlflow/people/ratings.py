@@ -195,6 +195,7 @@ def _has_label(cells: pd.Series[Any]) -> Mask:
 
 
 def _are_numbers(cells: pd.Series[Any]) -> bool:
+    # pandas counts booleans as numeric.
     return pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells)
 
 
@@ -202,6 +203,7 @@ def _refuse_odd_labels(cells: pd.Series[Any], given: Mask, column: str) -> None:
     """Refuse cells that are neither a label nor empty."""
     for place in np.flatnonzero(~given):
         cell = cells.iloc[place]
+        # `isna` of a list is an array, which has no truth value.
         empty = isinstance(cell, str) or (np.ndim(cell) == 0 and bool(pd.isna(cell)))
         if not empty:
             raise RecipeError(
@@ -293,6 +295,7 @@ class _Labels:
             return cls(kind="nominal", levels=_PAIRS[0], values=values, notes=(_BOOLEANS_NOTE,))
         names: dict[float | str, str] = {key: key for pair in _PAIRS if {*spelled} <= {*pair} for key in pair}
         names |= spelled
+        # Numbers and words cannot be compared, so the numbers come first.
         ordered = sorted(names, key=lambda key: (isinstance(key, str), key))
         places = np.array([ordered.index(key) for key in spelled], float)
         numbers = [key for key in spelled if not isinstance(key, str)]

@@ -176,6 +176,7 @@ class _Rows:
         cells = self.per_item(labels.column("label"), self.of(JUDGE, CODE))
         judge, scale, levels = read_values(cells, positive, where)
         failed = {place for place, why in zip(self.places, labels.column("outcome"), strict=True) if why == "failed"}
+        # A judge that failed on an item and answered at another time has a verdict.
         read = Judged(judge=judge, scale=scale, levels=levels, failed=sum(cells[place] is None for place in failed))
         return self._with_people(read, positive) if labels.has_people else read
 
@@ -467,6 +468,7 @@ def _with_verdicts(verdicts: Judged, calibration: Judged) -> Judged:
             f"({', '.join(some[:5])}{', …' if len(some) > 5 else ''}): these are not the verdicts that were calibrated."
         )
     missing = ~_known(calibration.judge)
+    # Without a verdict of its own the calibration has no scale, and takes that of the verdicts.
     scale: dict[str, Any] = {"scale": verdicts.scale, "levels": verdicts.levels} if missing.all() else {}
     return replace(calibration, judge=np.where(missing, given, calibration.judge), **scale)
 
@@ -495,8 +497,10 @@ def _lost(verdicts: Judged, calibration: Judged, *, taken_out: bool) -> dict[str
     counts = {
         "verdicts that failed": verdicts.failed,
         "verdicts missing": no_verdict - verdicts.failed,
+        # Those that are among the verdicts are counted there.
         "calibration items without a verdict": 0 if taken_out else int((~judged).sum()),
         "calibration items without a person's label": int((judged & ~people).sum()),
+        # Where verdicts carry their own labels, both sides count the same items.
         "items on which people are split": verdicts.split or calibration.split,
     }
     return {reason: count for reason, count in counts.items() if count}
@@ -551,5 +555,6 @@ def _verdict(both: Sequence[Mapping[str, float]], name: str) -> float:
 def count_labelled(verdicts: Judged, labelled: Judged) -> int:
     """Count the items with a verdict that are labelled, as far as ids tell."""
     inside = set(labelled.items or ())
+    # Verdicts without ids have no items to count.
     known = zip(verdicts.items or (), _known(verdicts.judge), strict=False)
     return sum(bool(given) and name in inside for name, given in known)

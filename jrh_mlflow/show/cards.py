@@ -55,6 +55,7 @@ def missing_notes(estimates: Mapping[str, Reading]) -> list[str]:
     groups = {reason: axes for (state, reason), axes in axes_by_reason(estimates).items() if state == "withheld"}
     notes = [f"Withheld: {_some(axes)}: {reason}." for reason, axes in list(groups.items())[:MOST]]
     notes += [f"Withheld for {len(groups) - MOST} further reasons: `to_frame()` has all."] if len(groups) > MOST else []
+    # The note ends with an empty line for Markdown, which a list has no use for.
     return notes + [line for line in bounds_note(estimates.values()) if line and groups]
 
 
@@ -72,6 +73,7 @@ EXAMPLES: Table[tuple[str, str, Sequence[str]]] = Table.of(
 
 
 def _beginning(text: str) -> str:
+    # In a cell a line break parts the texts of one item, so a text must hold none.
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 

@@ -86,6 +86,7 @@ def decided_rules(checks: Iterable[Mapping[str, Any]]) -> list[DecidedRule]:
     """Read the rows of a gate's checks, as a run of any version holds them."""
     names = [item.name for item in fields(DecidedRule)]
     return [
+        # The ends have no default: None says that there is none. Other fields that a version did not log keep theirs.
         DecidedRule(**{name: row[name] for name in names if row.get(name) is not None or name in _ENDS})
         for row in checks
     ]
@@ -120,6 +121,7 @@ CHECKS: Table[DecidedRule] = Table.of(
     Column("censored", value=lambda check: check.censored),
 )
 _TYPES = {"rule": "str", "state": "str", **dict.fromkeys(_ENDS, "float64")}
+# The Int64 of pandas holds a missing count; numpy's cannot, and a float would show 12.0.
 _TYPES |= {**dict.fromkeys(("further_tasks", "n", "n_clusters"), "Int64"), "reason": "str", "censored": "str"}
 
 
@@ -160,6 +162,7 @@ def section_html(section: DecisionSection) -> str:
 def with_section(page: str, section: DecisionSection) -> str:
     """Return a page with the section, in place of an older one of its kind; a page that is not ours as it is."""
     begin, end = _marks(section.kind)
+    # Not greedy: what follows the first end mark is no part of this section.
     without = re.sub(rf"{re.escape(begin)}.*?{re.escape(end)}\n?", "", page, count=1, flags=re.DOTALL)
     place = next((mark for mark in (f"{ANCHOR}\n", _HEADER_END) if mark in without), None)
     if place is None:
@@ -188,6 +191,7 @@ def with_markdown_section(markdown: str, section: DecisionSection) -> str:
         first = re.search("^### ", markdown, flags=re.MULTILINE)
         place = first.start() if first else len(markdown)
         before, after = markdown[:place], [markdown[place:]]
+    # A heading must begin a line, and some readers of Markdown want an empty line above it.
     gap = "" if not before.strip() or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
     lines = "\n".join(decisions_markdown(section))
     return f"{before}{gap}{lines}\n{''.join(after)}"
@@ -200,6 +204,7 @@ def _own_lines(kind: str) -> str:
     """
     reason, notes = r"\n\*\*.*\*\*\n\n", r"(?:(?:> .*\n)+\n)?"
     rows, seen = r"\| rule \|.*\n(?:\|.*(?:\n|\Z))+\n?", r"(?:Decided .*\.(?:\n|\Z)\n?)?"
+    # A deeper heading, `#### Gate`, holds ours and is somebody else's.
     return f"(?<!#){_markdown_heading(kind)}\n{reason}{notes}{rows}{seen}"
 
 

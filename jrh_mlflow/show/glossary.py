@@ -74,6 +74,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
 """Term to its sentence, in plain words."""
 
 
+# Longest first: an alternation takes the first that fits, and `tie` would hide `tie criterion`.
 _PATTERN = re.compile(
     rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(TERMS, key=len, reverse=True)))})(?!\w)", re.IGNORECASE
 )
@@ -93,6 +94,7 @@ def terms_among(texts: Iterable[str]) -> dict[str, str]:
 
 def term_id(term: str) -> str:
     """Name the place of a term in the glossary of a page."""
+    # By its place, because an id may hold no space and terms do.
     return f"term-{list(TERMS).index(term)}"
 
 
@@ -103,6 +105,7 @@ def with_terms(text: str) -> Markup:
     parts, place, seen = [], 0, set()
     for match in _PATTERN.finditer(text):
         term = _BY_WORD[match[0].casefold()]
+        # Each link is a stop of the Tab key, so only the first mention of a term is one.
         if term in seen:
             continue
         seen.add(term)

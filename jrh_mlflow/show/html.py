@@ -62,6 +62,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("jrh_mlflow.show", _FOLDER),
         autoescape=True,
+        # A misspelled name in a template is an error, not an empty place on a page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -89,6 +90,7 @@ def kept(name: str) -> Markup:
     """Escape a name; what it has in parentheses, such as (δ = 1), stays on one line."""
     from markupsafe import Markup, escape
 
+    # The pattern is a group, so every second part is what it matched.
     parts = re.split(r"(\([^()]{1,12}\))", name)
     return Markup("").join(
         Markup('<span class="kept">{}</span>').format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
@@ -145,16 +147,19 @@ class Addresses:
     def mlflow(self, experiment_id: str, run_id: str) -> str:
         """Return MLflow's own page of a run."""
         up = self.root.removesuffix(FOLDER) if self.root.endswith(FOLDER) else f"{self.root}../"
+        # MLflow's pages are one file, which finds its way by what follows the #.
         return f"{up}#/experiments/{_part(experiment_id)}/runs/{_part(run_id)}"
 
 
 def _part(text: str) -> str:
+    # By default `quote` keeps `/`, which would become a part of the path.
     return quote(text, safe="")
 
 
 def _values(value: str | float | Sequence[str]) -> list[str]:
     if isinstance(value, str):
         return [value]
+    # Twelve digits, so that a step of 0.1 + 0.2 is asked for as 0.3.
     return [f"{value:.12g}"] if isinstance(value, int | float) else list(value)
 
 

@@ -268,6 +268,7 @@ _CONDITIONS: Mapping[str, str] = {
     SINGLE_PADDED: "one response: padding",
 }
 """Conditions of datasheets; those of reliability suites are tests."""
+# Only words joined by `_` or `/`: a bare word such as `accuracy` may be plain English.
 _KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")
 _DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
 
@@ -331,6 +332,7 @@ def _named_in_text(match: re.Match[str]) -> str:
         return f"{STEPS['delta']}{step[1]}"
     if key in _CONDITIONS:
         return condition_name(key)
+    # A judge may be called my_judge: what nobody declared stays as it is.
     return axis_name(key) if find(key) or written_by(key.partition("/")[0]) else key
 
 
@@ -409,6 +411,7 @@ def _what_changes(condition: str) -> str:
     if condition == ALL:
         return "All tests pooled, the baseline apart. "
     test = written_by(condition)
+    # `capitalize` would make the other letters small, those of names too.
     return "" if test is None else f"{test.title[:1].upper()}{test.title[1:]}; expected: {test.expects.text}. "
 
 

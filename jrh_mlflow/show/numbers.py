@@ -25,6 +25,7 @@ def amount_text(value: float | None) -> str:
         >>> amount_text(0.25), amount_text(1064.0), amount_text(0.00042), amount_text(None)
         ('0.250', '1,064', '0.00042', '–')
     """
+    # What is under 0.0005 would be rounded to 0.000.
     if value is None or (abs(value) < 1000 and (value == 0 or abs(value) >= 0.0005)):
         return number_text(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2g}"
@@ -73,6 +74,7 @@ def withheld_text(reading: NotEstimable) -> str:
 
 
 def _end(value: float, censored: Censoring) -> str:
+    # A censored value is a step of the ladder, written as steps are: `> 5`, not `> 5.00`.
     return f"{_SIGNS[censored]}{value:g}" if censored else f"{value:.2f}"
 
 
@@ -130,6 +132,7 @@ def short_interval(low: float | None, high: float | None) -> str:
 
 def source_ends(reading: Estimate) -> tuple[float | None, float | None]:
     """Return the interval by source, or the plain one where there is none by source."""
+    # One end is enough: that of a threshold may lie beyond the steps.
     if reading.cluster_low is not None or reading.cluster_high is not None:
         return reading.cluster_low, reading.cluster_high
     return reading.ci_low, reading.ci_high
@@ -186,6 +189,7 @@ def money_text(usd: float | None) -> str:
 
 def at_least_text(usd: float | None, unknown_calls: int) -> str:
     """Write a sum that leaves out calls of unknown cost: `at least $0.1234; 3 calls unknown`."""
+    # Where no cost is known, `unknown` says it already.
     return _at_least(money_text(usd), 0 if usd is None else unknown_calls)
 
 

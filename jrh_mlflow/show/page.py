@@ -194,6 +194,7 @@ def _markdown_said(sentence: Sentence) -> str:
 
 
 def _is_markup(block: object) -> bool:
+    # Asked by its method: Markdown and terminals need no import of markupsafe.
     return hasattr(block, "__html__")
 
 
@@ -215,6 +216,7 @@ def _html_blocks(section: Section) -> Iterator[tuple[str, Any]]:
                 yield "markup", block.to_html(label=section.heading)
         elif isinstance(block, Facts):
             yield "facts", block.values
+        # Before texts: Markup is a str as well.
         elif _is_markup(block):
             yield "markup", block
         elif isinstance(block, str) or callable(block):

@@ -37,9 +37,11 @@ def code(text: str) -> str:
 
 def literal(text: str) -> str:
     """Keep the sentence readable and its HTML and links dead; intervals of numbers stay as they are."""
+    # First, because the replacements below write `&` of their own.
     text = text.replace("&", "&amp;")
     text = _TAG.sub("&lt;", text)
     parts = _INTERVAL.split(text)
+    # The split took only the brackets of intervals away, and they come back as they were.
     text = "[".join(part.replace("[", "&#91;") for part in parts)
     return text.replace("`", "&#96;").replace("\\", "&#92;")
 
@@ -64,6 +66,7 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1
     blocks: list[list[int]] = [list(range(left))]
     for place in range(left, len(head)):
         used = sum(widths[other] + 2 for other in blocks[-1])
+        # Each block takes one column at least, however wide that is.
         if used + widths[place] > width and len(blocks[-1]) > left:
             blocks.append(list(range(left)))
         blocks[-1].append(place)
@@ -78,6 +81,7 @@ def _aligned_line(row: Sequence[str], block: Sequence[int], widths: Sequence[int
 
 def broken(text: str, *, width: int = WIDTH) -> list[str]:
     """Break a sentence into the lines of a screen."""
+    # Names of models and options hold hyphens, and are copied from the screen.
     return textwrap.wrap(plain(text), width, break_on_hyphens=False)
 
 

@@ -87,6 +87,7 @@ def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
     left_out = f"{reading.excluded:,} ({lost})" if lost else f"{reading.excluded:,}"
     spelled = PageRow(label=label, value="", left_out=left_out, key=key, reading=reading)
     if isinstance(reading, NotEstimable):
+        # A bar runs from 0 to 1, as only shares do.
         bounds = reading.bounds if reading.statistic == "rate" else None
         bar = (bounds.low, bounds.high) if bounds else None
         return replace(spelled, value=missing_text(reading), bar=bar, bounds=True)
@@ -203,6 +204,7 @@ def _linked_value(row: PageRow) -> Markup:
 
     value = escape(row.value)
     if row.address:
+        # Read out alone, a link called 0.72 says nothing.
         link = Markup('<a class="calls" href="{}" aria-label="{}: {}, the calls behind it">{}</a>')
         value = link.format(row.address, row.label, row.value, row.value)
     return value if row.bounds else Markup("<b>{}</b>").format(value)
@@ -380,6 +382,7 @@ def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:
     groups = {reason: keys for (_, reason), keys in axes_by_reason(readings).items()}
     lines = []
     for reason, keys in list(groups.items())[:_MOST_REASONS]:
+        # The limit is the same for the whole sheet, and a line has no room for it.
         cause = reason.partition(", over the limit")[0]
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
         lines.append(textwrap.shorten(plain(f"withheld: {cause}: {axis_name(keys[0])}{more}"), WIDTH, placeholder=" …"))
@@ -390,6 +393,7 @@ def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:
 def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
     """Say that there are few tasks or sources, on which intervals are wide and rest on assumptions."""
     counts = [reading.n_clusters for reading in estimates if isinstance(reading, Estimate) and reading.n_clusters]
+    # By the axis with most clusters: where it has few, all have.
     if not counts or max(counts) >= FEW_CLUSTERS:
         return None
     return f"{max(counts)} {cluster}s are few: intervals by {cluster} are wide (under {FEW_CLUSTERS})."
@@ -451,6 +455,7 @@ def brief_readings(readings: Mapping[str, Reading], *, most: int = 3, signed: bo
     """Write the first readings that have a number in one line, under names of any origin."""
     known = {name: reading for name, reading in readings.items() if isinstance(reading, Estimate)}
     parts = [
+        # `brief_name` quotes a name, and a list of readings needs no quotes.
         f"{brief_name(name)[1:-1]} {'+' if signed and reading.value > 0 else ''}{reading_text(reading, places=2)}"
         for name, reading in list(known.items())[:most]
     ]

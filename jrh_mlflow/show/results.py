@@ -169,6 +169,7 @@ class ReliabilityReport(ReliabilityReadings):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; each estimate says what would have been found."""
         data = _with_detectable(self)
+        # `read_report` fills these in where a file has none.
         by_accuracy = ("metric", "lower_is_better") if self.metric == DEFAULT else ()
         left_out = {*by_accuracy, *(name for name in ("categories", "rubrics") if not data[name])}
         return {name: value for name, value in data.items() if name not in left_out}
@@ -185,6 +186,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
 
     shared: dict[str, Any] = {name: data[name] for name in ("profile", "outcomes", "max_excluded")}
     shared["estimates"] = readings(data["estimates"])
+    # No file says which of the two it is, but only reports have scores.
     if "scores" not in data:
         return Datasheet(**shared)
     return ReliabilityReport(
@@ -294,6 +296,7 @@ def measured(
     metric: Metric | None = None,
 ) -> Report:
     """Measure normalised records; pairs have no labels."""
+    # First, because single responses of known level are pointwise as well.
     if has_steps(frame):
         levels = response_table(frame, labels=labels, max_excluded=max_excluded)
         found = response_axes(levels)
@@ -303,6 +306,7 @@ def measured(
         readings = reliability_readings(
             frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=metric
         )
+        # `asdict` would turn the readings inside into plain dicts as well.
         return ReliabilityReport(**vars(readings))
     table = call_table(frame, max_excluded=max_excluded)
     estimates = datasheet_axes(table, resampling)

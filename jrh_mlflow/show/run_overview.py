@@ -74,6 +74,7 @@ def evaluations_page(rows: Sequence[RunSummary], *, review: str, most: int) -> s
         "evaluations.html",
         experiments=experiments,
         review=review,
+        # As many as were looked for: there may be more, and nobody has counted them.
         more=len(rows) >= most,
         most=most,
         addresses=Addresses(""),

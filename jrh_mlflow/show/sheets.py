@@ -331,6 +331,7 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
         links,
         {key: axis_name(test) for key, (test, _) in scores.items()},
     )
+    # Made first, so that it stands before the tests wherever its readings come from.
     groups: dict[str, list[PageRow]] = {NO_ACCURACY: []}
     for key, reading in report.estimates.items():
         test, _, name = key.rpartition("/")
@@ -468,6 +469,7 @@ _REPORT_NOTE = (
 
 
 def _length(parts: Sequence[str]) -> int:
+    # Parts are joined by an empty line, which is two characters.
     return sum(len(part) + 2 for part in parts)
 
 
@@ -479,6 +481,7 @@ def _fitting(sections: Iterable[Section], worst: Sequence[WorstItem], *, room: i
         if not has_markdown(section):
             continue
         text = section_markdown(section)
+        # Some room stays for the line that names what is left out.
         if _length([*body, text]) > room - 100:
             left.append(line_text(section.heading))
         else:
@@ -578,6 +581,7 @@ def _details(report: ReliabilityReadings) -> Iterator[Section]:
         for test in tests
         if (reading := estimates.get(f"{test}/{AGREEMENT}{source}"))
     ]
+    # A function, so that Markdown keeps the code spans in it.
     note = [lambda _: NO_ACCURACY_NOTE]
     yield Section(heading="Labels that are no ground truth", blocks=[*note, _AGREEMENTS(agreements)])
     for heading, names in _DETAILS.items():
@@ -644,6 +648,7 @@ def _unlabelled(report: ReliabilityReadings, name: str, score: Reading) -> Secti
             Column("n calls", lambda condition: str(readings[condition].n)),
             Column("left out", lambda condition: str(readings[condition].excluded)),
         )
+        # By length first, so that dose 2 comes before dose 10.
         doses = [table(sorted(readings, key=lambda condition: (len(condition), condition)))]
     return Section(heading=expectation.heading or axis_name(name), blocks=[*doses, sentence], always=True)
 

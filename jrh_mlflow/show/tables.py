@@ -32,6 +32,7 @@ Medium = Literal["html", "markdown", "text", "card"]
 PageCell: TypeAlias = "tuple[Column[Any], Cell, Markup | None]"
 MOST = 8
 """Rows of a long table that a card or a terminal shows; the others are counted."""
+# No bracket and no blank, either of which would end a link in Markdown.
 _PLAIN_ADDRESS = re.compile(r"https?://[A-Za-z0-9./:#?&=%~+_-]+")
 
 
@@ -260,6 +261,7 @@ class FilledTable(Generic[Row]):
         """Return one row per row with the columns that have a value; what is missing is an empty cell, never 0."""
         import pandas as pd
 
+        # Named apart from the rows, so that a table without rows keeps its columns.
         names = [column.name or column.head for column in self.columns if column.value is not None]
         frame: pd.DataFrame = pd.DataFrame(self.records(), columns=names)
         return frame
@@ -285,6 +287,7 @@ def _markdown_text(text: str) -> str:
 
 def _markdown_cell(column: Column[Any], cell: Cell) -> str:
     write = code if column.as_code else plain if column.marked else line_text
+    # GitHub ends a cell at a bare bar, even inside a code span.
     text = write(cell.line).replace("|", "\\|")
     address = cell.links[0][1] if len(cell.links) == 1 else ""
     # A file has no pages beside it, so only whole addresses lead anywhere.

@@ -59,6 +59,7 @@ def align(
         known = _judge(judge, experiment, uri)
         if register:
             check_registrable(known, experiment=experiment, uri=uri)
+        # With spans, because a judge may ask for the whole trace.
         return _checked(inner, known, list(find_traces(traces, uri, max_traces, spans=True)), settings)
 
 

@@ -220,6 +220,7 @@ def _tokens(count: int | None) -> str:
 
 
 def _usd_per_1k(cost: JudgeCost) -> float | None:
+    # Over the calls that told their dollars: with the others it would look cheap.
     return None if cost.usd is None else 1000 * cost.usd / (cost.calls - cost.unknown)
 
 
@@ -316,6 +317,7 @@ def alignment_points(report: AlignmentReport) -> list[keys.Point]:
     paid = {
         metric_keys.CALLS_TOTAL: calls,
         metric_keys.COST: sum(known) if known else None,
+        # Without any known cost there is no sum that could be incomplete.
         metric_keys.UNKNOWN_COSTS: unknown or None if known else None,
     }
     points = [point for name, reading in readings.items() for point in keys.reading_points(f"align/{name}", reading)]

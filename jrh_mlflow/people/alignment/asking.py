@@ -95,6 +95,7 @@ def label_scale(scale: Sequence[object] | str | None) -> LabelScale:
     """
     if scale is None:
         return LabelScale()
+    # By the type itself: True and False are ints in Python, and two labels, not a range.
     ends = not isinstance(scale, str) and len(scale) == 2 and all(type(level) in (int, float) for level in scale)
     if scale == NUMERIC or ends:
         return LabelScale(numeric=True)
@@ -136,6 +137,7 @@ def traces_with_labels(
 
 def _check_labels(labels: Iterable[str], scale: LabelScale, trace_id: str) -> None:
     for label in labels:
+        # An unknown label leaves the block before `continue`, and is refused below it.
         with suppress(KeyError, ValueError):
             if scale.order is not None:
                 scale.order(label)
@@ -164,6 +166,7 @@ def _content(trace: Trace) -> str:
     if fields == (None, None):
         # The root of a trace of OpenTelemetry may hold nothing; its other spans do.
         fields = [(span.name, span.inputs, span.outputs) for span in trace.data.spans] or trace.info.trace_id
+    # The order of keys is no content.
     whole = json.dumps(fields, sort_keys=True, default=str)
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -205,6 +208,7 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
     outcome, answer, reason = read_answer(given, answers)
     value = given.value.value if isinstance(given.value, Unread) else given.value
     word = scale.text(value)
+    # A number on a numeric scale is a label, even one that nobody gave before.
     if outcome == "unparsed" and word and (word in answers or (scale.numeric and label_number(word) is not None)):
         outcome, answer, reason = "verdict", word, None
     # About one response a tie is a label like any other.
@@ -312,12 +316,14 @@ def split_traces(
     trained on.
     """
     groups: dict[str, list[LabelledTrace]] = defaultdict(list)
+    # By id, because a store may list the same traces in another order.
     for trace in sorted(traces, key=lambda labelled: labelled.id):
         groups[trace.content].append(trace)
     known = {content for content, group in groups.items() if any(map(is_known, group))}
     strata: dict[str, list[str]] = defaultdict(list)
     for content, group in groups.items():
         if content not in known:
+            # Copies of one content may have different labels: the first by id stands for all.
             strata[group[0].label].append(content)
     chosen = _drawn(strata, holdout=holdout, rng=random.Random(seed))  # noqa: S311 - a split, not a secret
     counts = {

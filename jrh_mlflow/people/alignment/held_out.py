@@ -249,6 +249,7 @@ def _of_suite(traces: Sequence[JudgedTrace]) -> PairedReadings:
 
 def _paired(verdicts: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ...]], *, what: str) -> PairedReadings:
     given = np.array([[verdict.given for verdict in pair] for pair in verdicts], bool).reshape(-1, 2)
+    # Two missing answers are equal texts, but neither is right.
     rights, both = np.array(right, bool).reshape(-1, 2) & given, given.all(axis=1)
     before, after = rights[both].T
     gains, losses = int((after & ~before).sum()), int((before & ~after).sum())
@@ -260,6 +261,7 @@ def _paired(verdicts: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool,
             _withheld(reason or f"no {what}", asked=len(verdicts), lost=outcomes, ends=end)
             for outcomes, end in (
                 *zip(lost, ends, strict=True),
+                # A pair that was left out may go either way, by one trace.
                 (sum(lost, Counter()), (balance - excluded, balance + excluded)),
             )
         ]

@@ -139,6 +139,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
 
     def check(self, judge: Judge, traces: Iterable[Trace]) -> Alignment:
         """Do the same and return what came of it; it says nothing but what has to be known beforehand."""
+        # A failure must not leave the result of an earlier alignment behind.
         self.result = None
         if judge.is_session_level_scorer:
             raise RecipeError(f"{judge.name!r} judges sessions, and MLflow aligns judges of single traces only.")

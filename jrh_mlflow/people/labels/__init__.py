@@ -62,6 +62,7 @@ def labels_of(source: object, options: LabelOptions | None = None) -> LabelTable
         RecipeError: when it cannot be read, in one line.
         TrackingError: when MLflow cannot be reached.
     """
+    # An agreement has its labels in hand; to ask for its class would import it in a circle.
     known = getattr(source, "label_table", source)
     if isinstance(known, LabelTable):
         return known
@@ -149,6 +150,7 @@ def chosen_by_scorer(labels: LabelTable, *, scorer: str | None, human: str | Non
 def _as_before(kept: Any, frame: Any) -> Any:
     """Let items stand in the order in which they came."""
     place = {item: number for number, item in enumerate(dict.fromkeys(frame["item"]))}
+    # Stable, so that the rows of one item keep their order.
     return kept.sort_values("item", key=lambda items: items.map(place), kind="stable").reset_index(drop=True)
 
 

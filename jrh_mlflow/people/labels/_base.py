@@ -140,6 +140,7 @@ def long_frame(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
 def safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table without characters that no store can hold, and without keys that a model may have echoed."""
     secrets = environment_secrets()
+    # The same few labels and names fill the whole table: each is cleaned once.
     cleaned: dict[str, str] = {}
 
     def safe(cell: Any) -> Any:
@@ -161,6 +162,7 @@ def safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 def fact_texts(facts: Mapping[str, object]) -> dict[str, str]:
     """Return facts of a judge as short texts: long ones, such as a rubric, by their hash."""
+    # The same judge has many runs, so a run does not identify it.
     known = {key: str(value) for key, value in facts.items() if value is not None and key != "run_id"}
     return {key: text if len(text) <= _LONGEST_FACT else hashed(text) for key, text in known.items()}
 

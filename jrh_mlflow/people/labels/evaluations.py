@@ -121,6 +121,7 @@ SOURCE = EvaluationLabels()
 
 
 def _is_result(source: object) -> bool:
+    # By its fields: the class is MLflow's, and only `tracking/` imports MLflow.
     return hasattr(source, "result_df") and hasattr(source, "run_id")
 
 
@@ -184,6 +185,7 @@ def _calibration(run: SourceRun, uri: str) -> LabelTable:
                 f"Run {run.run_id} has no {name}: it was logged without a judge or without a positive label. "
                 "Run `jrh agree` again with positive= (--positive)."
             )
+        # Texts that a spreadsheet would run are guarded in the file, and the guard is no part of a label.
         table = DatasetTable(read_table(Path(client.download_artifacts(run.run_id, name, folder)))).unguarded()
         # Params are cut, and labels hold commas: the file has them whole.
         file = Path(client.download_artifacts(run.run_id, keys.AGREEMENT_JSON, folder))

@@ -54,6 +54,7 @@ class TableLabels(LabelSource):
         cells = _single_column(source)
         if cells is not None:
             return _verdict_column(source, cells, options)
+        # Ids often are the index of a frame, which is none of its columns.
         in_index = isinstance(source, pd.DataFrame) and source.index.name == options.item
         table = DatasetTable(source.reset_index() if in_index else source)
         if set(REQUIRED_COLUMNS) <= set(table.names):
@@ -74,6 +75,7 @@ def _shown(source: object, table: DatasetTable) -> str:
 
 def _long(source: object, options: LabelOptions) -> LabelTable:
     table = DatasetTable(source)
+    # It may be a table of ours, whose texts are guarded against running as formulas.
     if isinstance(source, str | Path) and str(source).endswith(".csv"):
         table = table.unguarded()
     roles = {"item": options.item, "rater": options.rater, "label": options.label, "group": options.group}
@@ -214,6 +216,7 @@ def _chosen(cells: Sequence[object], order: str) -> list[str | None]:
     texts = ["" if is_missing(cell) else label_word(cell) for cell in cells]
     known = ("", "u", "v", *_TIES, *_SLOTS)
     refuse_rows(order, "must be 1, 2 (or A, B: the slot) or tie", [text not in known for text in texts], shown=cells)
+    # The name of an order says what its slots show: in `vu` slot 1 is v.
     slots = dict(zip(("1", "2"), order, strict=True))
     return [slots.get(_SLOTS.get(text, ""), text) or None for text in texts]
 

@@ -127,6 +127,7 @@ def _kind(rating: Rating) -> str:
 
 
 def _tag(info: Any, name: str) -> str | None:
+    # Metadata is fixed when a trace is made and tags may be set later, so a tag goes before it.
     tag: str | None = {**(info.trace_metadata or {}), **info.tags}.get(name)
     return tag
 

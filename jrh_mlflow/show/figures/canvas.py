@@ -29,9 +29,11 @@ Figures: TypeAlias = "Mapping[str, Figure]"
 FIGURES_FOLDER = "figures"
 """Of a run's artifacts."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# As many as colours, so that a shape always goes with the same colour.
 MARKERS = "osD^vPX*"
 _HEAD = 16
 """Characters in a line of a column head."""
+# An artist has one free text, its gid: what `svg` must know is written there.
 HOVER, AS_DRAWN = "hover:", "as drawn:"
 """How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
 
@@ -73,6 +75,7 @@ def plain_texts(figure: Figure) -> Iterator[None]:
     import matplotlib as mpl
     from matplotlib.text import Text
 
+    # Texts have taken the setting over when they were made; the context below is for those made while drawing.
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     with mpl.rc_context({"text.parse_math": False}), warnings.catch_warnings():
@@ -159,12 +162,14 @@ def canvas(
         )
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#EEEEEE")
+    # By default matplotlib draws the grid over bars and cells.
     axes.set_axisbelow(True)
     return figure, axes
 
 
 def label_inches(names: Iterable[str]) -> float:
     """Return the room that the longest of the names takes at the figures' text size."""
+    # The mean width of a letter: to measure the text itself would need a renderer.
     return 0.35 + 0.088 * max(len(short(name)) for name in names)
 
 
@@ -177,6 +182,7 @@ def short(name: str, *, most: int = 34) -> str:
 def reach(points: Iterable[tuple[float, float | None, float | None]]) -> list[list[float]]:
     """Return how far the interval of each (value, low, high) reaches below and above the value; 0 where it is open."""
     known = list(points)
+    # `errorbar` refuses negative lengths, which rounding can give.
     below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
@@ -204,6 +210,7 @@ def draw_bounds(
         drawn = axes.errorbar(list(withheld), middles, yerr=halves, **style)
     else:
         drawn = axes.errorbar(middles, list(withheld), xerr=halves, **style)
+    # The line style of `errorbar` is that of the line through the points; the bars are the third part of its result.
     for bars in drawn[2]:
         bars.set_linestyle((0, (2, 2)))
 
@@ -276,6 +283,7 @@ def write_cell(
     cell = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
     hover(cell, words, address=address, as_drawn=True)
     style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+    # The ink was chosen for this cell's colour: a dark page must not change it.
     for text in (
         axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style),
         axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style),
@@ -298,5 +306,6 @@ def wrapped(name: str) -> str:
         >>> wrapped("provider/model-of-2026").splitlines()
         ['provider/', 'model-of-2026']
     """
+    # textwrap would cut a long word anywhere, so its slashes become line breaks first.
     parts = re.sub(rf"\S{{{_HEAD + 1},}}", lambda word: word[0].replace("/", "/\n"), name).split("\n")
     return "\n".join(textwrap.fill(part, _HEAD) for part in parts)

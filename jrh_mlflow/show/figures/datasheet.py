@@ -93,6 +93,7 @@ def psychometric(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | No
     below = 0.4 + 0.22 * n_lines if any(axis == _MATCHED for _, axis in curves) else 0.0
     figure, axes = canvas(8, 4.8 + below, left=0.85, right=0.65, bottom=0.65 + below)
     for place, ((name, axis), own) in enumerate(curves.items()):
+        # Side by side around the step, so that the bars of two curves do not cover one another.
         shift = 0.06 * (place - (len(curves) - 1) / 2)
         threshold = threshold_text(sheets[name][_CURVES[axis]])
         hollow = axis == _MATCHED
@@ -124,11 +125,13 @@ def _draw_curve(
     points = {step: reading for step, reading in own.items() if isinstance(reading, Estimate)}
     if points:
         values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        # Dotted where a step is missing: nothing was measured between the points.
         line = ":" if max(np.diff(list(points)), default=0) > 1 else "--" if hollow else "-"
         style = marks(index) | ({"markerfacecolor": "white", "markeredgewidth": 1.8} if hollow else {})
         places = [step + shift for step in points]
         drawn = axes.errorbar(places, values, bars, linewidth=2, linestyle=line, label=label, capsize=4, **style)
         hover(drawn[0], " ".join(label.split()))
+    # Three spaces part the name from its threshold, which the legend says once.
     name, _, threshold = label.partition("   ")
     label = f"{name}: bounds (withheld)" + ("" if points else f"\n{threshold}")
     shifted = {step + shift: reading for step, reading in own.items()}
@@ -241,7 +244,9 @@ def decomposition(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | N
             (bar,) = axes.barh(position, width, left=left, label=name, **style)
             words = f"{short(judge)}, {label}: {hover_text(readings[index])}"
             hover(bar, words, address=calls_of(judge, key))
+            # A narrower part has no room for its percentage.
             if width >= 0.05:
+                # Without a box the hatching of the bar would cross the digits.
                 box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
                 ink = "white" if colour in ("#0072B2", "#D55E00") else "black"
                 share = axes.text(
@@ -301,6 +306,7 @@ def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
 
 def _wrapped(name: str) -> str:
     """Break a name into the lines of a row's label, never inside `δ = 1`."""
+    # textwrap breaks at ASCII blanks only, so a no-break space holds the parts together.
     return textwrap.fill(name.replace(" = ", "\u00a0=\u00a0"), 24).replace("\u00a0", " ")
 
 
@@ -368,6 +374,7 @@ def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
     """Return how far each bin's interval reaches below and above: by task, or on the counts where there is one task."""
     codes = bin_codes(judged.confidence)
     ends = []
+    # The bins come in the order of their codes, and none of them is empty.
     for code, drawn in zip(np.unique(codes), bins, strict=True):
         own = codes == code
         right = judged.right[own]
@@ -394,6 +401,7 @@ def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[
     of_right = below.bar(edges[:-1] + 0.025, right, color=PALETTE[0], label="right", **style)
     of_wrong = below.bar(edges[:-1] + 0.025, wrong, bottom=right, color=PALETTE[1], hatch="///", label="wrong", **style)
     for label, counts, bars in (("right", right, of_right), ("wrong", wrong, of_wrong)):
+        # There is one edge more than there are bars.
         for edge, count, bar in zip(edges, counts, bars, strict=False):
             hover(bar, f"{label}, confidence {edge:.2f} to {edge + 0.05:.2f}: {count:,} calls" if count else "")
     below.spines[["top", "right"]].set_visible(False)

@@ -83,6 +83,7 @@ def heatmap(
     labels = [_row_label(axis) for axis in axes_names]
     left, right, bottom = label_inches(labels), 0.85, 0.55
     size = (left + _CELL_WIDTH * len(judges) + right, top + _CELL_HEIGHT * (tops[-1] + 1) + bottom)
+    # Title and footnote need 5.5 inches: a narrow table gets a wider margin, not wider cells.
     figure, axes = canvas(max(size[0], 5.5), size[1], left=left, right=right + max(0.0, 5.5 - size[0]), top=top)
     for axis, row_top in zip(axes_names, tops, strict=True):
         for column, name in enumerate(judges):
@@ -115,6 +116,7 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     wide = max(totals) > 20 * min(totals)
     figure, axes = canvas(8, 4.8, left=0.85)
     for index, (name, points) in enumerate(curves.items()):
+        # A logarithmic axis has no place for what was free.
         _cost_line(axes, name, [point for point in points if point.usd > 0 or not wide], index)
     if wide:
         axes.set_xscale("log")
@@ -128,6 +130,7 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
 def _is_paid(calls: pd.DataFrame) -> bool:
     """Whether there is a cost to draw; looked at first, because running shares take long."""
     costs = calls["cost_usd"] if "cost_usd" in calls.columns else None
+    # One unknown cost would make every later point of the curve too cheap.
     return costs is not None and bool(costs.notna().all()) and bool((costs > 0).any())
 
 
@@ -214,6 +217,7 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Rea
     if report.metric == DEFAULT:
         axes.set(xlim=(-0.03, 1.03), xlabel="share (bars: 95 % by source)")
     else:
+        # Errors in levels and correlations may leave the span of shares.
         low, high = axes.get_xlim()
         axes.set(
             xlim=(min(low, -0.03), max(high, 1.03)), xlabel=f"{report.metric_text}, or a share (bars: 95 % by source)"
@@ -254,6 +258,7 @@ def _draw_cell(axes: Axes, column: int, top: float, cell: _Cell) -> None:
         _draw_missing(axes, column, top, cell, reading.bounds)
         return
     good = 1 - reading.value if cell.inverse else reading.value
+    # A correlation can be below 0, and an error in levels above 1.
     colour = colormaps["cividis"](min(1.0, max(0.0, good)))
     write_cell(
         axes,
@@ -299,6 +304,7 @@ def _colour_bar(figure: Figure, axes: Axes, *, inverse: bool) -> None:
     colours = colormaps["cividis"].resampled(32)
     bar = figure.colorbar(ScalarMappable(norm=Normalize(0, 1), cmap=colours), cax=beside, ticks=[0, 0.5, 1])
     bar.outline.set_visible(False)
+    # With an axis on which low is good a colour stands for no value any more, only for how good it is.
     ticks = ["worst", "", "best"] if inverse else ["0", "0.5", "1"]
     bar.ax.set_yticklabels(ticks, fontsize=9)
 
@@ -322,12 +328,14 @@ def _test_label(test: str) -> str:
 
 def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -> None:
     style = marks(index, size=9)
+    # More points than these are not seen, and each makes the drawing larger.
     step = max(1, math.ceil(len(points) / 2000))
     drawn = [*points[::step], points[-1]]
     places = [point.usd for point in drawn], [point.score for point in drawn]
     (line,) = axes.plot(*places, color=style["color"], linewidth=1.8)
     last = points[-1]
     label = f"{ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
+    # One point has no line, but its line style makes the legend show one beside the marker.
     axes.plot([last.usd], [last.score], linestyle="-", label=label, **style)
     hover(line, label)
     hover_spots(axes, [Spot(x=last.usd, y=last.score, words=label)])

@@ -69,6 +69,7 @@ def inline_svg(figure: Figure, *, title: str) -> Markup:
             if key in groups:
                 _dress(groups[key], artist, mark or "")
     _restyle(root)
+    # With the title, because two equal drawings on one page need different ids.
     _rename(root, prefix=f"f{hashlib.sha256(f'{title} {drawn}'.encode()).hexdigest()[:8]}")
     _flatten(root)
     return Markup(ET.tostring(_framed(root, title), encoding="unicode"))  # noqa: S704 - escaped by the serialiser
@@ -106,9 +107,11 @@ def standalone_svg(drawing: Drawing) -> str:
     """
     colours = _light_colours()
     svg = re.sub(r"var\((--fig-[a-z0-9]+)\)", lambda variable: colours[variable[1]], drawing.svg)
+    # On a page the style sheet does this; an image has none.
     svg = svg.replace('<circle class="spot"', '<circle class="spot" fill="none" pointer-events="all"')
     head, _, body = svg.partition(">")
     width, height = re.findall(r"[\d.]+", head.partition("viewBox=")[2])[2:4]
+    # matplotlib counts in points, 72 to an inch; a browser counts in pixels, 96 to an inch.
     size = f'width="{4 / 3 * float(width):.0f}" height="{4 / 3 * float(height):.0f}"'
     head = re.sub(r' style="[^"]*"', "", head).replace('class="fig"', f'xmlns="http://www.w3.org/2000/svg" {size}')
     style = f"fill:{colours['--fig-ink']};stroke-linejoin:round;white-space:pre;font-family:{_PAGE_FONT}"
@@ -120,6 +123,7 @@ def standalone_svg(drawing: Drawing) -> str:
 def _light_colours() -> dict[str, str]:
     """Read the variables of the light page where they are written: in the style sheet of pages."""
     style = files("jrh_mlflow.show").joinpath("templates/style.css").read_text(encoding="utf-8")
+    # The first rule of the sheet is the light page; the dark one sets the same names below it.
     return dict(re.findall(r"(--fig-[a-z0-9]+): (#[0-9a-f]+)", style.partition("}")[0]))
 
 
@@ -148,6 +152,7 @@ def _drawn(figure: Figure) -> str:
     import matplotlib as mpl
 
     sink = io.StringIO()
+    # Without a salt of ours the ids are random, and the same figure would give other bytes each time.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "jrh"}
     with mpl.rc_context(settings):
         figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
@@ -162,6 +167,7 @@ def _plain_names(root: ET.Element) -> None:
         parent.tail = None
         if f"{_XLINK}href" in parent.attrib:
             parent.set("href", parent.attrib.pop(f"{_XLINK}href"))
+        # Children are visited after their parent, so they still have the namespace here.
         for child in [element for element in parent if element.tag in (f"{_SVG}metadata", f"{_SVG}style")]:
             parent.remove(child)
         if parent.tag == "a":
@@ -172,6 +178,7 @@ def _link(element: ET.Element, address: str) -> None:
     """Let an element lead to an address, if that is one of a page."""
     element.tag = "g"
     element.attrib.pop("target", None)
+    # An address such as `javascript:` would run something: the group stays, without its link.
     if address.isprintable() and " " not in address and urlsplit(address).scheme in ("", "http", "https"):
         element.tag = "a"
         element.set("href", address)
@@ -193,6 +200,7 @@ def _dress(group: ET.Element, artist: Artist, mark: str) -> None:
         link = next(group.iter("a"), None)
         link = group if link is None else link
         if link.tag == "a":
+            # A link is named by what it holds, and here that is only a shape.
             link.set("aria-label", words)
         group.set("class", "hover")
         title = ET.Element("title")
@@ -207,6 +215,7 @@ def _spots(group: ET.Element) -> None:
     for definitions in group.findall("defs"):
         group.remove(definitions)
     for parent in list(group.iter()):
+        # Clipped at the frame, a point on the edge would be only half there for a pointer.
         parent.attrib.pop("clip-path", None)
         for index, marker in enumerate(parent):
             if marker.tag == "use":
@@ -231,6 +240,7 @@ def _align(group: ET.Element, text: Any) -> None:
 
 def _alignment(text: Text) -> str:
     """Return how the lines of a text stand under one another: as said, else as the whole stands to its place."""
+    # matplotlib has a public setter for it and no public getter.
     return str(getattr(text, "_multialignment", None) or text.get_horizontalalignment())
 
 
@@ -248,6 +258,7 @@ def _restyle(element: ET.Element, *, kept: bool = False) -> None:
     if element.tag == "text":
         style = _font(style)
         if kept:
+            # matplotlib writes no fill for black text, which would then take the page's colour.
             style.setdefault("fill", "#000000")
     if not kept:
         style |= {
@@ -255,6 +266,7 @@ def _restyle(element: ET.Element, *, kept: bool = False) -> None:
         }
     if style:
         element.set("style", ";".join(f"{name}:{value}" for name, value in style.items()))
+    # matplotlib writes a turn by nothing around a place for each text that is level.
     if element.get("transform", "").startswith("rotate(-0 "):
         del element.attrib["transform"]
     for name in _MEASURES:
@@ -286,6 +298,7 @@ def _variable(colour: str, *, text: bool) -> str:
         return colour
     if colour[1:3] == colour[3:5] == colour[5:]:
         name = next(name for brightest, name in _GREYS if int(colour[1:3], 16) <= brightest)
+        # Lines may be faint, letters may not.
         return f"var(--fig-{'soft' if text and name in ('mid', 'fill') else name})"
     if colour in known:
         return "var(--fig-ink)" if text else f"var(--fig-{known.index(colour) + 1})"
@@ -299,12 +312,14 @@ def _shorter(measures: str) -> str:
         >>> _shorter("M 57.6 241.200001 \nL 417.633333 -0.0001")
         'M57.6 241.2L417.63 0'
     """
+    # Adding 0.0 turns -0.0 into 0.
     rounded = _DECIMALS.sub(lambda match: f"{round(float(match[0]), 2) + 0.0:g}", measures)
     return re.sub(r"\s*([A-Za-z])\s+(?=[\d.-])", r"\1", " ".join(rounded.split()))
 
 
 def _rename(root: ET.Element, *, prefix: str) -> None:
     """Keep the ids that something refers to, under names of this figure."""
+    # A label is anybody's text, and may look like a reference.
     words = [value for element in root.iter() for name, value in element.attrib.items() if name != "aria-label"]
     used = {match for value in words for match in _REFERENCE.findall(value)}
     used |= {value[1:] for value in words if value.startswith("#")}
