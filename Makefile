@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The tests start hundreds of processes: without kept bytecode each of them would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo lint types unit quick test test-all test-mlflow test-pythons test-package postgres chromium example docs linkcheck validate clean
+.PHONY: help demo lint types unit quick changed test test-all test-mlflow test-pythons test-package postgres chromium example docs linkcheck validate clean
 
 help:  ## these lines
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-13s %s\n", $$1, $$2 }'
@@ -31,6 +31,11 @@ unit: postgres chromium $(VENV)/.installed-dev  ## pytest with warnings as error
 
 quick: $(VENV)/.installed-dev  ## some tests of three minutes, before a push: floors, public names, statistics, measures
 	$(BIN)/python -m pytest -m "not slow" tests/test_layers.py tests/test_public.py tests/test_habits.py tests/stats tests/scoring tests/measures
+
+# Tests of the rooms that differ from BASE, uncommitted files included, and of the rooms that import them (tests/rooms.py).
+BASE ?= origin/main
+changed: postgres chromium $(VENV)/.installed-dev  ## tests of what differs from origin/main, or BASE=COMMIT
+	$(BIN)/python -m pytest -m "not slow" $$($(BIN)/python -m tests.rooms $(BASE))
 
 test-all: postgres chromium $(VENV)/.installed-dev  ## pytest, the slow ones too, and other examples each time
 	JRH_TESTS_EXAMPLES=other $(BIN)/python -m pytest

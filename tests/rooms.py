@@ -33,26 +33,26 @@ def importers() -> dict[str, set[str]]:
     return rooms
 
 
-def tests_of(name: str) -> list[str]:
+def paths_of(name: str) -> list[str]:
     """Paths of a room's tests, and of the room itself for its doctests.
 
-    >>> tests_of("stats")
+    >>> paths_of("stats")
     ['tests/stats', 'jrh_mlflow/stats']
-    >>> tests_of("recipe")
+    >>> paths_of("recipe")
     ['tests/test_recipe.py', 'jrh_mlflow/recipe.py']
     """
     places = (f"tests/{name}", f"tests/test_{name}.py", f"{PACKAGE}/{name}", f"{PACKAGE}/{name}.py")
     return [place for place in places if (ROOT / place).exists()]
 
 
-def tests_of_change(files: Iterable[str]) -> list[str]:
+def paths_of_change(files: Iterable[str]) -> list[str]:
     """Paths of the tests that look at changed files, nearest first; `["tests", "jrh_mlflow"]` for all of them."""
     files = sorted(files)
     if any(file in EVERYTHING for file in files):
         return ["tests", PACKAGE]
     rooms = {room(file.removeprefix(f"{PACKAGE}/")) for file in files if file.startswith(f"{PACKAGE}/")}
     further = {name for changed in rooms for name in importers()[changed]} - rooms
-    paths = [path for name in (*sorted(rooms), *sorted(further)) for path in tests_of(name)]
+    paths = [path for name in (*sorted(rooms), *sorted(further)) for path in paths_of(name)]
     return list(dict.fromkeys([*paths, *_beside(files), *ALWAYS]))
 
 
@@ -93,4 +93,4 @@ def _git(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(tests_of_change(changed_files(sys.argv[1] if len(sys.argv) > 1 else "origin/main"))))
+    print("\n".join(paths_of_change(changed_files(sys.argv[1] if len(sys.argv) > 1 else "origin/main"))))

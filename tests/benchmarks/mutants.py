@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.rooms import ROOT, importers, tests_of
+from tests.rooms import ROOT, importers, paths_of
 
 SEED = 20261117
 EACH = 4
@@ -145,7 +145,7 @@ def chosen() -> list[Mutant]:
 def tests_for(file: str) -> list[str]:
     """Tests of a file's room, then those of the rooms that import it."""
     room = file.partition("/")[0]
-    return [path for name in (room, *sorted(importers()[room] - {room})) for path in tests_of(name)]
+    return [path for name in (room, *sorted(importers()[room] - {room})) for path in paths_of(name)]
 
 
 def killed(mutant: Mutant, tree: Path) -> tuple[bool, float]:
