@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -142,7 +144,7 @@ def chosen() -> list[Mutant]:
     return drawn
 
 
-def tests_for(file: str) -> list[str]:
+def paths_for(file: str) -> list[str]:
     """Tests of a file's room, then those of the rooms that import it."""
     room = file.partition("/")[0]
     return [path for name in (room, *sorted(importers()[room] - {room})) for path in paths_of(name)]
@@ -155,12 +157,14 @@ def killed(mutant: Mutant, tree: Path) -> tuple[bool, float]:
     place.write_text(mutant.source, encoding="utf-8")
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    tried = subprocess.Popen([*command, *paths_for(mutant.file)], cwd=tree, start_new_session=True, **quiet)
     try:
-        tried = subprocess.run(
-            [*command, *tests_for(mutant.file)], cwd=tree, capture_output=True, timeout=PATIENCE_S, check=False
-        )
-        return tried.returncode == 1, time.monotonic() - begun
+        return tried.wait(PATIENCE_S) == 1, time.monotonic() - begun
     except subprocess.TimeoutExpired:
+        # The workers and what they started are of the same session.
+        os.killpg(tried.pid, signal.SIGKILL)
+        tried.wait()
         return False, time.monotonic() - begun
     finally:
         place.write_text(original, encoding="utf-8")
