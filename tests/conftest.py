@@ -35,39 +35,12 @@ settings.load_profile(PROFILE)
 ROOT = Path(__file__).parent
 
 
-LONG = [
-    "engine/test_ray.py",
-    "engine/test_promises.py",
-    "test_predecessor.py",
-    "test_example.py",
-    "measuring/test_replay_own.py",
-    "sweeps/test_money.py",
-    "sweeps/test_sweep.py",
-    "sweeps/test_postgres.py",
-    "sweeps/test_interrupted.py",
-    "models/local/test_real_model.py",
-    "tracking/traces/test_traces.py",
-    "tracking/test_server.py",
-    "tracking/runs/test_view_page.py",
-    "review/test_page.py",
-    "pages/test_server.py",
-    "test_notebooks.py",
-    "test_own_test.py",
-    "cli/test_cli.py",
-    "compatibility/test_files_of_the_version_before.py",
-    "compatibility/test_files_of_0_2.py",
-]
-"""Files of the tests that take longest; whole files go to a worker, and a long one at the end leaves the other idle."""
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the long files; leave out what the installed MLflow is too old for."""
+    """Leave out what the installed MLflow is too old for."""
     newer = {item for item in items if any(before(*mark.args) for mark in item.iter_markers("since_mlflow"))}
     if newer:
         config.hook.pytest_deselected(items=list(newer))
         items[:] = [item for item in items if item not in newer]
-    place = {ROOT / name: number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
-from schemathesis import GenerationMode
 
 from jrh_mlflow.review.app import bare_app
 from jrh_mlflow.review.contents import FolderCatalog
@@ -272,6 +270,9 @@ def test_a_transcript_is_shown_message_by_message_and_its_edited_message_can_be_
 
 
 def test_no_request_that_the_description_allows_or_forbids_ends_in_a_500(tmp_path):
+    import schemathesis
+    from schemathesis import GenerationMode
+
     folder = saved_suite(tmp_path / "suite")
     schema = schemathesis.openapi.from_dict(bare_app(FolderCatalog([])).openapi())
     operations = [found.ok() for found in schema.get_all_operations()]
