@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 IGNORING = "trap '' INT HUP; exec \"$@\""
 """What `(nohup make test &)` does to the processes that it starts."""
@@ -32,8 +34,8 @@ def test_a_test_past_its_limit_fails_and_the_stacks_of_all_threads_are_printed(t
     assert "sleeps_beside" in ended.stdout + ended.stderr
 
 
-def test_every_test_has_a_limit_of_three_minutes_unless_marked(request: object) -> None:
-    assert request.config.getini("timeout") in ("180", 180)  # type: ignore[attr-defined]
+def test_every_test_has_a_limit_of_three_minutes_unless_marked(request: pytest.FixtureRequest) -> None:
+    assert request.config.getini("timeout") in ("180", 180)
 
 
 def test_tests_of_signals_pass_where_ctrl_c_and_hang_up_are_ignored() -> None:

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import _bootstrap  # type: ignore[attr-defined]
+from importlib import _bootstrap
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ class Times:
         from tests import forked_server
         from tests.processes import Forked
 
-        ended, wait = Forked._ended_within, subprocess.Popen._wait  # type: ignore[attr-defined]
+        ended, wait = Forked._ended_within, subprocess.Popen._wait
 
         def forked_ended(process: Any, seconds: float | None) -> int | None:
             known = process.returncode
@@ -138,8 +138,8 @@ class Times:
             with self.cause("processes"):
                 return wait(process, timeout)
 
-        Forked._ended_within = forked_ended  # type: ignore[method-assign]
-        subprocess.Popen._wait = waited  # type: ignore[attr-defined]
+        Forked._ended_within = forked_ended
+        subprocess.Popen._wait = waited
 
     def save(self, folder: Path) -> None:
         """Leave the counts in a folder."""
@@ -160,7 +160,7 @@ class Plugin:
         with self.times.cause("collection"):
             result = yield
         self.times.count_imports()
-        return result  # type: ignore[return-value]
+        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
