@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import drawing, forked_server, new_stores, postgres, processes
+from tests import drawing, forked_server, new_stores, once, postgres, processes
 from tests.examples import ALL, PROFILE, USUAL
 from tests.mlflow_features import before
 
@@ -43,14 +43,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in newer]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Workers share a folder, and fork their processes from one template."""
+    os.environ[once.FOLDER] = str(session.config._tmp_path_factory.mktemp("shared", numbered=False))  # type: ignore[attr-defined]
+    if session.config.getoption("workers") > 1:
+        processes.start()
+
+
+def pytest_unconfigure() -> None:
+    """The template ends where every process has let it go."""
+    processes.stop()
+
+
 @pytest.fixture(scope="session")
-def store_uri(_away_from_the_repository: None, _tables: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def store_uri(_away_from_the_repository: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A SQLite tracking store with its tables made."""
     from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
     from jrh_mlflow.tracking.runs.store import Store
 
     import_module("mlflow.store.db.utils")
-    new_stores.with_copied_tables(_tables)
+    new_stores.with_copied_tables()
     folder = tmp_path_factory.mktemp("store")
     assert Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder)).experiment_id
     return folder_uri(folder)
@@ -104,23 +117,15 @@ def _figures_are_not_drawn(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_server_left_behind() -> Iterator[None]:
-    """The PostgreSQL server of this test process and the template of its processes end with it."""
+    """The PostgreSQL server of this test process ends with it."""
     yield
-    processes.stop()
     postgres.stop()
 
 
-@pytest.fixture(scope="session")
-def _tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tables")
-    os.environ[new_stores.FOLDER] = str(folder)
-    return folder
-
-
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _tables: Path) -> None:
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test works in a folder of its own and leaves nothing in the repository."""
-    new_stores.with_copied_tables(_tables)
+    new_stores.with_copied_tables()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JRH_HOME", str(tmp_path / ".jrh"))
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):

@@ -22,7 +22,6 @@ FOLDERS = ("tracking", "exporting")
 TOUCHES = re.compile(r"(?<!_)mlflow\.genai\b|\.to_mlflow\b|\bmlflow_chat\b")
 TOOLS = (
     "pytest",
-    "pytest-xdist",
     "hypothesis",
     "openpyxl",
     "psycopg",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -12,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-FOLDER = "JRH_TESTS_TABLES"
-"""In the environment of a test's processes."""
+from tests.once import once
 
 
 def without_fsync() -> None:
@@ -29,14 +27,11 @@ def without_fsync() -> None:
             connection.execute("PRAGMA synchronous = OFF")
 
 
-def with_copied_tables(folder: Path) -> None:
-    """Where MLflow is loaded, let it run its migrations once; every further new SQLite store is a copy.
-
-    The folder keeps what is copied, also for the processes of a test.
-    """
+def with_copied_tables() -> None:
+    """Where MLflow is loaded, let it run its migrations once per test run; every further new SQLite store is a copy."""
     utils = sys.modules.get("mlflow.store.db.utils")
     if utils is not None and not hasattr(utils._initialize_tables, "template"):
-        utils._initialize_tables = _copying(utils._initialize_tables, folder / "tables.db")
+        utils._initialize_tables = _copying(utils._initialize_tables)
 
 
 def make_tables(uri: str) -> None:
@@ -50,18 +45,17 @@ def make_tables(uri: str) -> None:
         engine.dispose()
 
 
-def _copying(migrate: Callable[[Any], None], file: Path) -> Callable[[Any], None]:
+def _copying(migrate: Callable[[Any], None]) -> Callable[[Any], None]:
     from sqlalchemy import create_engine, inspect
+
+    def make(file: Path) -> None:
+        engine = create_engine(f"sqlite:///{file}")
+        migrate(engine)
+        engine.dispose()
 
     @cache
     def template() -> Path:
-        if not file.exists():
-            own = file.with_name(f"{os.getpid()}.db")  # two processes may make it at once
-            engine = create_engine(f"sqlite:///{own}")
-            migrate(engine)
-            engine.dispose()
-            own.replace(file)
-        return file
+        return once("tables.db", make)
 
     def initialize(engine: Any) -> None:
         if engine.url.get_backend_name() != "sqlite" or inspect(engine).get_table_names():

@@ -1,7 +1,7 @@
 """Processes for tests, forked from one that has imported everything already.
 
 A process that imports mlflow and litellm works for seven seconds before it does anything. What most tests look at comes
-after that: exit codes, output, signals, kill -9, two writers at once. So each test process starts one template, which
+after that: exit codes, output, signals, kill -9, two writers at once. So one template is started for all tests, which
 imports and waits, and such a process is a fork of it. Where the start itself is looked at (what is imported, what that
 prints, hash seeds, terminals), tests use `subprocess`.
 """
@@ -26,7 +26,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from tests import drawing, new_stores
+from tests import drawing, new_stores, once
 
 JRH = "from jrh_mlflow.cli import main; main()"
 SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -151,6 +151,11 @@ def _template() -> _Itself:
     return _started[0]
 
 
+def start() -> None:
+    """Start the template, for this process and those that it forks."""
+    _template()
+
+
 def stop() -> None:
     """End the template, where one was needed."""
     while _started:
@@ -217,8 +222,8 @@ def _become(job: dict[str, Any]) -> None:
     _started[:] = [_Itself()]
     if drawing.UNDRAWN in job["environment"]:
         drawing.draw_nothing()
-    if folder := job["environment"].get(new_stores.FOLDER):
-        new_stores.with_copied_tables(Path(folder))
+    if once.FOLDER in job["environment"]:
+        new_stores.with_copied_tables()
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     _end(_run(compile(job["code"], "<string>", "exec"), main.__dict__))
 

@@ -64,6 +64,13 @@ class Times:
         self._forked = 0.0
         self._wrapped: set[tuple[str, str]] = set()
 
+    def forget(self) -> None:
+        """Begin anew: a worker counts what it does itself."""
+        for counts in (self.files, self.fixtures, self.causes):
+            counts.clear()
+        self._inner[:] = [0.0]
+        self._forked = 0.0
+
     def total(self) -> float:
         """Seconds so far, with those of forks of the template, which are no children of this process."""
         return spent() + self._forked
@@ -190,18 +197,22 @@ class Plugin:
         with self.times.cause("hypothesis"):
             return (yield)
 
+    def pytest_worker_ended(self) -> None:
+        """Leave what a worker counted."""
+        self.times.save(Path(os.environ[FOLDER]))
+
     def pytest_sessionfinish(self) -> None:
-        """Leave what was counted."""
+        """Leave what was counted by the process that collected."""
         self.times.save(Path(os.environ[FOLDER]))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Be a plugin of pytest where a folder is given."""
-    only_starts_others = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
-    if FOLDER in os.environ and not only_starts_others:
+    if FOLDER in os.environ:
         times = Times()
         times.count_processes()
         config.pluginmanager.register(Plugin(times), "test_times")
+        os.register_at_fork(after_in_child=times.forget)
 
 
 def table(counts: Counter[str], *, head: str) -> str:

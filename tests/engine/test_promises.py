@@ -55,7 +55,7 @@ from jrh_mlflow.sweeps.space import picked
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.keys import without_partial
 from jrh_mlflow.tracking.runs.store import Store
-from tests import new_stores, processes
+from tests import once, processes
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
@@ -1345,7 +1345,7 @@ def assert_two_whole_runs(printed: list[list[str]], store: str, folder: Path) ->
 
 
 def test_two_processes_at_once_on_a_new_store_are_two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(new_stores.FOLDER)  # each makes the tables itself, as MLflow does
+    monkeypatch.delenv(once.FOLDER)  # each makes the tables itself, as MLflow does
     store = f"sqlite:///{tmp_path}/mlflow.db"
     assert_two_whole_runs(two_at_once(store, tmp_path), store, tmp_path)
 
