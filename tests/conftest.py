@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import drawing, forked_server, new_stores, once, postgres, processes
 from tests.examples import ALL, PROFILE, USUAL
+from tests.finished import FinishedRuns, copied_into, finished_runs
 from tests.mlflow_features import before
 
 new_stores.without_fsync()
@@ -69,6 +70,19 @@ def store_uri(_away_from_the_repository: None, tmp_path_factory: pytest.TempPath
     return folder_uri(folder)
 
 
+@pytest.fixture(scope="session")
+def finished(_away_from_the_repository: None) -> FinishedRuns:
+    """A store with a finished run of every kind, to read (`tests/finished.py`)."""
+    return finished_runs()
+
+
+@pytest.fixture
+def finished_copy(finished: FinishedRuns, tmp_path: Path) -> Iterator[FinishedRuns]:
+    """The same store, to write into."""
+    with copied_into(tmp_path / "finished") as runs:
+        yield runs
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _away_from_the_repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fixtures of a module run before those of its tests: they, too, leave nothing in the repository."""
@@ -106,13 +120,21 @@ def _no_store_left_active() -> Iterator[None]:
 def _figures_are_not_drawn(request: pytest.FixtureRequest) -> Iterator[None]:
     """Figures are made and never drawn: drawing takes a third of a run's time.
 
-    `tests/show` and the files marked `drawn` look at them.
+    `tests/show` and the files and tests marked `drawn` look at them.
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent != ROOT / "show" and request.node.get_closest_marker("drawn") is None:
             patch.setenv(drawing.UNDRAWN, "1")
             drawing.draw_nothing(patch.setattr)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _marked_tests_draw(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One test of such a file may look at figures, too."""
+    if request.node.get_closest_marker("drawn") is not None:
+        monkeypatch.delenv(drawing.UNDRAWN, raising=False)
+        drawing.draw_again(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -45,12 +45,30 @@ class _Unseen(float):
 UNSEEN = _Unseen(1)
 
 
-def draw_nothing(patch: Callable[[object, str, object], None] = setattr) -> None:
-    """Draw no figure from now on."""
+def _places() -> dict[tuple[object, str], object]:
+    """What draws, and what stands in its place."""
     import matplotlib.figure
 
     from jrh_mlflow.show.figures import canvas, svg
 
-    patch(matplotlib.figure, "Figure", lambda **_: UNSEEN)
-    patch(canvas, "png", lambda figure: ONE_DOT)
-    patch(svg, "inline_svg", lambda figure, *, title: EMPTY_SVG)
+    return {
+        (matplotlib.figure, "Figure"): lambda **_: UNSEEN,
+        (canvas, "png"): lambda figure: ONE_DOT,
+        (svg, "inline_svg"): lambda figure, *, title: EMPTY_SVG,
+    }
+
+
+_drawing: dict[tuple[object, str], object] = {}
+
+
+def draw_nothing(patch: Callable[[object, str, object], None] = setattr) -> None:
+    """Draw no figure from now on."""
+    for (module, name), instead in _places().items():
+        _drawing.setdefault((module, name), getattr(module, name))
+        patch(module, name, instead)
+
+
+def draw_again(patch: Callable[[object, str, object], None]) -> None:
+    """Draw figures, for one test of a file that draws none."""
+    for (module, name), function in _drawing.items():
+        patch(module, name, function)

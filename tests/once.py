@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +17,13 @@ def once(name: str, make: Callable[[Path], object]) -> Path:
     """Return a path that all processes of a test run share, made by the first of them; the others wait for it."""
     path = Path(os.environ[FOLDER]) / name
     with _locked(path.with_name(f"{name}.lock")):
-        if not path.exists():
-            part = Path(tempfile.mkdtemp(dir=path.parent, prefix="part-")) / name
-            make(part)
-            part.rename(path)
+        done = path.with_name(f"{name}.done")
+        if not done.exists():
+            # Whoever failed before left a part, and nothing that knows its place can be moved there when it is whole.
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
+            make(path)
+            done.touch()
     return path
 
 

@@ -160,7 +160,7 @@ def killed(mutant: Mutant, tree: Path) -> tuple[bool, float]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     tried = subprocess.Popen([*command, *paths_for(mutant.file)], cwd=tree, start_new_session=True, **quiet)
     try:
-        return tried.wait(PATIENCE_S) == 1, time.monotonic() - begun
+        return tried.wait(PATIENCE_S) in (1, 2), time.monotonic() - begun
     except subprocess.TimeoutExpired:
         # The workers and what they started are of the same session.
         os.killpg(tried.pid, signal.SIGKILL)

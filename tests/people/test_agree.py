@@ -160,6 +160,7 @@ def test_one_person_has_no_ceiling_and_the_page_says_so():
     assert done.calibration is None  # which label is positive is not known
 
 
+@pytest.mark.drawn
 def test_ordered_labels_are_read_by_quadratic_kappa():
     frame = labels(60)
     rng = np.random.default_rng(3)
