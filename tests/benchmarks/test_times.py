@@ -31,7 +31,7 @@ SHOWN = 40
 
 CAUSES = {
     "figures drawn": (
-        ("matplotlib.figure", "Figure.savefig"),
+        ("jrh_mlflow.show.figures.canvas", "png"),
         ("jrh_mlflow.show.figures.svg", "inline_svg"),
     ),
     "stores made": (
