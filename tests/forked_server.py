@@ -2,7 +2,7 @@
 
 `mlflow server` imports everything, makes the tables of a new store, and starts uvicorn, which imports everything again.
 Here the same code runs in one fork (`tests/processes.py`) over tables that are copied. The start as users have it is
-looked at by tests/pages/test_server.py, tests/tracking/test_server.py and tests/test_package.py.
+looked at by tests/pages/test_server.py and tests/tracking/test_server.py.
 """
 
 from __future__ import annotations

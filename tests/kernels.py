@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import sys
 import tempfile
@@ -13,14 +14,20 @@ import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from jrh_mlflow.example import packed_picture
+from tests import processes
+from tests.waiting import wait_until
 
 with warnings.catch_warnings():
     # Jupyter's own libraries tell of one another's plans while they are loaded.
     warnings.simplefilter("ignore")
     import nbformat
+    from jupyter_client import launcher
     from nbclient import NotebookClient
+
+_KERNEL = "from ipykernel import kernelapp; kernelapp.launch_new_instance()"
 
 
 def read_notebook(path: str | Path) -> Any:
@@ -30,10 +37,20 @@ def read_notebook(path: str | Path) -> Any:
 
 def run_notebook(notebook: Any, folder: str | Path = ".") -> Any:
     """Run every cell in a kernel of its own that works in `folder`; a cell that fails raises."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mock.patch.object(launcher, "Popen", _forked):
         warnings.simplefilter("ignore")
         place = {"metadata": {"path": str(folder)}}
         return NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place).execute()
+
+
+def _forked(command: list[str], **options: Any) -> processes.Forked:
+    """Start a kernel without the seconds in which it imports what the cells need."""
+    _, module, *arguments = command[command.index("-m") :]
+    assert module == "ipykernel_launcher", command
+    process = processes.Forked(_KERNEL, *arguments, **options)
+    # Jupyter interrupts the whole group of a kernel: until it has its own, that is the one of the template.
+    wait_until(lambda: os.getpgid(process.pid) == process.pid)
+    return process
 
 
 def outputs_of(code: str) -> list[Any]:

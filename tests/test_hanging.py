@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
+
 ROOT = Path(__file__).parent.parent
-IGNORING = "trap '' INT HUP; exec \"$@\""
+IGNORING = """
+import pytest, signal, sys
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 """What `(nohup make test &)` does to the processes that it starts."""
-
-
-def pytest_of(*arguments: str, cwd: Path, ignoring: bool = False) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    shell = ["sh", "-c", IGNORING, "sh"] if ignoring else []
-    return subprocess.run([*shell, *command], cwd=cwd, capture_output=True, text=True, timeout=170, check=False)
 
 
 def test_a_test_past_its_limit_fails_and_the_stacks_of_all_threads_are_printed(tmp_path: Path) -> None:
@@ -28,7 +30,9 @@ def test_a_test_past_its_limit_fails_and_the_stacks_of_all_threads_are_printed(t
         "    time.sleep(60)\n"
         "def test_ends():\n    pass\n"
     )
-    ended = pytest_of("--timeout=1", "-q", cwd=tmp_path)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--timeout=1", "-q"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=170, check=False)
     assert ended.returncode == 1
     assert "1 failed, 1 passed" in ended.stdout
     assert "sleeps_beside" in ended.stdout + ended.stderr
@@ -40,6 +44,7 @@ def test_every_test_has_a_limit_of_three_minutes_unless_marked(request: pytest.F
 
 def test_tests_of_signals_pass_where_ctrl_c_and_hang_up_are_ignored() -> None:
     name = "tests/engine/test_promises.py::test_a_second_signal_aborts_at_once_and_leaves_no_run_open"
-    ended = pytest_of("-n0", "-v", name, cwd=ROOT, ignoring=True)
+    options = ("-p", "no:cacheprovider", "--assert=plain", "-n0", "-v")
+    ended = processes.run(IGNORING, *options, name, cwd=ROOT)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "2 passed" in ended.stdout

@@ -15,6 +15,8 @@ FIRST_HOUR = Path(__file__).parent.parent / "recipes" / "first_hour.ipynb"
 BAR = re.compile(r"[\w ]+: +\d+%\|.*")
 """A progress bar of text; nothing else may be on standard error."""
 
+pytestmark = pytest.mark.drawn
+
 
 @pytest.fixture(scope="module")
 def cells(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:

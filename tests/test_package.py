@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from jrh_mlflow.tracking.mlflow_server import free_port
+from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port
+from tests import new_stores
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -33,6 +34,42 @@ MADE = ("PKG-INFO", ".gitignore")
 """What the builder adds: the second so that a wheel made of the archive leaves out the same files."""
 DATA = {".css", ".csv", ".html", ".js", ".json", ".svg", ".txt", ".xz", ".yaml"}
 """Kinds of files of the package that are no Python; another kind is added here on purpose, or does not belong."""
+
+BUILD = """
+import os, shutil, sys
+from pathlib import Path
+from hatchling import build
+
+folder = Path(sys.argv[1])
+shutil.unpack_archive(folder / build.build_sdist(str(folder)), folder / "unpacked")
+os.chdir(*(folder / "unpacked").iterdir())
+build.build_wheel(str(folder))
+"""
+DEMO_AND_SERVER = """
+import os, sys
+import uvicorn
+from jrh_mlflow.cli import main
+from jrh_mlflow.tracking import mlflow_server
+
+sys.argv = ["jrh", "demo", "--quick"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+
+from mlflow import cli, server
+
+def be_uvicorn(command, *, extra_env, **_):
+    os.environ.update(extra_env)
+    sys.argv = [uvicorn.__file__, *command[3:]]
+    uvicorn.main(command[3:])
+
+server._exec_cmd = be_uvicorn
+os.environ.update(mlflow_server.server_environment())
+command = mlflow_server.server_command("demo", port=int(os.environ["PORT"]))
+cli.cli([*command[3:], "--app-name", "jrh"], prog_name="mlflow")
+"""
+"""The demo, then MLflow's server on its store: one process, which imports everything once."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +93,8 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("built")
     source = shutil.copytree(ROOT, folder / "source", ignore=LEFT_BEHIND)
-    build = f"from hatchling import build; build.build_sdist({str(folder)!r})"
-    _run(sys.executable, "-c", build, cwd=source)
-    (sdist,) = folder.glob("*.tar.gz")
-    offline = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation")
-    _run(sys.executable, "-m", "pip", "wheel", *offline, "--wheel-dir", folder, sdist, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
+    _run(sys.executable, "-c", BUILD, folder, cwd=source)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return Built(sdist, wheel)
 
 
@@ -79,7 +112,7 @@ def bin_of_wheel(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path
     site = _run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     # A path alone: files `.pth` in that folder, such as that of an editable installation, are not read.
     Path(site, "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    install = ("install", "--quiet", "--no-index", "--no-deps", built.wheel)
+    install = ("install", "--quiet", "--no-index", "--no-deps", "--no-compile", built.wheel)
     _run(sys.executable, "-m", "pip", "--python", python, *install, cwd=folder)
     return folder / "bin"
 
@@ -154,27 +187,29 @@ def test_it_is_imported_from_where_it_was_installed(bin_of_wheel: Path, metadata
     assert _run(bin_of_wheel / "jrh", "--version", cwd=tmp_path) == f"jrh, version {version}\n"
 
 
+@dataclass(frozen=True)
+class Demo:
+    """What it printed, and where its store is served."""
+
+    printed: str
+    url: str
+
+
 @pytest.fixture(scope="module")
-def demo(bin_of_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo(bin_of_wheel: Path, store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """In a folder whose store has its tables: `store_uri` made the ones that are copied."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    return folder / "demo", _run(bin_of_wheel / "jrh", "demo", "--quick", cwd=folder)
-
-
-def test_the_demo_runs_from_it(demo: tuple[Path, str]) -> None:
-    _, printed = demo
-    assert re.search(r"dark current +\d\.\d\d \[", printed)
-    assert "Measured in" in printed
-
-
-@pytest.fixture
-def ui(bin_of_wheel: Path, demo: tuple[Path, str]) -> Iterator[str]:
+    (folder / "demo").mkdir()
+    (folder / "demo" / "mlflow.db").touch()
+    new_stores.make_tables(folder_uri(folder / "demo"))
     url = f"http://127.0.0.1:{(port := free_port())}"
-    command = [bin_of_wheel / "jrh", "ui", demo[0], "--port", str(port)]
-    with (demo[0].parent / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=demo[0].parent, env=_environment(), stdout=log, stderr=log)
+    command = [bin_of_wheel / "python", "-c", DEMO_AND_SERVER]
+    with (folder / "log").open("wb") as log:
+        variables = {**_environment(), "PORT": str(port)}
+        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)
         try:
             wait_until(lambda: process.poll() is not None or _answers(f"{url}/health"))
-            yield url
+            yield Demo((folder / "log").read_text(encoding="utf-8"), url)
         finally:
             process.terminate()
             process.wait()
@@ -193,7 +228,12 @@ def _page(url: str) -> str:
         return str(answer.read().decode())
 
 
-def test_the_pages_beside_mlflow_are_found_and_show_the_judges_of_the_demo(ui: str) -> None:
-    judge = re.search(r'href="(datasheet/[0-9a-f]{32})"[^>]*>Qwen32B', _page(f"{ui}/jrh/"))
+def test_the_demo_runs_from_it(demo: Demo) -> None:
+    assert re.search(r"dark current +\d\.\d\d \[", demo.printed), demo.printed
+    assert "Measured in" in demo.printed
+
+
+def test_the_pages_beside_mlflow_are_found_and_show_the_judges_of_the_demo(demo: Demo) -> None:
+    judge = re.search(r'href="(datasheet/[0-9a-f]{32})"[^>]*>Qwen32B', _page(f"{demo.url}/jrh/"))
     assert judge
-    assert "dark current" in _page(f"{ui}/jrh/{judge[1]}").lower()
+    assert "dark current" in _page(f"{demo.url}/jrh/{judge[1]}").lower()

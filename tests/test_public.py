@@ -49,10 +49,6 @@ PROMISED = (
 """Names users rely on: more may come, none may go."""
 
 
-def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-
-
 @pytest.mark.parametrize("name", jrh.__all__)
 def test_every_public_name_resolves_to_what_it_says(name):
     found = getattr(jrh, name)
@@ -87,28 +83,35 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = jrh.evaluat
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    code = f"import sys, json, jrh_mlflow; print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
-    assert json.loads(run(code)) == []
-
-
-def test_measuring_loads_neither_mlflow_nor_a_model_library():
+@pytest.fixture(scope="module")
+def loaded():
+    """Modules of a new process after the package was imported, and those of it after a judge was measured."""
     code = """
 import sys, json
 import jrh_mlflow as jrh
+print(json.dumps(list(sys.modules)))
 from jrh_mlflow.engine import plan_calls, ask_calls
 judge, suite = jrh.scripted.AlwaysTie(), jrh.datasheet_suite(n_tasks=2)
 sheet = jrh.measure(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
 assert sheet.estimates["dark_current"].value == 0
-print(json.dumps([name for name in ("mlflow", "litellm", "optuna", "matplotlib") if name in sys.modules]))
+print(json.dumps(list(sys.modules)))
 """
-    assert json.loads(run(code)) == []
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return [set(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def test_importing_the_package_loads_nothing_heavy(loaded):
+    assert "jrh_mlflow" in loaded[0]
+    assert loaded[0] & set(HEAVY) == set()
+
+
+def test_measuring_loads_neither_mlflow_nor_a_model_library(loaded):
+    assert loaded[1] & {"mlflow", "litellm", "optuna", "matplotlib"} == set()
 
 
 def test_star_import_brings_the_public_names():
-    names = json.loads(
-        run("from jrh_mlflow import *\nimport json; print(json.dumps([n for n in dir() if n[0] != '_']))")
-    )
+    names = {}
+    exec("from jrh_mlflow import *", names)
     assert set(jrh.__all__) <= set(names)
 
 

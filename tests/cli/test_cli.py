@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from jrh_mlflow.cli.main import COMMANDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.suites import datasheet_suite
 from tests import processes
+from tests.people import command
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,15 +23,13 @@ def jrh(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedP
     return processes.run(processes.JRH, *arguments, cwd=cwd, env={**os.environ, **environment})
 
 
-def test_help_lists_every_command_with_an_example(tmp_path: Path) -> None:
-    from jrh_mlflow.cli.main import COMMANDS
-
+def test_help_lists_every_command_with_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = jrh("--help", cwd=tmp_path).stdout
     for name in COMMANDS:
         assert name in listed
-        shown = jrh(name, "--help", cwd=tmp_path)
-        assert shown.returncode == 0
-        assert "Example: jrh" in shown.stdout
+        shown = command.jrh(name, "--help", capsys=capsys)
+        assert shown.code == 0
+        assert "Example: jrh" in shown.out
 
 
 def test_help_loads_no_heavy_library(tmp_path: Path) -> None:
@@ -44,7 +44,15 @@ def test_help_loads_no_heavy_library(tmp_path: Path) -> None:
 
 
 def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -> None:
-    arguments = ("--judge", f"{ROOT / 'recipes' / 'own_judge.py'}:judge", "--experiment", "tests", "--json")
+    arguments = (
+        "--judge",
+        f"{ROOT / 'recipes' / 'own_judge.py'}:judge",
+        "--experiment",
+        "tests",
+        "--traces",
+        "none",
+        "--json",
+    )
     done = jrh("evaluate", *arguments, "--tracking-uri", store_uri, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (facts,) = json.loads(done.stdout)
@@ -133,7 +141,17 @@ def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
 
 
 def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, tmp_path: Path) -> None:
-    asked = ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", store_uri, "--json", "--suite")
+    asked = (
+        "evaluate",
+        "--judge",
+        "scripted:Oracle",
+        "--tracking-uri",
+        store_uri,
+        "--traces",
+        "none",
+        "--json",
+        "--suite",
+    )
     first = json.loads(jrh(*asked, "datasheet-short", cwd=tmp_path).stdout)[0]
     again = jrh(*asked, f"runs:/{first['run_id']}/suite", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
@@ -175,13 +193,13 @@ def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, 
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(
-    arguments: tuple[str, ...], code: int, text: str, tmp_path: Path
+    arguments: tuple[str, ...], code: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "taken").write_text("a file", encoding="utf-8")
-    done = jrh(*arguments, cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert text in done.stderr
-    assert "Traceback" not in done.stderr
+    done = command.jrh(*arguments, capsys=capsys)
+    assert done.code == code, done.err
+    assert text in done.err
+    assert "Traceback" not in done.err
 
 
 _CHATTY_JUDGE = """
@@ -199,8 +217,8 @@ def test_on_a_fresh_store_mlflow_prints_no_info_line_and_its_warnings_stay(tmp_p
     datasheet_suite(n_tasks=2, depth=1, design="short").save(tmp_path / "small")
     store = ("--tracking-uri", f"sqlite:///{tmp_path}/fresh.db")
     asked = ("evaluate", "--judge", "chatty.py:judge", "--suite", "small", "--json", *store)
-    command = [sys.executable, "-c", processes.JRH, *asked]  # from the start: loggers are set when mlflow is imported
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    started = [sys.executable, "-c", processes.JRH, *asked]  # from the start: loggers are set when mlflow is imported
+    done = subprocess.run(started, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)) == 1
     assert "a warning that matters" in done.stderr

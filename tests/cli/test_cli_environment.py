@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from jrh_mlflow.cli.main import group, load_environment
 from jrh_mlflow.errors import RecipeError
+from tests import processes
 from tests.loopback import LoopbackServer
 
 KEY = "sk-planted-in-a-file-0123456789"
@@ -31,10 +32,15 @@ def _own_environment() -> Iterator[None]:
     os.environ.update(before)
 
 
-def jrh(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", *map(str, arguments)]
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONWARNINGS",)}
-    return subprocess.run(command, capture_output=True, text=True, env={**clean, **environment}, check=False)
+def without_switch() -> dict[str, str]:
+    """The environment of a user who does not ask for the warnings of libraries."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+
+
+def jrh(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command from its start: libraries write while they are imported, too."""
+    command = [sys.executable, "-c", processes.JRH, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=without_switch(), check=False)
 
 
 def cli(*arguments: object) -> Result:
@@ -88,7 +94,7 @@ def test_a_broken_file_is_one_clear_line_without_what_it_holds(content: bytes, s
 
 
 def test_a_missing_file_that_was_named_is_code_two(tmp_path: Path) -> None:
-    done = jrh("--env-file", "nowhere.env", "tests")
+    done = processes.run(processes.JRH, "--env-file", "nowhere.env", "tests", env=without_switch())
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "jrh: The environment file nowhere.env cannot be read: No such file or directory.\n"
 
@@ -150,13 +156,7 @@ def test_a_warning_of_ours_is_a_note_without_its_source(tmp_path: Path) -> None:
         "logging.getLogger('jrh_mlflow').warning('Asked %r\\nbut', 'x')\n"
         "logging.getLogger('jrh_mlflow').warning('The key is %s', 'sk-planted-0123456789')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "A_KEY": "sk-planted-0123456789"},
-    )
+    done = processes.run(code, check=True, env={**os.environ, "A_KEY": "sk-planted-0123456789"})
     assert done.stderr.splitlines() == [
         "note: 2 traces hold \ufffd[31m no chat.",
         "note: Asked 'x' but",
