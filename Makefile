@@ -17,7 +17,9 @@ demo: $(VENV)/.installed  ## simulated judges, a recorded real one, graders; DEM
 	  || echo "The extra 'local' cannot be installed here: the demo goes on without the live model."
 	$(BIN)/jrh demo $(patsubst %,--%,$(filter quick full,$(DEMO)))
 
-test: lint types unit  ## all that must pass before a merge: the same as CI
+# mypy works beside the collection of the tests, which uses one core.
+test: lint  ## all that must pass before a merge: the same as CI
+	@$(MAKE) --no-print-directory --jobs=2 types unit
 
 lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -29,8 +31,9 @@ types: $(VENV)/.installed-dev  ## mypy --strict
 unit: postgres chromium $(VENV)/.installed-dev  ## pytest with warnings as errors, but for the slow ones
 	$(BIN)/python -m pytest -m "not slow"
 
-quick: $(VENV)/.installed-dev  ## some tests of three minutes, before a push: floors, public names, statistics, measures
-	$(BIN)/python -m pytest -m "not slow" tests/test_layers.py tests/test_public.py tests/test_habits.py tests/stats tests/scoring tests/measures
+# One file of every room, those marked `quick`: found before pytest starts, so that no other file is imported.
+quick: chromium $(VENV)/.installed-dev  ## one file of every room, in a minute
+	$(BIN)/python -m pytest -m "quick and not slow" $$(grep -rl --include='test_*.py' 'mark\.quick' tests)
 
 # Tests of the rooms that differ from BASE, uncommitted files included, and of the rooms that import them (tests/rooms.py).
 BASE ?= origin/main

@@ -13,6 +13,8 @@ from jrh_mlflow.measuring.recorded.answers import recorded_judges
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
 
+pytestmark = pytest.mark.quick
+
 EXAMPLE = Path(__file__).parent.parent / "mlruns_example"
 
 

@@ -17,6 +17,8 @@ import jrh_mlflow as jrh
 from tests import python_versions
 from tests.test_github_gate import WORKFLOW as GATE
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parent.parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -12,6 +12,8 @@ from jrh_mlflow import home as homes
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.home import home, shown_path, writable_home
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def _nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ import pytest
 
 import jrh_mlflow
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(jrh_mlflow.__file__).parent
 PACKAGE = "jrh_mlflow"
 

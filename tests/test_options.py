@@ -17,6 +17,8 @@ from jrh_mlflow.cli.evaluate import evaluate as evaluate_command
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions, option, read_moment
 
+pytestmark = pytest.mark.quick
+
 
 def defaults(function: Any) -> dict[str, Any]:
     return {name: each.default for name, each in inspect.signature(function).parameters.items()}

@@ -13,6 +13,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.suites.suite import save_suite
 
+pytestmark = pytest.mark.quick
+
 
 def cli(*arguments: object) -> Result:
     return CliRunner().invoke(group, [str(argument) for argument in arguments])

@@ -8,6 +8,8 @@ import pytest
 
 from jrh_mlflow.plugins import plugins
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):

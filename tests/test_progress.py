@@ -7,8 +7,12 @@ import sys
 import threading
 from importlib import import_module
 
+import pytest
+
 from jrh_mlflow import progress
 from tests.kernels import outputs_of
+
+pytestmark = pytest.mark.quick
 
 
 class Terminal(io.StringIO):

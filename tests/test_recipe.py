@@ -11,6 +11,8 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.recipe import load_recipe
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parent.parent
 
 

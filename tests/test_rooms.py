@@ -51,6 +51,14 @@ def test_a_room_has_tests_of_its_own_or_of_the_rooms_that_import_it():
         assert any(path.startswith("tests/") for other in importers()[name] for path in paths_of(other))
 
 
+def test_every_room_has_one_file_that_make_quick_runs():
+    quick = {path for path in (rooms.ROOT / "tests").rglob("test_*.py") if "mark.quick\n" in path.read_text("utf-8")}
+    for name in importers():
+        places = [rooms.ROOT / path for path in paths_of(name) if path.startswith("tests")]
+        found = [path for path in quick for place in places if place in (path, *path.parents)]
+        assert len(found) == bool(places), f"{name}: {found or 'mark one file of its tests `quick`'}"
+
+
 def test_uncommitted_and_untracked_files_differ_from_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def git(*arguments: str) -> None:
         subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments], cwd=tmp_path, check=True)

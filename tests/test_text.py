@@ -12,6 +12,8 @@ from jrh_mlflow.models.transports.dialect import encode
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.text import clean_data, clean_json, clean_text
 
+pytestmark = pytest.mark.quick
+
 HOSTILE = st.text(st.characters(codec=None) | st.sampled_from("\x00\ud800\udfff\\u"))
 
 

@@ -22,6 +22,8 @@ from tests.generation.tools import RUBRIC, rows
 from tests.loopback import LoopbackServer, error_reply
 from tests.review.making import Client
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[1]
 PAIR = "judges: ['scripted:Oracle', 'scripted:AlwaysFirst']"
 

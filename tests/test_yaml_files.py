@@ -15,6 +15,8 @@ from jrh_mlflow.sweeps.space import load_space
 from jrh_mlflow.workflow import load_workflow
 from jrh_mlflow.yaml_files import Document
 
+pytestmark = pytest.mark.quick
+
 READERS: dict[str, Callable[[Path], object]] = {
     "recipe": load_recipe,
     "generation": load_generation,

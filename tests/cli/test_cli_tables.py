@@ -15,6 +15,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.suites.dataset import read_table
 from tests.generation.tools import RUBRIC, rows
 
+pytestmark = pytest.mark.quick
+
 
 def cli(*arguments: object) -> Result:
     return CliRunner().invoke(group, [str(argument) for argument in arguments])

@@ -24,6 +24,8 @@ from jrh_mlflow.stats.paired import mcnemar_midp
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 from tests.readings import asked
 
+pytestmark = pytest.mark.quick
+
 TESTS = ("typos", "markdown", "stochastic_stability")
 
 

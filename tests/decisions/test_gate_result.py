@@ -10,6 +10,8 @@ from jrh_mlflow.decisions.gate_result import Gate, Undecided
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import RuleCheck, State, parse_rule
 
+pytestmark = pytest.mark.quick
+
 COLUMNS = ["rule", "state", "estimate", "low", "high", "further_tasks", "n", "n_clusters", "reason", "censored"]
 HOSTILE = "<script>alert(1)</script> [click](http://x) `code` | cell\n# heading \x1b[31m"
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.docs.blocks import ROOT, pages
 
+pytestmark = pytest.mark.quick
+
 READ = [*pages(), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 _CODE = re.compile(r"^( *)(`{3,}).*?^\1\2`* *$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 

@@ -14,6 +14,8 @@ from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.schema.requests import Request, Response
 from tests.engine.journal_tools import give_back, start_python
 
+pytestmark = pytest.mark.quick
+
 REQUEST = Request(model="m", messages=())
 DYING = """
 import asyncio, os, sys

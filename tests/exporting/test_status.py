@@ -28,6 +28,8 @@ from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer
 from tests.tracking.judges.mlflow_chat import chatting, compare
 
+pytestmark = pytest.mark.quick
+
 EXPERIMENT = "status"
 CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
 

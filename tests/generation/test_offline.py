@@ -16,6 +16,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.report import generation_markdown
 from tests.generation.tools import LABELS, RUBRIC, rows, run
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_table_becomes_a_suite_with_a_baseline_per_row_and_every_test(store_uri: str) -> None:
     done = run(pd.DataFrame(rows()), None, store_uri, generator="offline", tests="all")

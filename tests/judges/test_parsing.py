@@ -13,6 +13,8 @@ from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.requests import Response
 from tests.examples import up_to
 
+pytestmark = pytest.mark.quick
+
 PAIR = {"A": "1", "B": "2", "tie": "tie"}
 DIGITS = {"1": "1", "2": "2", "tie": "tie"}
 SCALE = {level: level for level in ("1", "2", "3", "4", "5")}

@@ -15,6 +15,8 @@ from jrh_mlflow.stats.psychometrics import d_prime
 from tests.measures.recount import DECOMPOSITION, USABLE, measured, same
 from tests.readings import Row, call, estimate, missing, pair, pairs, value
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(("uv", "vu"), list(product(USABLE, USABLE)))
 def test_each_way_a_pair_can_end_has_its_own_name(uv, vu):

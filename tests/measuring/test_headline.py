@@ -28,6 +28,8 @@ from jrh_mlflow.tracking.runs import keys
 from tests.logged_runs import json_of
 from tests.readings import asked
 
+pytestmark = pytest.mark.quick
+
 ALWAYS = {"calls/total", "calls/unparsed", "calls/error", "time/seconds"}
 COSTS = {"cost/usd", "cost/usd_per_1k_calls"}
 PAIRS = {

@@ -23,6 +23,8 @@ from jrh_mlflow.models.prices import (
 from jrh_mlflow.schema.requests import Request
 from tests.loopback_replies import count_prompt_tokens
 
+pytestmark = pytest.mark.quick
+
 MINI = Price(input_usd=1.5e-07, output_usd=6e-07)
 TIERED = Price(input_usd=1.25e-06, output_usd=1e-05, long_prompts=((200_000, 2.5e-06, 1.5e-05),))
 

@@ -39,6 +39,8 @@ from tests.loopback import LoopbackServer
 from tests.review.browser import chromium
 from tests.review.making import TOKEN, Client
 
+pytestmark = pytest.mark.quick
+
 SPEECH = f"Because \u202e{EVIL} \x1b[31m of its \u05e9\u05dc\u05d5\u05dd tone."
 
 

@@ -17,6 +17,8 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.agreement import gwet_ac1, krippendorff_alpha
 from jrh_mlflow.stats.proportions import wilson
 
+pytestmark = pytest.mark.quick
+
 AXES = (
     *(f"agreement/{name}" for name in ("accuracy", "kappa", "kappa_quadratic", "ac1", "sensitivity", "specificity")),
     *("agreement/human_ceiling", "agreement/judge_on_ceiling", "agreement/human_alpha"),

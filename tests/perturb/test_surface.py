@@ -14,6 +14,8 @@ from jrh_mlflow.perturb.english import fences, prose_lines, sentences, unlike_fe
 from jrh_mlflow.perturb.surface import Indentation, SpaceClusters, VerticalSpacing
 from tests.perturb.code_tools import BENCH, ESSAY, TEXTS, complaints, target, written
 
+pytestmark = pytest.mark.quick
+
 LAYOUTS = [VerticalSpacing(), SpaceClusters(), Indentation()]
 FENCED = "Before it all.\n```python\nif a:\n    b = 1\n\nc = 2\n```\nAfter it all."
 

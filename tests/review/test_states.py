@@ -23,6 +23,8 @@ from jrh_mlflow.review.decisions import (
 )
 from tests.examples import up_to
 
+pytestmark = pytest.mark.quick
+
 GENERATED = GeneratedPart(text="It is Rome.", label="fail", labels=("fail", "pass"))
 
 

@@ -14,6 +14,8 @@ from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, interval_method, refu
 from jrh_mlflow.stats.proportions import cluster_interval, wilson
 from tests.readings import PROPERTY
 
+pytestmark = pytest.mark.quick
+
 
 def units(usable: list[bool], **changes: Any) -> Units:
     lost = usable.count(False)

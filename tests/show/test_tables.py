@@ -9,6 +9,8 @@ import pytest
 from jrh_mlflow.show.page import Facts, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, Table, Whisker
 
+pytestmark = pytest.mark.quick
+
 
 @dataclass
 class Difference:

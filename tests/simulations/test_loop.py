@@ -7,6 +7,8 @@ import pytest
 from jrh_mlflow.simulations import PARTS
 from jrh_mlflow.simulations.loop import Batch, Simulation, SimulationSize, decision_check, listed, simulate
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("hits", "verdict"),

@@ -24,6 +24,8 @@ from jrh_mlflow.stats.proportions import (
 )
 from tests.readings import PROPERTY
 
+pytestmark = pytest.mark.quick
+
 
 @st.composite
 def counts(draw: st.DrawFn) -> tuple[int, int]:

@@ -15,6 +15,8 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites import read_suite
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:

@@ -16,6 +16,8 @@ from jrh_mlflow.sweeps.front import front_probability, hypervolume, hypervolume_
 from jrh_mlflow.sweeps.trials import dominated_with_confidence
 from tests.readings import PROPERTY
 
+pytestmark = pytest.mark.quick
+
 DIRECTIONS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3)
 TWO = st.tuples(*[st.sampled_from([1, -1])] * 2)
 GRID = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=8).map(lambda rows: as_points(rows, 2))

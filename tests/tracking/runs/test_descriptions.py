@@ -7,6 +7,8 @@ import pytest
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION
 from jrh_mlflow.tracking.runs.store import own_text, run_description
 
+pytestmark = pytest.mark.quick
+
 RUN = "0" * 32
 
 
