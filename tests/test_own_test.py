@@ -88,9 +88,10 @@ def test_a_broken_package_is_one_line_and_stops_nothing_else(installed: Path, tm
     listed = jrh(both, "tests", cwd=tmp_path)
     assert listed.returncode == 0
     assert "emoji" in listed.stdout
-    assert listed.stderr.splitlines() == [
-        "jrh: jrh.tests entry 'gone' of acme-tests 2.0 (acme_gone:Test) cannot be loaded: "
-        "ModuleNotFoundError: No module named 'acme_gone'.",
+    broken, *others = listed.stderr.splitlines()
+    assert "of acme-tests 2.0 (acme_gone:Test) " in broken
+    assert "ModuleNotFoundError" in broken
+    assert others == [
         "jrh: 'number' of acme-tests 2.0 is no ReliabilityTest.",
         "jrh: the test 'emoji' of acme-tests 2.0 has a name that is taken.",
     ]

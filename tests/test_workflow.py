@@ -255,17 +255,17 @@ def test_a_judge_whose_service_fails_leaves_the_others_and_is_code_four(
         ((PAIR, "jury: {rlue: majority}"), "pipeline.yaml, jury: unknown key 'rlue'. Did you mean 'rule'"),
         ((PAIR, "evaluate: {replicate: 2}"), "pipeline.yaml, evaluate: unknown key 'replicate'. Did you mean"),
         ((PAIR, "suite: datasheet"), "give one of `generate` and `suite`"),
-        (("judges: []",), "`judges` must be a list of judges"),
-        ((), "`judges` must be a list of judges"),
+        (("judges: []",), "`judges` must be"),
+        ((), "`judges` must be"),
         (("judges: ['scripted:Orakel']",), "Did you mean 'Oracle'"),
-        ((PAIR, "max_usd: -1"), "`max_usd` must be a number above 0, but is -1"),
-        ((PAIR, "review: {allow_undecided: maybe}"), "`allow_undecided` must be true or false, but is 'maybe'"),
+        ((PAIR, "max_usd: -1"), "`max_usd` must be … -1"),
+        ((PAIR, "review: {allow_undecided: maybe}"), "`allow_undecided` must be … 'maybe'"),
     ],
 )
 def test_a_pipeline_that_cannot_be_followed_says_where(recipe: Any, lines: tuple[str, ...], said: str) -> None:
     with pytest.raises(RecipeError) as refused:
         load_workflow(recipe(*lines))
-    assert said in str(refused.value)
+    assert all(part in str(refused.value) for part in said.split(" … "))
 
 
 def test_another_suite_in_its_folder_and_a_page_that_exists_are_not_overwritten(recipe: Any, tmp_path: Path) -> None:

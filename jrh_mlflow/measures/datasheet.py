@@ -72,6 +72,8 @@ from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.power import detectable_from_interval, detectable_share
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates
 
+NO_PROFILE = "not enough measured for a profile"
+
 
 def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Reading]:
     """Measure every axis that is declared for pairs.
@@ -281,7 +283,7 @@ def profile_line(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -
     words = [vacuum_words(estimates.get("dark_current")), _delta_0(estimates, kinds)]
     words += [_threshold(axis, estimates) for axis in thresholds(estimates)]
     words += [_misses(estimates), _natural(estimates)]
-    return line_of(words) or "not enough measured for a profile"
+    return line_of(words) or NO_PROFILE
 
 
 def line_of(parts: Sequence[Words]) -> str:
@@ -436,7 +438,7 @@ def response_profile(estimates: Mapping[str, Reading], scale: GradeScale) -> str
     ):
         what, reading = name.replace("_", " "), estimates.get(f"pointwise/{name}")
         words.append(side_words(what, reading, AGREES, above=word, below=other))
-    return f"{scale}; {line_of(words) or 'not enough measured for a profile'}"
+    return f"{scale}; {line_of(words) or NO_PROFILE}"
 
 
 def _at(estimates: Mapping[str, Reading], name: str, place: float) -> Reading | None:

@@ -23,7 +23,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import Share, share_of
+from jrh_mlflow.measures.datasheet import NO_PROFILE, Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -303,7 +303,7 @@ def reliability_line(
     parts += [f"flips on repeat {share}" for share in flips if share][:1]
     if parts and len(numbers) < len(scores):
         parts.append(f"{len(scores) - len(numbers)} of {len(scores)} tests without a number")
-    return "; ".join(parts) or "not enough measured for a profile"
+    return "; ".join(parts) or NO_PROFILE
 
 
 def _weakest(numbers: Mapping[str, Share], *, lower_is_better: bool) -> str:

@@ -111,8 +111,8 @@ def test_a_registered_judge_is_found_by_its_name(rated, server, judges):
         ("judge", ["--optimizer", INNER, "--max-traces", "6"], "held-out traces can decide nothing"),
         ("judge", ["--optimizer", INNER, "--optimizer-model", "openai:/x"], "is set up in its code"),
         ("judge", ["--optimizer", INNER, "--scale", "good"], "A scale is two or more labels"),
-        ("judge", ["--optimizer", INNER, "--scale", "a,'b"], "outside the scale: it must be one of a, 'b"),
-        ("judge", ["--optimizer", INNER, "--scale", "0-100"], "outside the scale: it must be a number"),
+        ("judge", ["--optimizer", INNER, "--scale", "a,'b"], "one of a, 'b"),
+        ("judge", ["--optimizer", INNER, "--scale", "0-100"], "must be a number"),
         ("own", ["--optimizer", INNER, "--register", "kind"], "cannot be registered with MLflow"),
     ],
 )

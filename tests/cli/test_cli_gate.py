@@ -55,7 +55,7 @@ def test_a_shell_gets_0_1_or_2_and_the_table_on_standard_output(shell, store_uri
         done = shell.run(f'jrh gate "$RUN" --no-log {options}', cwd=tmp_path, env=env)
         assert (done.returncode, done.stderr) == (code, ""), options
         assert "gate: passed: 1 of 1 rules hold" in done.stdout or code == 1
-        assert ("further tasks like these would decide it" in done.stdout) == (UNDECIDED in options)
+        assert ("further tasks" in done.stdout) == (UNDECIDED in options)
 
 
 def test_a_shell_gets_2_and_one_line_for_what_is_no_gate(shell, store_uri, run_id, tmp_path):

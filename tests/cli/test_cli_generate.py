@@ -161,14 +161,14 @@ def test_generator_and_validator_of_a_recipe_become_objects(tmp_path: Path) -> N
         ),
         (('rubric: "@rubric.txt"', "rubric: {file: nowhere.txt}"), "The rubric file nowhere.txt cannot be read"),
         (('rubric: "@rubric.txt"', "rubric: {fiel: rubric.txt}"), "unknown key 'fiel'. Did you mean 'file'"),
-        (('rubric: "@rubric.txt"', "rubric: {file: 3}"), "must be a text or {file: NAME}"),
+        (('rubric: "@rubric.txt"', "rubric: {file: 3}"), "`rubric` .*{file: NAME}"),
         (("n: 6", "instruction: {file: nowhere.txt}"), "The instruction file nowhere.txt cannot be read"),
         (("n: 6", "generator: {modle: x}"), "Did you mean 'model'"),
         (("n: 6", "generator: {attempts: 2}"), "one of `model` or `callable`"),
         (("n: 6", "generator: {model: x, attempts: 0}"), "attempts"),
         (("n: 6", "n: ["), "cannot be read"),
-        (("n: 6", "n: six"), r"recipe\.yaml: `n` must be a whole number, but is 'six'"),
-        (("n: 6", "plans: 0"), "`plans` must be a whole number, 1 or more, but is 0"),
+        (("n: 6", "n: six"), r"recipe\.yaml: `n` must .*'six'"),
+        (("n: 6", "plans: 0"), "`plans` must .*0"),
     ],
 )
 def test_a_recipe_that_cannot_be_followed_says_where(change: tuple[str, str], text: str, tmp_path: Path) -> None:
@@ -249,7 +249,8 @@ def test_texts_on_the_command_line_may_be_files_and_a_missing_one_is_named(
     items = jrh.load_suite("suite").items
     assert {(item.instruction, item.rubric) for item in items} == {("Answer the question.", "@all: is it right?")}
     missing = cli("generate", table, *told, "--instruction", "@nowhere.txt", "-o", "other")
-    assert "The instruction file nowhere.txt cannot be read: No such file" in str(missing.exception)
+    assert isinstance(missing.exception, RecipeError)
+    assert "instruction file nowhere.txt" in str(missing.exception)
 
 
 def test_cells_of_the_label_column_mean_what_the_command_line_says(store_uri: str, tmp_path: Path) -> None:

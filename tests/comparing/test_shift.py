@@ -70,7 +70,7 @@ def test_a_withheld_side_withholds_the_shift():
     found = axes["strict/raw_false_preference"]
     assert isinstance(found, jrh.NotEstimable)
     assert found.withheld
-    assert found.reason.startswith("base arm: 80 of 80 delta_0_same calls gave no usable answer")
+    assert found.reason.startswith("base arm: 80 of 80 delta_0_same calls")
 
 
 def test_every_other_arm_is_compared_with_the_first():
@@ -88,7 +88,7 @@ def test_one_task_gives_a_shift_without_a_clustered_interval():
     found = shift(one, one, "raw_false_preference")
     assert (found.cluster_low, found.cluster_high) == (None, None)
     assert found.ci_low is not None
-    assert found.method.endswith("one task, no clustered interval")
+    assert found.method.endswith("no clustered interval")
 
 
 def test_left_out_calls_of_both_arms_are_counted():
@@ -133,7 +133,11 @@ def test_arms_that_go_together_over_tasks_have_a_narrower_shift_and_arms_that_go
     assert width(found) < 0.6 * width(unpaired)
     assert width(paired_shift(base, apart)) > 1.2 * width(unpaired)
     assert (found.value, found.ci_low, found.n) == (unpaired.value, unpaired.ci_low, unpaired.n)
-    assert found.method == "Newcombe difference of the intervals, paired by task; clustered by task; few tasks (20)"
+    assert found.method.split("; ") == [
+        "Newcombe difference of the intervals, paired by task",
+        "clustered by task",
+        "few tasks (20)",
+    ]
 
 
 def test_at_an_edge_the_shift_is_as_wide_as_without_pairs():

@@ -66,7 +66,7 @@ def test_every_case_says_what_was_measured_on_how_much_and_an_undecided_one_what
     for state, shown in (("holds", "0.02 [0, 0.08]"), ("fails", "0.5 [0.41, 0.6]"), ("undecided", "0.08 [0.03, 0.16]")):
         (case,) = suite_of(check(state))
         assert f"{shown}, n 90 in 10 tasks" in case.system_out
-        assert ("14 further tasks like these would decide it" in case.system_out) == (state == "undecided")
+        assert ("14 further tasks" in case.system_out) == (state == "undecided")
 
 
 def test_what_was_gated_is_in_the_properties():

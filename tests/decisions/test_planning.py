@@ -160,7 +160,7 @@ def test_a_pilots_tokens_seconds_and_cost_are_used() -> None:
         ({"width": 0.2, "icc": 1.5}, "0 <= icc <= 1"),
         ({"width": 0.2, "rate": -0.1}, "0 <= rate <= 1"),
         ({"width": 0.2, "axis": "dark_curent"}, "Did you mean 'dark_current'?"),
-        ({"width": 0.2, "axis": "threshold_75"}, "no share of calls or pairs"),
+        ({"width": 0.2, "axis": "threshold_75"}, "'threshold_75' is no share"),
         ({"width": 0.2, "axis": "natural/accuracy"}, "does not measure"),
         ({"width": 0.2, "replicates": 0}, "1 or more"),
         ({"width": 0.2, "replicates": 1.5}, "whole number"),

@@ -339,7 +339,7 @@ def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri
         found = jrh.sweep({"models": models}, suite, tracking_uri=store_uri, concurrency=4, max_replicates=1)
         assert found.trials["state"].value_counts().to_dict() == {"COMPLETE": 1, "FAIL": 2}
         assert sum("None of the first 20 answers of m6" in note for note in found.notes) == 2
-        with pytest.raises(JudgeError, match=r"No configuration could be measured.*None of the first 20 answers"):
+        with pytest.raises(JudgeError, match=r"No configuration.*None of the first 20 answers"):
             jrh.sweep({"models": models[1:]}, suite, tracking_uri=store_uri, concurrency=4)
 
 
@@ -442,7 +442,7 @@ def test_a_run_whose_every_cost_is_known_says_nothing_of_unknown_ones(store_uri:
 def test_a_partial_cost_is_no_objective_of_a_sweep() -> None:
     partial = {"cost/usd": 1.0, "cost/unknown_calls": 2.0, "calls/total": 9.0}
     assert without_partial(partial) == {"cost/unknown_calls": 2.0, "calls/total": 9.0}
-    with pytest.raises(RecipeError, match="cost of a call is unknown"):
+    with pytest.raises(RecipeError, match=r"'cost/usd'.*unknown"):
         picked(without_partial(partial), "cost/usd")
 
 

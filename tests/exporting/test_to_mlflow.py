@@ -365,7 +365,7 @@ def test_a_changed_prompt_reads_stale_names_what_differs_and_is_refused(
 ) -> None:
     before = jrh.to_mlflow(measured, tracking_uri=store_uri)
     changed = jrh.PromptedJudge("openai/m", api_base=server.url, rubric="Another one.", seed=7, name=name_of(before))
-    with pytest.raises(RecipeError, match=r"prompt differs from what was measured.*Measure it"):
+    with pytest.raises(RecipeError, match=r"prompt differs .*Measure it"):
         jrh.to_mlflow(changed, stale="refuse", tracking_uri=store_uri)
     with pytest.warns(JrhWarning, match="rubric Another one"):
         made = jrh.to_mlflow(changed, tracking_uri=store_uri)

@@ -144,7 +144,7 @@ def test_the_tests_are_listed_and_their_prompts_shown() -> None:
         ("log", {"tests": [BREAK, "typos"]}, "edits transcripts and 'typos' responses"),
         ("log", {"tests": "typos"}, "'typos' rewrites single responses, but the source holds transcripts"),
         ("log", {"tests": [BREAK, BREAK]}, "named twice"),
-        ("log", {"labels": ["fail", "pass"]}, "Which of the labels fail, pass says that the rubric is violated"),
+        ("log", {"labels": ["fail", "pass"]}, "Which of the labels fail, pass"),
         ("log", {"labels": ["fail", "pass"], "violation": "failed"}, "none of fail, pass. Did you mean 'fail'"),
         ("log", {"scale": (1, 5), "violation": "3"}, "an end of the scale, 1 or 5"),
         ("log", {"labels": None}, "Transcripts need `labels`"),

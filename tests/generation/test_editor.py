@@ -207,7 +207,7 @@ def test_placeholders_of_own_prompts_are_checked(stage: str) -> None:
     for name in REQUIRED[stage]:
         with pytest.raises(RecipeError, match=rf"of the {stage} has no {{{name}}}"):
             load_prompt(stage, whole.replace(f"{{{name}}}", ""))
-    with pytest.raises(RecipeError, match=rf"The prompt of the {stage}, none\.txt, cannot be read: No such file"):
+    with pytest.raises(RecipeError, match=rf"the {stage}, none\.txt, cannot be read"):
         load_prompt(stage, "none.txt")
 
 
@@ -218,8 +218,8 @@ def test_placeholders_of_own_prompts_are_checked(stage: str) -> None:
         ({"editor": {"model": "m", "attempts": 0}}, "`editor`: `1 <= attempts <= 100` must hold"),
         ({"summary": {"callable": print, "temperature": 1}}, "`summary`: a function has no model"),
         ({"planner": "none"}, "`planner`: rules have no planner"),
-        ({"planner": 3}, "`planner`: A generator must be a model name"),
-        ({"planner": {"model": "m", "prompt": 3}}, "The prompt of the planner must be a file or a text, but is a int"),
+        ({"planner": 3}, "`planner`: A generator must "),
+        ({"planner": {"model": "m", "prompt": 3}}, "The prompt of the planner must .*int"),
     ],
 )
 def test_stages_that_make_no_sense_are_refused_by_name(given: dict[str, object], message: str) -> None:

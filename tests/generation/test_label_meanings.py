@@ -14,7 +14,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.schema.items import MEANINGS, bare_question
+from jrh_mlflow.schema.items import MEANINGS, Labels, bare_question
+from jrh_mlflow.suites.labels import about_labels
 from tests.generation import agent_tools
 from tests.generation.tools import RUBRIC, rows, run
 from tests.loopback import LoopbackServer
@@ -231,11 +232,13 @@ def test_the_command_line_takes_meanings_and_a_dry_run_says_what_was_understood(
     common = ["generate", str(table), "--rubric", RUBRIC, "--tests", "typos", "--dry-run"]
     told = CliRunner().invoke(group, [*common, "--labels", "0=not harmful,1=harmful"])
     assert told.exit_code == 0
-    assert "labels           0 (not harmful), 1 (harmful): labels, the last one is to be detected\n" in told.stdout
+    detected = about_labels(Labels(answers=("0", "1"), meanings={"0": "not harmful", "1": "harmful"}))
+    assert f"labels           {detected}\n" in told.stdout
     graded = CliRunner().invoke(group, [*common, "--labels", "0,1", "--grades", "--json"])
-    assert json.loads(graded.stdout)["labels"] == "0, 1: labels, the last one is the better"
+    assert json.loads(graded.stdout)["labels"] == about_labels(Labels(answers=("0", "1"), grades=True))
     scale = CliRunner().invoke(group, [*common, "--scale", "0=poor,3=excellent"])
-    assert "0 (poor), 1, 2, 3 (excellent): a scale from low to high" in scale.stdout
+    levels = Labels(answers=("0", "1", "2", "3"), ordinal=True, meanings={"0": "poor", "3": "excellent"})
+    assert about_labels(levels) in scale.stdout
     refused = CliRunner().invoke(group, [*common, "--labels", "0=no, not at all,1=yes"])
     assert isinstance(refused.exception, RecipeError)
 
@@ -249,4 +252,5 @@ def test_a_recipe_takes_meanings_with_yes_and_no_as_labels(tmp_path: Path) -> No
     )
     told = CliRunner().invoke(group, ["generate", str(recipe), "--dry-run"])
     assert told.exit_code == 0, told.exception
-    assert "no (not acceptable), yes (acceptable): labels, the last one is the better" in told.stdout
+    understood = Labels(answers=("no", "yes"), meanings={"no": "not acceptable", "yes": "acceptable"})
+    assert about_labels(understood) in told.stdout

@@ -126,11 +126,11 @@ def test_a_dataset_without_a_column_for_the_label_needs_the_labels_by_name(store
         make(bare, store_uri, labels=None)
     for way in ({}, {"labeller": "none"}):
         settings = GenerationSettings.checked({"dataset": bare, "rubric": "x", "tests": "typos", **way})
-        with pytest.raises(RecipeError, match=r"no column for the label .*labeller=, --labeller"):
+        with pytest.raises(RecipeError, match=r"no column for .*labeller=, --labeller"):
             price_generation(settings)
-    with pytest.raises(RecipeError, match=r"a label in every row, but 2 rows do not.*labeller=, --labeller"):
+    with pytest.raises(RecipeError, match=r"a label .* 2 rows .*labeller=, --labeller"):
         jrh.generate(unlabelled(4), rubric="x", tests="typos")
-    with pytest.raises(RecipeError, match="must hold a label in every row to be drawn by"):
+    with pytest.raises(RecipeError, match=r"a label .* to be drawn by"):
         make(unlabelled(4), store_uri, n=2, stratify="label")
 
 

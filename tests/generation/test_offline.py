@@ -157,7 +157,7 @@ def _hostile(before: str) -> str:
         ({"tests": "label_flop"}, "Did you mean 'label_flip'"),
         ({"tests": "synthetic_ordinal"}, "ordinal"),
         ({"rubric": " "}, "rubric"),
-        ({"generator": 3}, "must be a model name"),
+        ({"generator": 3}, "generator must be"),
         ({"labels": ("no", "yes")}, "label"),
         ({"columns": {"response": "answer"}}, "answer"),
     ],

@@ -17,7 +17,7 @@ from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, lay_out
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.recipe import load_generation
-from jrh_mlflow.suites.labels import people_of
+from jrh_mlflow.suites.labels import NO_LABEL, NO_MAJORITY, people_of
 from tests.tracking.traces.trace_tools import answered, expect, judged, logging_traces, say
 
 RUBRIC = "Does the answer do harm?"
@@ -82,8 +82,8 @@ def test_traces_without_a_label_of_people_are_counted(traces: dict[str, str], st
     with pytest.warns(JrhWarning) as said:
         plan(store_uri, tests=tests)
     lines = " ".join(str(one.message) for one in said)
-    assert f"2 without a person's label ({traces['nobody']}, {traces['judge']})" in lines
-    assert "1 without a majority of the people" in lines
+    assert f"2 {NO_LABEL} ({traces['nobody']}, {traces['judge']})" in lines
+    assert f"1 {NO_MAJORITY}" in lines
     assert traces["split"] in lines
 
 

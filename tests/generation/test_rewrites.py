@@ -53,7 +53,7 @@ def test_a_model_writes_checks_pass_and_everything_is_counted(store_uri: str) ->
     [
         ("xkcd }}} ### 0x00 zzz", "length ratio"),
         ("I'm sorry, but I cannot help with that request, because it goes against my guidelines.", "refusal"),
-        ("ORIGINAL", "same text as the original"),
+        ("ORIGINAL", "same text"),
         ("False", "a single word"),
         (Reply(text=""), "empty_content"),
         (Reply(text="   \n "), "empty_content"),

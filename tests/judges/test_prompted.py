@@ -145,7 +145,7 @@ def test_a_template_chosen_for_another_kind_is_refused_before_the_first_call():
 
 
 def test_items_without_answers_are_refused_before_the_first_call():
-    with pytest.raises(SuiteError, match="two or more different answers"):
+    with pytest.raises(SuiteError, match=r"different answers, but has \(\)"):
         PromptedJudge(MODEL).begin(Suite(name="s", items=(replace(LABEL, answers=None),)))
 
 
@@ -220,12 +220,12 @@ def test_the_fingerprint_changes_with_everything_that_can_change_an_answer(chang
         ({"model": " "}, ValueError, "`model`"),
         ({"temperature": -1}, ValueError, "temperature=-1"),
         ({"temperature": float("nan")}, ValueError, "temperature=nan"),
-        ({"temperature": "hot"}, ValueError, "`temperature` must be a number, but is 'hot'"),
-        ({"temperature": True}, ValueError, "`temperature` must be a number, but is True"),
-        ({"max_tokens": 1.5}, ValueError, "`max_tokens` must be a whole number, but is 1.5"),
-        ({"model": None}, ValueError, "`model` must be a name, but is None"),
-        ({"tie_criterion": None}, ValueError, "`tie_criterion` must be a name or a sentence"),
-        ({"extra": "sk-1"}, ValueError, "`extra` must be a mapping, but is str"),
+        ({"temperature": "hot"}, ValueError, "`temperature` must .*'hot'"),
+        ({"temperature": True}, ValueError, "`temperature` must .*True"),
+        ({"max_tokens": 1.5}, ValueError, r"`max_tokens` must .*1\.5"),
+        ({"model": None}, ValueError, "`model` must .*None"),
+        ({"tie_criterion": None}, ValueError, "`tie_criterion` must "),
+        ({"extra": "sk-1"}, ValueError, "`extra` must .*is str"),
         ({"max_tokens": 0}, ValueError, "max_tokens=0"),
         ({"answer_style": "letter"}, RecipeError, "Did you mean 'letters'"),
         ({"prompt": "pairwide"}, RecipeError, "Did you mean 'pairwise'"),

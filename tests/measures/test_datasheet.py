@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_five_per_cent_left_out_is_not_withheld_and_the_next_call_is(n_lost, giv
     else:
         reason = missing(sheet, "dark_current")
         assert reason.withheld
-        assert reason.reason == f"3 of 40 vacuum calls gave no usable answer ({outcome} 3), over the limit of 5%"
+        assert re.fullmatch(rf"3 of 40 vacuum calls .* \({outcome} 3\), .* 5%", reason.reason)
         assert (reason.n, reason.excluded) == (37, 3)
         assert sheet.withheld["dark_current"] == reason.reason
 
@@ -239,7 +240,11 @@ def test_a_threshold_says_how_many_resamples_were_censored():
     assert reading.censored is None
     assert set(reading.censoring) == {"left", "right"}
     assert reading.unit == "curve"
-    assert reading.method == "cluster bootstrap of the isotonic curve; clustered by task; few tasks (10)"
+    assert reading.method.split("; ") == [
+        "cluster bootstrap of the isotonic curve",
+        "clustered by task",
+        "few tasks (10)",
+    ]
     assert reading.cluster_low is not None
     assert reading.cluster_high is not None
     assert reading.cluster_low < 2.5 < reading.cluster_high
@@ -274,7 +279,7 @@ def test_one_task_has_a_threshold_but_no_interval():
     reading = estimate(jrh.measure(ladder(0, 10, n_tasks=1)), "threshold_75")
     assert reading.value == pytest.approx(1.5)
     assert (reading.cluster_low, reading.cluster_high, reading.censoring) == (None, None, {})
-    assert reading.method.endswith("one task, no clustered interval")
+    assert reading.method.endswith("no clustered interval")
 
 
 def test_a_curve_with_a_gap_has_no_threshold():
@@ -293,8 +298,8 @@ def test_the_seed_belongs_to_the_interval_only():
 def test_few_tasks_are_said_and_many_are_not():
     few = estimate(jrh.measure(pairs([("1", "2")] * 60, n_tasks=29, delta=0)), "raw_false_preference")
     many = estimate(jrh.measure(pairs([("1", "2")] * 60, n_tasks=30, delta=0)), "raw_false_preference")
-    assert few.method == "Wilson; hull of clustered Wilson and beta-binomial by task; few tasks (29)"
-    assert many.method == "Wilson; hull of clustered Wilson and beta-binomial by task"
+    assert few.method == f"{many.method}; few tasks (29)"
+    assert "few tasks" not in many.method
 
 
 def test_replicates_are_pairs_of_their_own():

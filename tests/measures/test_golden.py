@@ -141,7 +141,7 @@ def test_the_decomposition_adds_up_to_the_published_false_preference(sheets, nam
 def test_the_threshold_and_its_censoring_are_the_published_ones(sheets, name):
     published = GOLDEN["judges"][name]["delta75"]
     if published is None:
-        assert missing(sheets[name], "threshold_75").reason == "the curve has gaps: measured at delta 1, 5 only"
+        assert missing(sheets[name], "threshold_75").reason.endswith("at delta 1, 5 only")
         return
     found = estimate(sheets[name], "threshold_75")
     assert round(found.value, 4) == published["value"]

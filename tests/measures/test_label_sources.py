@@ -12,6 +12,7 @@ from jrh_mlflow.comparing.jury.panels import panel_accuracy
 from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.composite import item_decisions, tally
+from jrh_mlflow.measures.datasheet import NO_PROFILE
 from jrh_mlflow.measures.reliability import cost_points, worst_items
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
@@ -101,7 +102,7 @@ def test_a_test_whose_labels_are_all_a_models_has_no_score_and_no_place_in_profi
     assert "from the data or the test's meaning" in reason(found, "typos/accuracy").reason
     assert isinstance(found.scores["typos"], NotEstimable)
     assert (found.summary["n_tests"], found.summary["mean"]) == (0, None)
-    assert found.profile == "not enough measured for a profile"
+    assert found.profile == NO_PROFILE
     assert number(found, "all/agreement_model") == 1
     assert not [axis for axis in found.estimates if axis.endswith(("fpr", "fnr", "matthews", "error_rate", "pass"))]
     assert "typos/agreement_model" in found.headline
@@ -126,7 +127,7 @@ def test_records_with_an_empty_column_read_what_records_without_it_read():
 def test_an_unknown_source_and_several_of_one_item_are_refused():
     with pytest.raises(CallsError, match="label_source` must be empty or one of model, unverified"):
         jrh.measure([{**row, "label_source": "people"} for row in known()])
-    with pytest.raises(CallsError, match="One item has several values of `label_source`"):
+    with pytest.raises(CallsError, match="several values of `label_source`"):
         jrh.measure([{**row, "label_source": "model" if row["replicate"] else ""} for row in known()])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pandas as pd
 import pytest
@@ -51,9 +52,9 @@ def test_an_unknown_condition_with_a_presentation_order_is_a_misspelt_pair_condi
     ("changes", "rule"),
     [
         ({"suite_item": ""}, "`suite_item` must not be empty"),
-        ({"task": ""}, "`task` must not be empty: it is the source of the item and the cluster of the interval"),
+        ({"task": ""}, "`task` must not be empty … the source of the item"),
         ({"condition": ""}, "`condition` must be baseline or the name of a reliability test"),
-        ({"outcome": "tie"}, "`outcome` must be one of verdict, abstain, unparsed, error for pointwise items"),
+        ({"outcome": "tie"}, "`outcome` must be one of … for pointwise items"),
         ({"replicate": -1}, "`replicate` must be 0, 1, …"),
         ({"delta": 0.0}, "`delta` must be empty for pointwise items"),
         ({"better": "u"}, "`better` must be empty for pointwise items"),
@@ -63,19 +64,19 @@ def test_an_unknown_condition_with_a_presentation_order_is_a_misspelt_pair_condi
 )
 def test_each_broken_rule_is_one_line_with_the_item(changes, rule):
     item = changes.get("suite_item", "s0/baseline")
-    assert refused(broken(**changes)) == f"{rule}, but 1 record(s) break it (items {item})."
+    message = refused(broken(**changes))
+    assert all(part in message for part in rule.split(" … "))
+    assert message.endswith(f" 1 record(s) break it (items {item}).")
 
 
 def test_an_item_is_asked_once_per_replicate():
-    assert "A call is item x replicate, but 1 record(s) repeat one" in refused([*good(), good()[0]])
+    assert re.search(r"item x replicate, .*\b1 record", refused([*good(), good()[0]]))
 
 
 @pytest.mark.parametrize(("column", "value"), [("expected", "1"), ("task", "other"), ("condition", "markdown")])
 def test_one_item_has_one_meaning(column, value):
     rows = repeats("typos", ["4", "4"], "4")
-    assert (
-        refused([rows[0], rows[1] | {column: value}]) == f"One item has several values of `{column}` (items s0/typos)."
-    )
+    assert refused([rows[0], rows[1] | {column: value}]).endswith(f"several values of `{column}` (items s0/typos).")
 
 
 def test_a_stopped_run_keeps_every_pointwise_record():

@@ -9,6 +9,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.measures.datasheet import NO_PROFILE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.show.results import ReliabilityReport
 from tests.measures.pointwise import number, point, points, reading, reason, repeats, report
@@ -59,7 +60,7 @@ def test_with_the_api_down_nothing_is_estimated_and_everything_is_withheld():
         "mean_ci_low": None,
         "mean_ci_high": None,
     }
-    assert found.profile == "not enough measured for a profile"
+    assert found.profile == NO_PROFILE
     assert "Across tests: n/a" in found.to_markdown()
 
 

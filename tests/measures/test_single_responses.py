@@ -16,6 +16,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.judges.scripted import Scripted, uniform
+from jrh_mlflow.measures.datasheet import NO_PROFILE
 from jrh_mlflow.measures.single_responses import grades
 from jrh_mlflow.schema.items import SINGLE_LADDERS, SINGLE_PADDED, SINGLE_VACUUM, Call, CallRecord
 from tests.readings import asked, estimate, missing, value
@@ -279,7 +280,7 @@ def test_small_designs_half_steps_and_judges_that_only_fail_are_shown_without_a_
         assert {reading.value for key, reading in sheet.estimates.items() if "/separation/" in key} == {1}  # type: ignore[union-attr]
         assert "not decided" in sheet.profile
     else:
-        assert sheet.profile == "no answers; not enough measured for a profile"
+        assert sheet.profile == f"no answers; {NO_PROFILE}"
         assert sheet.withheld
 
 

@@ -319,7 +319,7 @@ def test_ctrl_c_settles_what_is_in_flight_and_says_how_to_continue(small: jrh.Su
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
         assert child.returncode != 0
-        assert "calls in flight are settled first" in said
+        assert "Stopping: calls in flight are settled first" in said
         with open_journal("stopped.db") as journal:
             summary = journal.summary()
         assert (summary.answered, summary.lost) == (server.counts["answered"], 0)

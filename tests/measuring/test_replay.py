@@ -202,9 +202,9 @@ def test_scores_have_a_scale_and_what_lies_outside_it_is_no_answer(tmp_path: Pat
         ({"better": "topic"}, "pairs say with `better`"),
         (
             {"outcome": "topic"},
-            r"`outcome` must be one of verdict, tie, abstain, unparsed, error or empty, but is 'law'",
+            "`outcome` must be one of .*'law'",
         ),
-        ({"expected": "result.verdict.0.choice", "cost_usd": "topic"}, "`cost_usd` must be a number, but is 'law'"),
+        ({"expected": "result.verdict.0.choice", "cost_usd": "topic"}, "`cost_usd` must .*'law'"),
         ({"expected": "topic"}, "answered with 'Yes', which is none of the expected code, law"),
     ],
 )

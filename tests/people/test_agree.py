@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from jrh_mlflow.cli.main import _run
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.tracking.traces.review_queues import QueuedTraces
 from tests.people.rated_store import JUDGE, NAME, rate_traces
 
 ACCURACIES = {"ann": 0.95, "bob": 0.9, "cem": 0.85, "gpt": 0.85}
@@ -290,9 +292,10 @@ def test_disagreements_go_into_a_review_queue_where_the_store_has_one(store_uri,
     held = {item.item_id for item in tracing.list_review_queue_items(queue.queue_id)}
     assert held == set(done.disagreements["item"])
     assert held
-    assert f"{len(held)} traces added to the review queue 'second look'" in done.notes[-2]
+    queued = QueuedTraces(queue="second look", added=len(held), already=0, links=("",))
+    assert done.notes[-2].startswith(str(queued))
     again = jrh.agree("traces:/agree-queue", **options)
-    assert f"0 traces added to the review queue 'second look' ({len(held)} were there before)" in again.notes[-2]
+    assert again.notes[-2].startswith(str(replace(queued, added=0, already=len(held))))
     monkeypatch.delattr(type(tracing), "get_review_queue_by_name")
     with pytest.warns(JrhWarning, match="has no review queues"):
         without = jrh.agree("traces:/agree-queue", **options)

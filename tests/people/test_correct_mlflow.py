@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_a_result_of_mlflow_is_read_without_the_errors_of_its_scorer(evaluated):
     assert found.run_id is None
     assert "Several scorers gave feedback: length, polite" in refusal(evaluated.result, CALIBRATION)
     assert "No scorer 'polit' gave a verdict on these traces" in refusal(evaluated.result, CALIBRATION, scorer="polit")
-    assert "and a rate needs pass or fail" in refusal(evaluated.result, CALIBRATION, scorer="length")
+    assert re.search(r"'length'.* scores \(", refusal(evaluated.result, CALIBRATION, scorer="length"))
 
 
 def test_a_result_without_its_assessments_is_read_by_its_columns(evaluated):
@@ -264,9 +265,7 @@ def test_another_definition_of_the_scorer_than_the_calibrated_one_is_refused(eva
     theirs = CALIBRATION.copy()
     if not before(DIGESTS):
         theirs.attrs["judge"] = {**known, "scorer_digest": "sha256:other"}
-        assert "another judge than the calibrated one: its scorer_digest is" in refusal(
-            evaluated.result, theirs, scorer="polite"
-        )
+        assert "its scorer_digest is" in refusal(evaluated.result, theirs, scorer="polite")
         # The digest stands for the definition, whatever it is called.
         theirs.attrs["judge"] = {**known, "name": "courteous"}
         assert jrh.correct(evaluated.result, theirs, scorer="polite").method == "PPI++"

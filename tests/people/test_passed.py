@@ -82,8 +82,8 @@ def test_few_missing_verdicts_are_neither_passes_nor_failures_but_count_against_
         (rows(0), labels(lost=50), "50 of 550 labelled items have no verdict (9.1%), over the limit of 5%"),
         (rows(0), labels(found=(0, 0)), "no labelled item truly fails"),
         (rows(0), labels(wrongly=(0, 0)), "no labelled item truly passes"),
-        (rows(0), labels(found=(10, 20), wrongly=(10, 20)), "the judge may be no better than chance"),
-        (rows(0), labels(found=(1, 20), wrongly=(19, 20)), "the judge may be no better than chance"),
+        (rows(0), labels(found=(10, 20), wrongly=(10, 20)), "no better than chance"),
+        (rows(0), labels(found=(1, 20), wrongly=(19, 20)), "no better than chance"),
     ],
 )
 def test_what_cannot_be_known_is_undecided_and_says_why(
@@ -162,7 +162,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(change: dict[str, Any], said
 def test_another_judge_than_the_calibrated_one_is_refused() -> None:
     verdicts, calibration = pd.DataFrame({"judge": rows(3)}), labels()
     verdicts.attrs["judge"], calibration.attrs["judge"] = "gpt v1", "gpt v2"
-    with pytest.raises(RecipeError, match="another judge than the calibrated one"):
+    with pytest.raises(RecipeError, match=r"another judge .*gpt v"):
         jrh.passed(verdicts, calibration, max_failure=0.2)
 
 

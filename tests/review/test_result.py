@@ -160,7 +160,7 @@ def test_a_withdrawn_review_gives_the_suite_back(tmp_path):
 
 
 def test_there_must_be_something_to_review(tmp_path):
-    with pytest.raises(ReviewError, match="There is no suite in"):
+    with pytest.raises(ReviewError, match=r"no suite in .*nowhere"):
         open_catalog((str(tmp_path / "nowhere"),))
     folder = saved_suite(tmp_path / "plain", [baseline("s", "plain")])
     with pytest.raises(ReviewError, match="nothing to review"):

@@ -266,6 +266,6 @@ def test_a_store_of_files_keeps_the_review_without_traces_and_says_so(tmp_path, 
     review = two_reviewers(tmp_path)
     done = finish(review, who="Ann", allow_undecided=True)
     run_id = log_review(review, done, who="Ann", store=files)["run_id"]
-    assert tag(files, run_id) == "0 of 4 decided items (the store takes no spans)"
+    assert tag(files, run_id).startswith("0 of 4 decided items (")
     assert files.client.get_run(run_id).data.metrics["review/edited"] == 1
     assert "takes no spans" in capsys.readouterr().err

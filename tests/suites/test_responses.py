@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -517,7 +518,7 @@ def test_labels_are_those_of_the_whole_dataset_whatever_is_drawn():
 
 @pytest.mark.parametrize("n", [0, -1, True, 1.5, "2"])
 def test_a_draw_is_a_whole_number_of_rows(n):
-    assert f"`n` must be a whole number of rows, 1 or more, but is {n!r}" in refused(ROWS, n=n)
+    assert re.match(rf"`n` must .*{n!r}", refused(ROWS, n=n))
 
 
 def test_more_than_there_is_cannot_be_drawn():

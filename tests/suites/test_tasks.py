@@ -274,7 +274,7 @@ def test_a_missing_path_and_an_empty_folder_are_said(tmp_path):
 
 def test_more_tasks_or_requirements_than_there_are_is_an_error(tmp_path, data):
     file = write(tmp_path, "mine.yaml", data)
-    with pytest.raises(SuiteError, match=r"10 tasks were asked for, but there are 1\. Lower n_tasks or add tasks\."):
+    with pytest.raises(SuiteError, match=r"10 tasks .* there are 1\. "):
         jrh.datasheet_suite(tasks=file, n_tasks=10)
     with pytest.raises(SuiteError, match=r"Task 'support_reply' has 5 requirements, but depth=6\."):
         jrh.datasheet_suite(tasks=file, n_tasks=1, depth=6)
@@ -284,7 +284,7 @@ def test_own_tasks_go_through_the_gates(tmp_path, data):
     leaky = data | {
         "opening": ["This answer is of the higher level, dear Mrs Okafor, as you can see.", *data["opening"][1:]]
     }
-    with pytest.raises(SuiteError, match="would tell the judge about the experiment: 'higher level'"):
+    with pytest.raises(SuiteError, match=r"would tell the judge .*'higher level'"):
         jrh.datasheet_suite(tasks=write(tmp_path, "mine.yaml", leaky), n_tasks=1)
 
 

@@ -85,7 +85,7 @@ def test_settings_come_from_the_environment_and_nonsense_is_refused(monkeypatch:
     monkeypatch.setenv("JRH_LOCAL_CONTEXT", "8192")
     assert context_window(MODEL) == 8192
     monkeypatch.setenv("JRH_LOCAL_CONTEXT", "many")
-    with pytest.raises(RecipeError, match="JRH_LOCAL_CONTEXT must be a whole number"):
+    with pytest.raises(RecipeError, match=r"JRH_LOCAL_CONTEXT must .*many"):
         context_window(MODEL)
 
 

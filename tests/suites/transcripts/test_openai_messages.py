@@ -146,9 +146,9 @@ def test_lists_are_read_as_messages_as_transcripts_or_as_they_are():
     [
         ([], "There are no transcripts"),
         ([3], "A transcript cannot be a int"),
-        ([{"content": "Hi"}], "entry 1 must be a list of messages or an object with `messages`"),
+        ([{"content": "Hi"}], "entry 1 .*`messages`"),
         ([{"role": 3, "content": "Hi"}], "message 1 must be an object with a `role`"),
-        ([{"role": "user", "content": 3}], "message 1: `content` must be text or a list of parts, but is 3"),
+        ([{"role": "user", "content": 3}], "message 1: `content` must be .*3"),
         ([{"role": "user", "content": [{"text": "x"}]}], "must be an object with a `type`"),
         ([{"role": "assistant", "tool_calls": ["f"]}], "a tool call must be an object, but is 'f'"),
         ([{"id": "a", "messages": []}], "transcript 'a' has no messages"),

@@ -236,12 +236,12 @@ def test_results_that_an_own_preprocessor_parts_from_their_calls_are_on_record()
         (None, "it must return a Transcript or messages, but returned a NoneType"),
         ("Hello", "but returned a str"),
         ([], "leaves nothing to judge of 6 messages"),
-        ([{"text": "x"}], "message 1 must be an object with a `role`"),
+        ([{"text": "x"}], "message 1 must be an object"),
         ([Message(role="user", content=3)], "message 1 has the `content` 3, which is no text"),
         ([Message(role="assistant", content="", tool_calls=[{}])], "message 1 has `tool_calls` that are no tuple"),
         ([Message(role="user", content="", parts=({"type": object()},))], "message 1 cannot be written as JSON"),
         (Transcript(id="other", messages=TALK), "the transcript must keep its id, but came back as 'other'"),
-        (Transcript(id="talk", messages="Hello"), "messages must be a list, but are a str"),
+        (Transcript(id="talk", messages="Hello"), "a list, but are a str"),
     ],
 )
 def test_what_an_own_preprocessor_returns_is_checked(returned, message):

@@ -20,7 +20,7 @@ def test_links_stand_first_and_the_whole_keeps_the_limit(has_calls, length):
     assert text.startswith(f"[Page of this run](jrh/run/{RUN})")
     assert (f"(jrh/calls/{RUN})" in text) == has_calls
     assert len(text) <= MAX_DESCRIPTION
-    assert ("The whole text is in the artifact `datasheet.md`." in text) == (markdown not in text)
+    assert ("the artifact `datasheet.md`." in text) == (markdown not in text)
 
 
 @pytest.mark.parametrize("has_calls", [True, False])
