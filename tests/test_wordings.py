@@ -65,7 +65,7 @@ def below(*nodes: ast.AST) -> set[ast.AST]:
 
 
 def held(tree: ast.AST) -> set[ast.AST]:
-    """What a test holds against the product: `assert`, `match=`, and columns of its table that stand there only."""
+    """What a test holds against the product: `assert`, `match=`, and the columns and texts that are read there only."""
     nodes = list(ast.walk(tree))
     found = below(*(node.test for node in nodes if isinstance(node, ast.Assert)))
     found -= below(*(argument for node in found if isinstance(node, ast.Call) for argument in _given(node)))
@@ -74,6 +74,7 @@ def held(tree: ast.AST) -> set[ast.AST]:
         if isinstance(function, ast.FunctionDef):
             for call in function.decorator_list:
                 found |= below(*_held_cells(function, call, found))
+            found |= below(*_held_values(function, found))
     return found
 
 
@@ -84,6 +85,15 @@ def _given(call: ast.Call) -> Iterator[ast.AST]:
         yield from (
             argument for argument in arguments if not any(isinstance(node, ast.Compare) for node in below(argument))
         )
+
+
+def _held_values(function: ast.FunctionDef, found: set[ast.AST]) -> Iterator[ast.AST]:
+    nodes = below(*function.body)
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            made = any(isinstance(part, ast.Call) for part in below(node.value))
+            if not made and only_in(node.targets[0].id, nodes, found):
+                yield node.value
 
 
 def _held_cells(function: ast.FunctionDef, call: ast.expr, found: set[ast.AST]) -> Iterator[ast.AST]:
@@ -173,12 +183,13 @@ HELD = {
     "any": f'def test_a():\n    assert any("{SENTENCE}" in note for note in notes)',
     "match": f'def test_a():\n    with pytest.raises(ValueError, match=r"{SENTENCE}\\."):\n        pass',
     "table": f'@pytest.mark.parametrize("a, said", [(1, "{SENTENCE}")])\ndef test_a(a, said):\n    assert said in f(a)',
+    "own text": f'def test_a():\n    whole = "{SENTENCE}"\n    assert str(f()) == whole',
     "constant": f'SAID = "{SENTENCE}"\n\n\ndef test_a():\n    assert f() == SAID',
 }
 FREE = {
     "input": f'def test_a():\n    assert ask("{SENTENCE}") == 1',
     "table": f'@pytest.mark.parametrize("a", ["{SENTENCE}"])\ndef test_a(a):\n    assert ask(a) == 1',
-    "lines": f'LONG = """\\\ndef f():\n    pass\n"""\nTEXT = "{SENTENCE}"\n\n\ndef test_a():\n    assert ask(TEXT, LONG)',
+    "lines": f'LONG = """\\\ndef f():\n    pass\n"""\n\n\ndef test_a():\n    assert ask("{SENTENCE}", LONG)',
     "docstring": f'def test_a():\n    """{SENTENCE}"""\n    assert f()',
     "code": 'def test_a():\n    assert "`x is of no use here today`" in line',
     "keys": 'def test_a():\n    assert "is_of/no use-here --today" in line',

@@ -170,7 +170,7 @@ def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, 
         (
             ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", "http://127.0.0.1:9"),
             4,
-            "Start it, or check --tracking-uri. Nothing was asked yet.",
+            "The MLflow store at http://127.0.0.1:9 ",
         ),
         (("evaluate", "--judge", "scripted:Oracle", "--suite", "runs:/deadbeef/suite"), 2, "with --tracking-uri"),
         (("evaluate", "--model", "openai/gpt-4o-mini", "--max-usd", "nan"), 2, "positive amount, but got nan"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -289,12 +290,12 @@ def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
 @pytest.mark.parametrize(
     ("models", "named"),
     [
-        (("--generator", "openai/writer", "--validator", "none"), "The generator openai/writer needs a key: set"),
-        (("--generator", "openai/writer"), "The generator openai/writer needs a key: set OPENAI_API_KEY"),
-        (("--validator", "openai/checker"), "The validator openai/checker needs a key: set OPENAI_API_KEY"),
+        (("--generator", "openai/writer", "--validator", "none"), "The generator openai/writer "),
+        (("--generator", "openai/writer"), "The generator openai/writer .*OPENAI_API_KEY"),
+        (("--validator", "openai/checker"), "The validator openai/checker .*OPENAI_API_KEY"),
         (
             ("--generator", "openai/writer", "--validator", "deepseek/checker"),
-            "The generator openai/writer needs a key: set OPENAI_API_KEY. The validator deepseek/checker needs a key",
+            "The generator openai/writer .*OPENAI_API_KEY.* The validator deepseek/checker .*DEEPSEEK_API_KEY",
         ),
     ],
 )
@@ -314,7 +315,7 @@ def test_a_missing_key_is_named_with_whose_it_is_before_a_run_is_opened(
                 pass
         done = cli("generate", table, *told)
         assert isinstance(done.exception, JudgeError), (done.output, done.exception)
-        assert str(done.exception).startswith(named)
+        assert re.match(named, str(done.exception))
         assert done.exception.exit_code == 4
         assert not Path("suite").exists()
         experiment = client.get_experiment_by_name("no-key")

@@ -101,7 +101,7 @@ def test_the_oracle_is_told_from_a_judge_that_takes_the_first(runs, store_uri):
     assert found.contrasts.judges == ("AlwaysFirst (simulated)", "Oracle (simulated)")
     assert found.contrasts.letters["dark_current"] == {"Oracle (simulated)": "a", "AlwaysFirst (simulated)": "b"}
     assert found.run_id is None
-    assert "Simulated judges, not models" in found.to_markdown()
+    assert "Simulated judges" in found.to_markdown()
 
 
 def test_the_same_judge_twice_gets_two_names_and_one_letter(runs, store_uri):

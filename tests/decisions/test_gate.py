@@ -109,7 +109,7 @@ def test_a_simulated_judge_is_shown_as_simulated(runs):
     gate = jrh.gate(runs["oracle"], "dark_current <= 0.4", log=False)
     assert gate.simulated
     assert "(simulated)" in gate.subject
-    assert "Simulated judges, not models" in gate.to_markdown()
+    assert "Simulated judges" in gate.to_markdown()
     assert not jrh.gate(runs["no"], "baseline/accuracy <= 0.9", log=False).simulated
 
 

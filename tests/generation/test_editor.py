@@ -313,7 +313,7 @@ def test_a_missing_key_names_the_stage(log: Path, store_uri: str, monkeypatch: p
     monkeypatch.delenv("OPENAI_API_KEY")
     with LoopbackServer(reply=StagePlayer()) as server:
         for stage in ("planner", "editor", "summary"):
-            with pytest.raises(JudgeError, match=rf"The {stage} openai/keyless needs a key: set OPENAI_API_KEY"):
+            with pytest.raises(JudgeError, match=rf"The {stage} openai/keyless .*OPENAI_API_KEY"):
                 run(log, server, store_uri, tests=BREAK, **{stage: "openai/keyless"})
         assert server.counts["requests"] == 0
 

@@ -63,7 +63,7 @@ def untouched(folder: Path) -> dict[str, str]:
 def test_a_missing_key_is_named_before_the_store_is_touched(
     model: str, variable: str, small: jrh.Suite, tmp_path: Path
 ) -> None:
-    with pytest.raises(JudgeError, match=f"{model} needs a key: set {variable}"):
+    with pytest.raises(JudgeError, match=f"{model} .*{variable}"):
         jrh.evaluate(model, small, **untouched(tmp_path))
     assert not (tmp_path / "untouched.db").exists()
 

