@@ -65,7 +65,7 @@ def test_what_breaks_no_rule_passes(change: dict[str, object]) -> None:
     ("change", "text"),
     [
         ({"kind": "essay"}, "has the unknown kind 'essay'. Known: pair, response, transcript."),
-        ({"task": ""}, "has no task: "),
+        ({"task": ""}, "has no task: it is the cluster"),
         ({"condition": ""}, "is no pair, and its condition '' names no reliability test."),
         ({"condition": "ladder"}, "is no pair, and its condition 'ladder' names no reliability test."),
         (
