@@ -286,7 +286,7 @@ def test_an_interrupted_run_is_marked_killed(small: jrh.Suite, store_uri: str) -
 @pytest.mark.parametrize(
     ("judge", "suite", "error", "text"),
     [
-        (42, None, RecipeError, "A judge must be .*42"),
+        (42, None, RecipeError, "A judge must be .* int"),
         (jrh.scripted.Oracle, None, RecipeError, r"Call it: Oracle\(\)"),
         (jrh.scripted.Oracle(), "datashet", SuiteError, "Did you mean 'datasheet'"),
         (jrh.scripted.Oracle(), "no/such/folder", SuiteError, "Or give a folder"),

@@ -87,7 +87,8 @@ def test_what_breaks_no_rule_passes(change: dict[str, object]) -> None:
     ],
 )
 def test_what_breaks_a_rule_is_refused_by_name(change: dict[str, object], text: str) -> None:
-    assert refused(RESPONSE, replace(RESPONSE, **{"id": "broken", **change})) == f"Item 'broken' {text}"
+    message = refused(RESPONSE, replace(RESPONSE, **{"id": "broken", **change}))
+    assert message.startswith(f"Item 'broken' {text}")
 
 
 def test_ids_are_unique_among_responses_too() -> None:
