@@ -122,7 +122,7 @@ def test_the_run_holds_everything(done, store_uri, tmp_path):
 def test_results_are_shown_as_text_frames_and_cards(done):
     assert repr(done).startswith("Agreement('gpt': accuracy 0.")
     assert set(done.to_frame()["axis"]) == set(done.estimates)
-    assert "gpt agrees with " in done._repr_html_()
+    assert " agrees with " in done._repr_html_()
     assert done.plot().axes
     assert done.plot("confusion").axes
     with pytest.raises(RecipeError, match="figure"):
