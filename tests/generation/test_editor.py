@@ -219,13 +219,13 @@ def test_placeholders_of_own_prompts_are_checked(stage: str) -> None:
         ({"summary": {"callable": print, "temperature": 1}}, "`summary`: a function has no model"),
         ({"planner": "none"}, "`planner`: rules have no planner"),
         ({"planner": 3}, "`planner`: A generator must "),
-        ({"planner": {"model": "m", "prompt": 3}}, "The prompt of the planner must .*int"),
+        ({"planner": {"model": "m", "prompt": 3}}, "The prompt of the planner must … int"),
     ],
 )
 def test_stages_that_make_no_sense_are_refused_by_name(given: dict[str, object], message: str) -> None:
     with pytest.raises(RecipeError) as refused:
         read_stages(given, Generator("openai/x"))
-    assert message in str(refused.value)
+    assert all(part in str(refused.value) for part in message.split(" … "))
 
 
 def test_without_a_generator_every_stage_needs_a_model(log: Path, store_uri: str) -> None:
