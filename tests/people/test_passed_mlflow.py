@@ -177,7 +177,7 @@ def suite(store_uri: str) -> jrh.Suite:
 
 @pytest.fixture(scope="module")
 def labelled(suite: jrh.Suite, store_uri: str) -> jrh.Evaluation:
-    return jrh.evaluate(by_the_book, suite, tracking_uri=store_uri, experiment="judges", progress=False)
+    return jrh.evaluate(by_the_book, suite, tracking_uri=store_uri, experiment="judges", progress=False, traces="none")
 
 
 def test_an_evaluation_on_a_labelled_suite_tells_the_errors_as_well(
@@ -202,7 +202,7 @@ def test_labels_that_a_model_wrote_do_not_count(
         ]
         return jrh.Suite(name="written", items=items)
 
-    told = {"tracking_uri": evaluated.uri, "experiment": "judges", "progress": False}
+    told = {"tracking_uri": evaluated.uri, "experiment": "judges", "progress": False, "traces": "none"}
     partly, wholly = (jrh.evaluate(by_the_book, written(count), **told) for count in (60, 150))
     (check,) = jrh.passed(evaluated.good, partly, max_failure=0.2).results
     assert f"of {sum(not good for good in TRUE[60:])} failures" in check.reason
@@ -218,6 +218,7 @@ def test_a_pairwise_datasheet_is_refused_with_what_to_do(evaluated: SimpleNamesp
         tracking_uri=evaluated.uri,
         experiment="judges",
         progress=False,
+        traces="none",
     )
     said = refusal(evaluated.good, pairs)
     assert "is a pairwise datasheet" in said
@@ -229,7 +230,7 @@ def test_a_scorer_is_told_from_another_by_its_name(evaluated: SimpleNamespace, s
     def rude(outputs: str) -> bool:
         return SAYS[outputs] == "yes"
 
-    told = {"tracking_uri": evaluated.uri, "experiment": "judges", "progress": False}
+    told = {"tracking_uri": evaluated.uri, "experiment": "judges", "progress": False, "traces": "none"}
     other = jrh.evaluate(rude, suite, **told)
     assert "its name is 'polite', not 'rude'" in refusal(evaluated.good, other)
     same = jrh.evaluate(jrh.from_mlflow(rude, name="polite"), suite, **told)
