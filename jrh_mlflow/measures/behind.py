@@ -146,13 +146,21 @@ class CallFinder:
         axis = find(key)
         if key.startswith(EXPECTED) or (axis is not None and axis.stimuli is CONFIDENCE):
             calls = self._of_confidence(key)
-        elif has_steps(self._frame):
+        elif self._has_steps:
             calls = self._of_responses(key)
         else:
-            calls = self._of_tests(key) if is_pointwise(self._frame) else self._of_pairs(key)
+            calls = self._of_tests(key) if self._is_pointwise else self._of_pairs(key)
         if calls is None or not calls.calls.any():
             raise RecipeError(f"This run has no calls behind {key!r}.{suggest(key, [axis.main_key for axis in AXES])}")
         return replace(calls, key=key)
+
+    @cached_property
+    def _has_steps(self) -> bool:
+        return has_steps(self._frame)
+
+    @cached_property
+    def _is_pointwise(self) -> bool:
+        return is_pointwise(self._frame)
 
     @cached_property
     def _pairs(self) -> CallTable:

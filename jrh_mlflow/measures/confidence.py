@@ -111,6 +111,8 @@ def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED)
 
 
 def _given(cells: pd.Series[Any]) -> Mask:
+    if pd.api.types.is_numeric_dtype(cells):
+        return np.asarray(cells.notna())
     return np.asarray(cells.notna() & (cells.astype(str).str.strip() != ""))
 
 

@@ -529,15 +529,17 @@ def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Ca
     """Read normalised records into arrays."""
     # Codes follow the names and not the rows: the same calls in another order read the same.
     tasks = pd.factorize(frame["task"], sort=True)
-    pairs = frame.groupby(["suite_item", "replicate"], sort=False).ngroup()
+    items, replicate = pd.factorize(frame["suite_item"], sort=True)[0], frame["replicate"].to_numpy(np.intp)
+    # By their first call, in the order of the rows.
+    pairs = pd.factorize(items * (replicate.max(initial=0) + 1) + replicate)[0]
     return CallTable(
         condition=frame["condition"].to_numpy(object),
         delta=frame["delta"].to_numpy(float),
         outcome=frame["outcome"].to_numpy(object),
         choice=choices(frame),
         better=frame["better"].to_numpy(object),
-        item=pd.factorize(frame["suite_item"], sort=True)[0],
-        pair=pairs.to_numpy(np.intp),
+        item=items,
+        pair=pairs,
         order=frame["order"].to_numpy(object),
         task=tasks[0],
         row=np.arange(len(frame)),

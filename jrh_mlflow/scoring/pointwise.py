@@ -188,7 +188,7 @@ class PointTable(ParallelArrays):
     @property
     def usable(self) -> Mask:
         """Calls that are an answer."""
-        return np.isin(self.outcome, USABLE)
+        return is_usable(self.outcome)
 
     @property
     def right(self) -> Mask:
@@ -201,7 +201,8 @@ class PointTable(ParallelArrays):
 
     def units(self, what: str) -> Units:
         """Return these calls as a denominator."""
-        return self.units_of(what, usable=self.usable, lost=self.outcome[~self.usable])
+        usable = self.usable
+        return self.units_of(what, usable=usable, lost=self.outcome[~usable])
 
     def counted(self, what: str, hits: Mask) -> Counted:
         """Return these calls, each a unit of its own, with the hits among them."""
@@ -214,8 +215,9 @@ class PointTable(ParallelArrays):
 
     def paired(self, what: str) -> Units:
         """Return these calls, each with its baseline call: unusable when either of the two is."""
-        both = np.asarray(self.usable & np.isin(self.base_outcome, USABLE))
-        return self.units_of(what, usable=both, lost=np.where(self.usable, self.base_outcome, self.outcome)[~both])
+        usable = self.usable
+        both = np.asarray(usable & is_usable(self.base_outcome))
+        return self.units_of(what, usable=both, lost=np.where(usable, self.base_outcome, self.outcome)[~both])
 
     def units_of(
         self,
@@ -253,8 +255,9 @@ class PointTable(ParallelArrays):
     def items(self, what: str) -> ItemTable:
         """Group the calls by item; an item with an unusable call leaves the denominator whole."""
         codes, first, of_call = np.unique(self.item, return_index=True, return_inverse=True)
-        whole = np.bincount(of_call[~self.usable], minlength=len(codes)) == 0
-        lost, sources, n_calls = self.outcome[~self.usable], self.source[first], len(self.item)
+        unusable = ~self.usable
+        whole = np.bincount(of_call[unusable], minlength=len(codes)) == 0
+        lost, sources, n_calls = self.outcome[unusable], self.source[first], len(self.item)
         members = (of_call, self.row)
         units = self.units_of(what, usable=whole, lost=lost, clusters=sources, n_calls=n_calls, members=members)
         return ItemTable(of_call=of_call, units=units)
@@ -302,8 +305,15 @@ class Counted:
         )
 
 
+def is_usable(outcomes: Texts) -> Mask:
+    """Tell the outcomes that are an answer; `np.isin` is slow on texts."""
+    return np.asarray(np.logical_or.reduce([outcomes == name for name in USABLE]), dtype=bool)
+
+
 def left_out_counts(outcomes: Texts) -> dict[str, int]:
     """Count outcomes that kept a call out of a denominator; an abstention is named only where it did."""
+    if not len(outcomes):
+        return dict.fromkeys(_UNUSABLE, 0)
     abstained = {"abstain": int((outcomes == "abstain").sum())}
     counts = {name: int((outcomes == name).sum()) for name in _UNUSABLE}
     return counts | (abstained if abstained["abstain"] else {})
@@ -333,8 +343,8 @@ def point_table(
     items = pd.factorize(frame["suite_item"], sort=True)
     test, outcome = frame["condition"].to_numpy(object), frame["outcome"].to_numpy(object)
     replicate = frame["replicate"].to_numpy(np.int64)
-    originals = pd.DataFrame({"source": sources[0], "rubric": frame["rubric"]})
-    original = originals.groupby(["source", "rubric"], sort=True).ngroup().to_numpy(np.intp)
+    rubrics = pd.factorize(frame["rubric"], sort=True)
+    original = np.unique(sources[0] * len(rubrics[1]) + rubrics[0], return_inverse=True)[1].astype(np.intp)
     twin, n_bases = _twins(test == BASELINE, original=original, item=items[0], replicate=replicate)
 
     def of_twin(column: Texts) -> Texts:

@@ -298,6 +298,7 @@ class ExpectedInterval:
     """The longer of its two arms."""
 
 
+@lru_cache(maxsize=1024)
 def expected_interval(
     spread: Spread, layout: Layout, n_tasks: int, *, draws: int = _INTERVALS, seed: int = 0
 ) -> ExpectedInterval:
@@ -353,6 +354,7 @@ def _with_units(layout: Layout, fewest: int) -> int:
     return n_tasks
 
 
+@lru_cache(maxsize=1024)
 def simulated_power(
     a: Spread,
     b: Spread,

@@ -28,6 +28,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -105,8 +106,14 @@ class Task:
 
 def built_in_tasks() -> list[Task]:
     """Load the package's task library, sorted by id."""
+    return list(_built_in())
+
+
+@cache
+def _built_in() -> tuple[Task, ...]:
+    """Read the files once: they take longer than to build a small suite."""
     folder = resources.files("jrh_mlflow.suites").joinpath("tasks")
-    return _load(entry for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return tuple(_load(entry for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
 def load_tasks(path: str | Path) -> list[Task]:
