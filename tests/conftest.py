@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import drawing, forked_server, new_stores, once, postgres, processes
+from tests import drawing, forked_server, new_stores, once, processes
 from tests.examples import ALL, PROFILE, USUAL
 from tests.finished import FinishedRuns, copied_into, finished_runs
 from tests.mlflow_features import before
@@ -46,10 +46,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Workers share a folder, and fork their processes from one template."""
-    os.environ[once.FOLDER] = str(session.config._tmp_path_factory.mktemp("shared", numbered=False))  # type: ignore[attr-defined]
+    """Workers share a folder and servers, and fork their processes from one template."""
+    once.begin(session.config._tmp_path_factory.mktemp("shared", numbered=False))  # type: ignore[attr-defined]
     if session.config.getoption("workers") > 1:
         processes.start()
+
+
+def pytest_sessionfinish() -> None:
+    """The browser and the database of a test run end with it."""
+    once.end()
 
 
 def pytest_unconfigure() -> None:
@@ -135,13 +140,6 @@ def _marked_tests_draw(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     if request.node.get_closest_marker("drawn") is not None:
         monkeypatch.delenv(drawing.UNDRAWN, raising=False)
         drawing.draw_again(monkeypatch.setattr)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_server_left_behind() -> Iterator[None]:
-    """The PostgreSQL server of this test process ends with it."""
-    yield
-    postgres.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -1,17 +1,17 @@
-"""A throw-away PostgreSQL server for the tests: Debian's binaries, a new cluster, a database for each test."""
+"""A throw-away PostgreSQL server for a test run: Debian's binaries, a new cluster, a database for each test."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.once import once, start, wait_for
 
 PASSWORD = "pa/ss@word-" + secrets.token_hex(4)
 """With characters that a URL has to escape, and that no error, log or file may show."""
@@ -36,7 +36,6 @@ class Server:
     """A running server that listens on a socket in its own folder."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
 
     def address(self, database: str) -> str:
         """The address of a database, password included."""
@@ -48,28 +47,10 @@ class Server:
         execute(self.address("postgres"), f"CREATE DATABASE {name}")
         return self.address(name)
 
-    def stop(self) -> None:
-        """End the server and remove its files."""
-        # At once, without a last checkpoint: nothing of it is used again.
-        self.process.send_signal(signal.SIGQUIT)
-        self.process.wait()
-        shutil.rmtree(self.folder)
-
-
-_running: list[Server] = []
-
 
 def server() -> Server:
-    """Return this process's server, started when it is first needed."""
-    if not _running:
-        _running.append(_start())
-    return _running[0]
-
-
-def stop() -> None:
-    """End this process's server, if it was needed."""
-    while _running:
-        _running.pop().stop()
+    """Return the server of this test run, started when it is first needed."""
+    return Server(Path(once("postgres", _start).read_text(encoding="utf-8")))
 
 
 def execute(address: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
@@ -81,7 +62,8 @@ def execute(address: str, statement: str, *values: object) -> list[tuple[Any, ..
         return cursor.fetchall() if cursor.description else []
 
 
-def _start() -> Server:
+def _start(place: Path) -> None:
+    """Start a server, and write into a file where it is."""
     # Not in pytest's folder: the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="jrh-pg-"))
     (folder / "password").write_text(PASSWORD)
@@ -96,22 +78,17 @@ def _start() -> Server:
     locale = ["--locale", "C", "--auth", "scram-sha-256", "--no-instructions"]
     subprocess.run([*make, *locale], check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
     command = [programs() / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True, **who)
-    return _wait(Server(folder, process))
+    # At the end at once, without a last checkpoint: nothing of it is used again.
+    start(folder, *command, end="QUIT", cwd=folder, **who)
+    wait_for(lambda: _answers(Server(folder)), log=folder / "log")
+    place.write_text(str(folder), encoding="utf-8")
 
 
-def _wait(started: Server) -> Server:
+def _answers(started: Server) -> bool | None:
     import psycopg
 
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            execute(started.address("postgres"), "SELECT 1")
-        except psycopg.OperationalError as error:
-            if started.process.poll() is not None or time.monotonic() > give_up:
-                log = (started.folder / "log").read_text()
-                raise RuntimeError(f"PostgreSQL did not start:\n{log}") from error
-            time.sleep(0.05)
-        else:
-            return started
+    try:
+        execute(started.address("postgres"), "SELECT 1")
+    except psycopg.OperationalError:
+        return None
+    return True

@@ -98,6 +98,15 @@ def run(
     return done
 
 
+def group_is_alive(group: int) -> bool:
+    """Whether a process of the group still runs."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class _Itself:
     """A process that is a fork already: it has imported everything."""
 

@@ -16,6 +16,7 @@ from jrh_mlflow.demo import EXPERIMENT
 from jrh_mlflow.example import packed_picture
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.store import Store
+from tests.once import shared
 from tests.review.browser import PATIENCE_MS, chromium
 
 PICTURE = Path("docs/mlflow_view.png")
@@ -80,7 +81,7 @@ def main(store: str = "mlruns_example") -> None:
     """Draw the picture from a copy of a store, which stays as it is."""
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         copy = Path(shutil.copytree(store, Path(folder) / "store"))
-        with running_server(copy, port=free_port()) as url:
+        with shared(), running_server(copy, port=free_port()) as url:
             PICTURE.write_bytes(draw(url, judge="Qwen32B (simulated)"))
     print(f"{PICTURE}: {PICTURE.stat().st_size:,} bytes")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jrh_mlflow.engine.journal import Journal, open_journal
 from tests import postgres
+from tests.once import shared
 
 IN_FLIGHT = 64
 TEXT = "x" * 1_500
@@ -29,13 +30,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     found: dict[str, list[Rates]] = {"sqlite": [], "postgres": []}
-    try:
+    with shared():
         for _ in range(options.rounds):
             with tempfile.TemporaryDirectory() as folder:
                 found["sqlite"].append(_measure(str(Path(folder) / "journal.db"), options.calls))
             found["postgres"].append(_measure(postgres.server().make_database(), options.calls))
-    finally:
-        postgres.stop()
     row = "{:12} {:>10} {:>10} {:>10}"
     print(row.format("per second", "SQLite", "PostgreSQL", "ratio"))
     for name in found["sqlite"][0]:

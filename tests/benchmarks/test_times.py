@@ -2,8 +2,9 @@
 
 Runs pytest as `make unit` does, with this file as a plugin, and prints CPU seconds by file, by fixture and by cause.
 A process's own seconds and those of the children it waited for are counted; a cause's seconds are its own, without
-those of a cause inside it (an import while a store is made is an import). What a server, a browser or a forked process
-used is known at its end, and counts for the test or fixture that ended it.
+those of a cause inside it (an import while a store is made is an import). What a server or a forked process used is
+known at its end, and counts for the test or fixture that ended it; the browser and the database that all tests share
+count for none of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +44,7 @@ CAUSES = {
         ("playwright.sync_api._context_manager", "PlaywrightContextManager.__enter__"),
         ("playwright.sync_api._context_manager", "PlaywrightContextManager.__exit__"),
     ),
-    "PostgreSQL": (("tests.postgres", "server"), ("tests.postgres", "stop")),
+    "PostgreSQL": (("tests.postgres", "server"),),
 }
 """What is wrapped, by cause: module and name. A module is wrapped once it is loaded, and never loaded for this."""
 
@@ -98,10 +100,12 @@ class Times:
         for cause, places in CAUSES.items():
             for module, path in places:
                 if (module, path) not in self._wrapped and module in sys.modules:
-                    self._wrapped.add((module, path))
                     *owners, name = path.split(".")
                     owner = functools.reduce(getattr, owners, sys.modules[module])
-                    setattr(owner, name, self._counting(cause, getattr(owner, name)))
+                    # Where figures are not made, something else stands in the place of their class for a while.
+                    if isinstance(owner, type | types.ModuleType):
+                        self._wrapped.add((module, path))
+                        setattr(owner, name, self._counting(cause, getattr(owner, name)))
 
     def _counting(self, cause: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -129,10 +133,10 @@ class Times:
 
     def count_processes(self) -> None:
         """Count forked and other processes at their end."""
-        from tests import forked_server
+        from tests import forked_server, once
         from tests.processes import Forked
 
-        ended, wait = Forked._ended_within, subprocess.Popen._wait
+        ended, wait, end = Forked._ended_within, subprocess.Popen._wait, once.end
 
         def forked_ended(process: Any, seconds: float | None) -> int | None:
             known = process.returncode
@@ -145,6 +149,14 @@ class Times:
             with self.cause("processes"):
                 return wait(process, timeout)
 
+        def servers_ended() -> float:
+            waited_for = spent()
+            seconds = end()
+            # Those that this process started are its children, and counted.
+            self.add_fork(seconds - (spent() - waited_for), server=True)
+            return seconds
+
+        once.end = servers_ended
         Forked._ended_within = forked_ended
         subprocess.Popen._wait = waited
 
@@ -201,6 +213,7 @@ class Plugin:
         """Leave what a worker counted."""
         self.times.save(Path(os.environ[FOLDER]))
 
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Leave what was counted by the process that collected."""
         self.times.save(Path(os.environ[FOLDER]))

@@ -88,7 +88,13 @@ def runs(server: LoopbackServer, store_uri: str, tmp_path_factory: pytest.TempPa
             for suite in (pairs(), graded()):
                 judge = jrh.PromptedJudge(f"openai/{model}", api_base=server.url, name=model)
                 done = jrh.evaluate(
-                    judge, suite, experiment="exported", tracking_uri=store_uri, progress=False, prices=PRICES
+                    judge,
+                    suite,
+                    experiment="exported",
+                    tracking_uri=store_uri,
+                    traces="none",
+                    progress=False,
+                    prices=PRICES,
                 )
                 found[f"{model} {suite.name}"] = done
     return found
@@ -274,7 +280,9 @@ def steady(server: LoopbackServer) -> jrh.PromptedJudge:
 @pytest.fixture(scope="module")
 def whole(server: LoopbackServer, store_uri: str) -> jrh.Evaluation:
     """The judge of the sweep, measured by itself before."""
-    return jrh.evaluate(steady(server), graded(), experiment="exported", tracking_uri=store_uri, progress=False)
+    return jrh.evaluate(
+        steady(server), graded(), experiment="exported", tracking_uri=store_uri, traces="none", progress=False
+    )
 
 
 @pytest.fixture(scope="module")

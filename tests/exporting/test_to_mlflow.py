@@ -74,7 +74,7 @@ def measured(server: LoopbackServer, pairs: Suite, store_uri: str) -> Evaluation
 
 
 def evaluated(judge: Any, suite: Suite, store_uri: str) -> Evaluation:
-    return jrh.evaluate(judge, suite, experiment="exports", tracking_uri=store_uri, progress=False)
+    return jrh.evaluate(judge, suite, experiment="exports", tracking_uri=store_uri, traces="none", progress=False)
 
 
 def answers_of(calls: pd.DataFrame, *, pairs: bool) -> list[str]:

@@ -127,7 +127,7 @@ def grader(presentation: jrh.Presentation) -> jrh.Answer:
 @pytest.fixture(scope="module")
 def runs(store_uri: str) -> dict[str, jrh.Evaluation]:
     """Evaluations by what they are: pairs of a model, a simulated judge, single responses, transcripts, no texts."""
-    options: dict[str, Any] = {"experiment": "calls", "tracking_uri": store_uri, "progress": False}
+    options: dict[str, Any] = {"experiment": "calls", "tracking_uri": store_uri, "traces": "none", "progress": False}
     pairs = jrh.datasheet_suite(n_tasks=2, depth=2)
     with LoopbackServer(reply=model) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-planted-secret-0123456789abcdef")
@@ -206,7 +206,9 @@ def test_every_number_of_a_served_comparison_leads_to_calls_with_the_same_n_and_
     client, runs, store_uri
 ):
     points = pointwise_suite(tests=("typos", "stochastic_stability"))
-    other = jrh.evaluate(lambda shown: "no", points, experiment="calls", tracking_uri=store_uri, progress=False)
+    other = jrh.evaluate(
+        lambda shown: "no", points, experiment="calls", tracking_uri=store_uri, traces="none", progress=False
+    )
     status, _, content = client.send("GET", f"/compare?run={runs['single'].run_id}&run={other.run_id}")
     page = content.decode()
     assert status == 200, page
@@ -251,7 +253,12 @@ def test_every_tile_of_a_reliability_page_leads_to_calls_that_say_its_value_and_
 
 
 def test_the_calls_behind_a_comparison_of_runs_with_other_replicates_say_how_many_were_compared(client, store_uri):
-    options: dict[str, Any] = {"experiment": "replicated", "tracking_uri": store_uri, "progress": False}
+    options: dict[str, Any] = {
+        "experiment": "replicated",
+        "tracking_uri": store_uri,
+        "traces": "none",
+        "progress": False,
+    }
     once, thrice = (
         jrh.evaluate(grader, pointwise_suite(tests=("typos",)), replicates=replicates, **options)
         for replicates in (1, 3)
@@ -480,22 +487,21 @@ def test_an_item_of_a_suite_is_found_by_its_own_id_however_that_is_written(tmp_p
     assert file.item("x") is None
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(client, runs, scheme):
+def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(client, runs):
     from axe_playwright_python.sync_playwright import Axe
 
     done = runs["pairs"]
     item = done.calls[done.calls["condition"] == "ladder"]["suite_item"].iloc[0]
     queries = ({}, {"axis": "target_sensitivity/delta_1"}, {"open": item})
     with chromium() as browser:
-        for width in (1200, 390):
+        for scheme, width in (("light", 1200), ("dark", 390)):
             context = browser.new_context(
                 color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 900}
             )
             page = context.new_page()
             for query in queries:
                 page.goto(f"http://{client.address}/jrh/calls/{done.run_id}?{urlencode(query)}")
-                assert Axe().run(page).response["violations"] == [], (width, query)
+                assert Axe().run(page).response["violations"] == [], (scheme, width, query)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, query
                 assert page.title().startswith("Calls: ")
                 if width > 1000 and "open" not in query:

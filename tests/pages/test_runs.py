@@ -76,7 +76,7 @@ def client(store_uri: str) -> Iterator[Client]:
 def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Run ids by judge: two on one suite, one on another; a generation; a run whose datasheet somebody else wrote."""
     points, others = pointwise_suite(name=f"points {EVIL}"), pointwise_suite(name="others", tests=("typos",))
-    options = {"experiment": f"run pages {EVIL}", "tracking_uri": store_uri, "progress": False}
+    options = {"experiment": f"run pages {EVIL}", "tracking_uri": store_uri, "traces": "none", "progress": False}
     found = {
         "oracle": jrh.evaluate(jrh.scripted.Oracle(), points, **options).run_id,
         "hostile": jrh.evaluate(_named(EVIL), points, run_name=f"run {EVIL}", **options).run_id,

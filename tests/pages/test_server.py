@@ -25,8 +25,10 @@ from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_comm
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, first_tags, publish
 from tests import new_stores
+from tests.processes import group_is_alive
 from tests.review.browser import PATIENCE_MS, chromium
 from tests.review.making import TOKEN, Client, suite_items
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +51,15 @@ def client(folder: Path, home: Path) -> Iterator[Client]:
     # As a user has it: without a network MLflow alone would hang in litellm's look-up of prices.
     del environment["LITELLM_LOCAL_MODEL_COST_MAP"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        streams = {"stdout": log, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, env=environment, start_new_session=True, **streams)
         try:
             wait_until_up(f"http://127.0.0.1:{port}/health", process)
             yield Client(f"127.0.0.1:{port}", TOKEN, prefix="/jrh/review")
         finally:
             process.terminate()
             process.wait()
+    wait_until(lambda: not group_is_alive(process.pid))
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from jrh_mlflow.review.contents import FolderCatalog
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import PARTIAL_FILE, Suite, item_line
+from tests.once import once, start, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -42,14 +45,32 @@ LABELS = ("1", "2", "3", "4")
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Give a browser that is closed at the end."""
+    """Give the browser of this test run; what is opened in it here is closed at the end."""
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE_MS)
+    address = once("chromium", _start).read_text(encoding="utf-8")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_ARGS))
+        browser = playwright.chromium.connect(address)
         yield browser
         browser.close()
+
+
+def _start(place: Path) -> None:
+    """Start a browser that any number of processes can use, and write its address into a file."""
+    from playwright._impl._driver import compute_driver_executable, get_driver_env
+
+    folder = Path(tempfile.mkdtemp(prefix="jrh-chromium-"))
+    options, log = folder / "options.json", folder / "log"
+    options.write_text(json.dumps({"executablePath": CHROMIUM, "args": _ARGS}), encoding="utf-8")
+    command = (*compute_driver_executable(), "launch-server", "--browser", "chromium", "--config", options)
+    start(folder, *command, env=get_driver_env())
+    place.write_text(wait_for(lambda: _address(log), log=log), encoding="utf-8")
+
+
+def _address(log: Path) -> str | None:
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return next((line for line in lines if line.startswith("ws://")), None)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from tests.review.browser import PATIENCE_MS, Open, Serve, chromium, served, ten
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,70 @@ def serve() -> Iterator[Serve]:
         yield lambda folder: stack.enter_context(served(folder))
 
 
+class Windows:
+    """Pages of a file's tests: one that a test has left is used by the next, since a new one works for two seconds."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._free: dict[str, list[Page]] = {}
+        self._taken: list[tuple[str, Page]] = []
+        self._complaints: list[str] | None = None
+
+    def take(self, complaints: list[str], **options: Any) -> Page:
+        """Give a page with a store of its own, that of somebody who was never here."""
+        self._complaints = complaints
+        kind = repr(options)
+        free = self._free.setdefault(kind, [])
+        page = free.pop() if free else self._new(**options)
+        page.set_viewport_size(options["viewport"])
+        self._taken.append((kind, page))
+        return page
+
+    def leave(self) -> None:
+        """Leave all pages, and nothing in them."""
+        self._complaints = None
+        while self._taken:
+            kind, page = self._taken.pop()
+            page.unroute_all(behavior="ignoreErrors")
+            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+            page.goto("about:blank")
+            page.context.clear_cookies()
+            self._free[kind].append(page)
+
+    def _new(self, **options: Any) -> Page:
+        page = self._browser.new_context(**options).new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("dialog", self._asked)
+        page.on("pageerror", lambda error: self._say(f"error {error}"))
+        page.on("console", lambda said: self._say(said.text) if _complains(said) else None)
+        return page
+
+    def _say(self, complaint: str) -> None:
+        if self._complaints is not None:
+            self._complaints.append(complaint)
+
+    def _asked(self, dialog: Dialog) -> None:
+        if self._complaints is None:  # whether to leave the page
+            dialog.accept()
+        else:
+            self._say(f"dialog {dialog.message}")
+            dialog.dismiss()
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Browser) -> Windows:
+    return Windows(browser)
+
+
 @pytest.fixture
-def visit(browser: Browser, serve: Serve) -> Iterator[Open]:
+def visit(windows: Windows, serve: Serve) -> Iterator[Open]:
     """Open the page as somebody with a browser of their own; the test fails when the page complained."""
     from playwright.sync_api import expect
 
-    contexts, complaints = [], []
+    complaints: list[str] = []
 
     def go(url: str, name: str | None = "Ann", **options: Any) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        page.on("pageerror", lambda error: complaints.append(f"error {error}"))
-        page.on("console", lambda said: complaints.append(said.text) if _complains(said) else None)
+        page = windows.take(complaints, **{"viewport": {"width": 1280, "height": 800}, **options})
         page.goto(url)
         expect(page.locator("#your-name")).to_be_focused()
         if name:
@@ -53,8 +102,7 @@ def visit(browser: Browser, serve: Serve) -> Iterator[Open]:
 
     go.complaints = complaints  # type: ignore[attr-defined]
     yield go
-    for context in contexts:
-        context.close()
+    windows.leave()
     assert not complaints
 
 

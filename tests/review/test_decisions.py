@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.review.decisions import ACCEPTED, Click, Decisions, GeneratedPart, StaleError, State
+from tests.processes import SCRIPT, Forked
 from tests.review import decider
 
 GENERATED = GeneratedPart(text="It is Rome.", label="fail", labels=("fail", "pass"))
@@ -22,8 +22,7 @@ def accept(decisions, item, *, who="Ann", version=0):
 
 
 def deciding(file: Path, who: str, n_items: int) -> subprocess.Popen:
-    command = [sys.executable, decider.__file__, str(file), who, str(n_items)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return Forked(SCRIPT, decider.__file__, file, who, n_items, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture

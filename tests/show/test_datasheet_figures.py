@@ -14,9 +14,9 @@ from jrh_mlflow.show.figures.datasheet import datasheet_figures, psychometric
 from tests.readings import asked, pairs
 
 
-def test_the_names_of_the_lines_stand_beside_the_curve_where_no_bar_can_be(store_uri: str) -> None:
-    done = jrh.evaluate(jrh.scripted.AlwaysFirst(), "datasheet-short", tracking_uri=store_uri, traces="none")
-    figure = psychometric({"first": done.datasheet.estimates})
+def test_the_names_of_the_lines_stand_beside_the_curve_where_no_bar_can_be() -> None:
+    calls = asked(jrh.scripted.AlwaysFirst(), jrh.load_suite("datasheet-short"))
+    figure = psychometric({"first": jrh.measure(calls, n_resamples=20).estimates})
     assert figure is not None
     renderer = FigureCanvasAgg(figure).get_renderer()
     (axes,) = figure.axes
@@ -28,13 +28,20 @@ def test_the_names_of_the_lines_stand_beside_the_curve_where_no_bar_can_be(store
         assert box.x1 <= page.x1
 
 
+@pytest.fixture(scope="module")
+def three() -> dict[str, Mapping[str, Reading]]:
+    return sheets(jrh.datasheet_suite(n_tasks=6))
+
+
 def sheets(suite: jrh.Suite) -> dict[str, Mapping[str, Reading]]:
     judges = (jrh.scripted.WordOverlap(), jrh.scripted.Noisy(seed=2), jrh.scripted.Oracle())
     return {judge.name: jrh.measure(asked(judge, suite), n_resamples=20).estimates for judge in judges}
 
 
-def test_the_matched_ladder_stands_beside_the_ladder_hollow_and_broken_in_the_judges_colour() -> None:
-    figure = psychometric(sheets(jrh.datasheet_suite(n_tasks=6)))
+def test_the_matched_ladder_stands_beside_the_ladder_hollow_and_broken_in_the_judges_colour(
+    three: dict[str, Mapping[str, Reading]],
+) -> None:
+    figure = psychometric(three)
     assert figure is not None
     (axes,) = figure.axes
     lines = [one.lines[0] for one in axes.containers]
@@ -44,9 +51,10 @@ def test_the_matched_ladder_stands_beside_the_ladder_hollow_and_broken_in_the_ju
         assert ladder.get_markerfacecolor() != matched.get_markerfacecolor() == "white"
 
 
-def test_where_each_judge_has_two_curves_their_names_stand_below_and_cover_nothing() -> None:
-    named = sheets(jrh.datasheet_suite(n_tasks=6))
-    figure = psychometric({f"{name} as it answers in the second week": own for name, own in named.items()})
+def test_where_each_judge_has_two_curves_their_names_stand_below_and_cover_nothing(
+    three: dict[str, Mapping[str, Reading]],
+) -> None:
+    figure = psychometric({f"{name} as it answers in the second week": own for name, own in three.items()})
     assert figure is not None
     renderer = FigureCanvasAgg(figure).get_renderer()
     (legend,) = figure.legends

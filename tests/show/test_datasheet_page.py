@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -20,6 +22,12 @@ from jrh_mlflow.show.sheets import PageLinks, sheet_page
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 from tests.comparing.test_comparison_page import DRAWING, HOSTILE, Reader, read
 from tests.review.browser import chromium
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
 
 
 def estimate(value: float = 0.25, **changes) -> Estimate:
@@ -156,31 +164,29 @@ def test_the_ladder_is_a_matrix_of_steps_with_interval_and_n_in_every_cell() -> 
     assert 'title="left out 7 (unparsed 5, error 2)"' in page(sheet(**LADDER))
 
 
-def test_a_ladder_with_lost_calls_is_not_cut_on_a_desk_and_keeps_its_steps_in_sight_on_a_phone() -> None:
+def test_a_ladder_with_lost_calls_is_not_cut_on_a_desk_and_keeps_its_steps_in_sight_on_a_phone(browser) -> None:
     more = {f"d_prime/delta_{step}": estimate(1.2, numerator=None, statistic="value") for step in (1, 2, 3, 4, 5)}
     ladder = {key: replace(one, n=12345, excluded=1234) for key, one in {**LADDER, **more}.items()}
     cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.getAttribute('aria-label'))"
-    with chromium() as browser:
-        shown = browser.new_page(viewport={"width": 1280, "height": 800})
-        shown.set_content(page(sheet(**ladder)))
-        assert shown.locator(".matrix thead th").count() == 7
-        assert shown.eval_on_selector_all(".scroll", cut) == []
-        shown.set_viewport_size({"width": 390, "height": 800})
-        box, step = shown.locator(".boxed").first, shown.locator(".matrix tbody th").first
-        place = step.bounding_box()
-        box.evaluate("one => one.scrollLeft = 300")
-        assert box.evaluate("one => one.scrollLeft") == 300
-        assert step.bounding_box() == place
+    shown = browser.new_page(viewport={"width": 1280, "height": 800})
+    shown.set_content(page(sheet(**ladder)))
+    assert shown.locator(".matrix thead th").count() == 7
+    assert shown.eval_on_selector_all(".scroll", cut) == []
+    shown.set_viewport_size({"width": 390, "height": 800})
+    box, step = shown.locator(".boxed").first, shown.locator(".matrix tbody th").first
+    place = step.bounding_box()
+    box.evaluate("one => one.scrollLeft = 300")
+    assert box.evaluate("one => one.scrollLeft") == 300
+    assert step.bounding_box() == place
 
 
-def test_a_printed_datasheet_is_no_wider_than_the_paper() -> None:
+def test_a_printed_datasheet_is_no_wider_than_the_paper(browser) -> None:
     more = {f"d_prime/delta_{step}": estimate(1.2, numerator=None, statistic="value") for step in (1, 2, 3, 4, 5)}
-    with chromium() as browser:
-        shown = browser.new_page(viewport={"width": 718, "height": 1000})  # A4 with Chromium's margins
-        shown.emulate_media(media="print")
-        shown.set_content(page(sheet(**LADDER, **more)))
-        assert shown.locator(".matrix thead th").count() == 7
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 718
+    shown = browser.new_page(viewport={"width": 718, "height": 1000})  # A4 with Chromium's margins
+    shown.emulate_media(media="print")
+    shown.set_content(page(sheet(**LADDER, **more)))
+    assert shown.locator(".matrix thead th").count() == 7
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 718
 
 
 def test_half_steps_make_more_rows_and_what_is_withheld_stands_with_its_bounds() -> None:

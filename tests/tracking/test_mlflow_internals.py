@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -64,6 +65,7 @@ MADE = re.compile(r"(?:def |class |^ +|self\.)(_\w+)(?= *[(:=,])", re.MULTILINE)
 SETTING = re.compile(r"_MLFLOW_\w+")
 
 
+@cache
 def is_module(name: str) -> bool:
     """Whether MLflow has a module of this name; nothing is imported."""
     if name.split(".")[0] != "mlflow":
@@ -137,16 +139,21 @@ def own_names(nodes: Iterable[ast.AST]) -> set[str]:
     return set(filter(is_private, found))
 
 
+def last_name(node: ast.AST) -> str:
+    """Return `attrgetter` of `operator.attrgetter`, whatever it is an attribute of."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def attributes(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Yield whose attribute with an underscore a node reads or writes, and its name."""
     if isinstance(node, ast.Attribute) and is_private(node.attr):
         yield dotted_name(node.value), node.attr
-    if isinstance(node, ast.Call) and (dotted_name(node.func) or ast.unparse(node.func)).split(".")[-1] in READERS:
+    if isinstance(node, ast.Call) and last_name(node.func) in READERS:
         words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         yield from (("", part) for word in words for part in word.split(".") if is_private(part))
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        holder, key = ast.unparse(node.value), node.slice.value
-        if holder.startswith("vars(") and isinstance(key, str) and is_private(key):
+        key = node.slice.value
+        if isinstance(key, str) and is_private(key) and ast.unparse(node.value).startswith("vars("):
             yield "", key
 
 

@@ -19,17 +19,9 @@ from jrh_mlflow.tracking import mlflow_server
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, running_server
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from jrh_mlflow.tracking.runs.view import view_links
-from tests.processes import JRH, Forked
+from tests.forked_server import JRH_WITH_FORKED_SERVER
+from tests.processes import JRH, Forked, group_is_alive
 from tests.waiting import wait_until
-
-
-def _alive(group: int) -> bool:
-    """Whether a process of the group still runs."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(
@@ -54,7 +46,9 @@ def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_co
     (tmp_path / "copies").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [JRH, "ui", tmp_path / "store", "--copy", "--port", port]
+    # Once with MLflow's server as users start it. That its processes end with it is looked at in tests/pages, too.
+    jrh = JRH if ending is signal.SIGTERM else JRH_WITH_FORKED_SERVER
+    command = [jrh, "ui", tmp_path / "store", "--copy", "--port", port]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "copies"), "JRH_REVIEW_TOKEN": "a-token-for-tests"}
     log = (tmp_path / "log").open("wb")
     process = Forked(*command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -76,10 +70,10 @@ def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_co
         assert list((tmp_path / "copies").glob("jrh-ui-*/store/mlflow.db"))
         process.send_signal(ending)
         assert process.wait(timeout=60) == 0
-        wait_until(lambda: not _alive(process.pid))
+        wait_until(lambda: not group_is_alive(process.pid))
         assert not list((tmp_path / "copies").glob("jrh-ui-*"))
     finally:
-        if _alive(process.pid):
+        if group_is_alive(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         log.close()

@@ -119,7 +119,7 @@ def test_a_made_judge_reads_never_measured_until_it_is_measured_itself(server, s
         if '"verdict"' in str(body["messages"])
         else {"rationale": "so", "result": "yes"}
     )
-    options = {"experiment": "made", "tracking_uri": store_uri, "progress": False}
+    options = {"experiment": "made", "tracking_uri": store_uri, "traces": "none", "progress": False}
     measured = jrh.evaluate(judging(server, name="mine"), graded(), **options)
     judge = jrh.to_mlflow(measured, name="mine made", form="make_judge", tracking_uri=store_uri)
     assert specification(judge) is None, "it carries no datasheet"
@@ -138,13 +138,13 @@ def test_every_verdict_of_an_evaluation_on_sqlite_is_stored_with_its_datasheet(s
     # As many threads as MLflow ever takes, and no waiting: without a remedy most verdicts would be lost.
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT", "10000")
     mlflow.set_tracking_uri(store_uri)
-    mlflow.set_experiment("sixty rows")
-    run = jrh.evaluate(judging(server), graded(), progress=False).run_id
+    mlflow.set_experiment("thirty rows")
+    run = jrh.evaluate(judging(server), graded(), traces="none", progress=False).run_id
     scorer = jrh.to_mlflow(run, name="graded")
     server.reply = lambda body: json.dumps({"reason": "so", "verdict": "yes"})
-    rows = [{"inputs": {"question": f"What is {n}?"}, "outputs": f"It is {n}."} for n in range(60)]
+    rows = [{"inputs": {"question": f"What is {n}?"}, "outputs": f"It is {n}."} for n in range(30)]
     stored = stored_feedback(mlflow.genai.evaluate(data=rows, scorers=[scorer]).run_id, "graded")
-    assert [one.value for one in stored] == ["yes"] * 60
+    assert [one.value for one in stored] == ["yes"] * 30
     assert {one.metadata[keys.FEEDBACK_RUN] for one in stored} == {run}
 
 

@@ -118,7 +118,9 @@ def test_a_further_run_writes_nothing_and_looks_once_at_most(store: Store, monke
 def test_an_evaluation_tells_where_judges_stand_side_by_side(store: Store) -> None:
     items = jrh.load_suite("datasheet-short").items[:2]
     suite = Suite(name="two", items=items)
-    done = jrh.evaluate(jrh.scripted.AlwaysTie(), suite, tracking_uri=store.uri, experiment=store._experiment)
+    done = jrh.evaluate(
+        jrh.scripted.AlwaysTie(), suite, tracking_uri=store.uri, experiment=store._experiment, traces="none"
+    )
     assert done.view == store.view_links()
     assert done.view_link == str(done.view)
     assert f"{done.view.command}   then {done.view.table}" == done.view_link

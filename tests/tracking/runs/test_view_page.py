@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,22 @@ from tests.review.browser import PATIENCE_MS, chromium
 from tests.screenshots import open_view
 from tests.tracking.traces.trace_tools import rated_traces
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def evaluated(store_uri: str) -> jrh.Evaluation:
+    judge = jrh.scripted.profile("Llama8B")
+    return jrh.evaluate(judge, "datasheet-paper", tracking_uri=store_uri, experiment="the saved view", traces="none")
+
+
+@pytest.fixture(scope="module")
+def browser(evaluated: jrh.Evaluation) -> Iterator[Browser]:
+    # After the evaluation: an open browser keeps an event loop running.
+    with chromium() as found:
+        yield found
+
 
 @pytest.fixture(scope="module")
 def url(store_uri: str) -> Iterator[str]:
@@ -25,7 +42,9 @@ def url(store_uri: str) -> Iterator[str]:
         yield address
 
 
-def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(store_uri: str, url: str) -> None:
+def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(
+    store_uri: str, url: str, browser: Browser
+) -> None:
     made = rate_traces(store_uri, "links to traces", n=3)
     rated = rated_traces(made.source, tracking_uri=url)
     by_file = rated_traces(made.source, tracking_uri=store_uri)
@@ -36,31 +55,29 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
     assert queue_disagreements(rated.experiments, tracking_uri=url, **told).added == 3
     again = queue_disagreements(rated.experiments, tracking_uri=url, **told)
     assert (again.added, again.already) == (0, 3)
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1600, "height": 900})
-        page.goto(rated.links[trace["item"]])
-        # In MLflow 3.14 a heading of its own, later a page of the trace.
-        page.get_by_text(re.compile("^Inputs( / Outputs)?$")).first.wait_for(timeout=PATIENCE_MS)
-        # Once in the list behind it, and once in the trace itself.
-        page.get_by_text(trace["question"]).nth(1).wait_for(timeout=PATIENCE_MS, state="attached")
-        page.goto(again.links[0])
-        page.get_by_text("Look again", exact=True).first.wait_for(timeout=PATIENCE_MS)
+    page = browser.new_page(viewport={"width": 1600, "height": 900})
+    page.goto(rated.links[trace["item"]])
+    # In MLflow 3.14 a heading of its own, later a page of the trace.
+    page.get_by_text(re.compile("^Inputs( / Outputs)?$")).first.wait_for(timeout=PATIENCE_MS)
+    # Once in the list behind it, and once in the trace itself.
+    page.get_by_text(trace["question"]).nth(1).wait_for(timeout=PATIENCE_MS, state="attached")
+    page.goto(again.links[0])
+    page.get_by_text("Look again", exact=True).first.wait_for(timeout=PATIENCE_MS)
 
 
-def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(store_uri: str, url: str) -> None:
-    judge = jrh.scripted.profile("Llama8B")
-    done = jrh.evaluate(judge, "datasheet-paper", tracking_uri=store_uri, experiment="the saved view", traces="none")
-    experiment_id = done.view.table.partition("/experiments/")[2].partition("/")[0]
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1900, "height": 900})
-        open_view(page, view_links(url, experiment_id).table, until="Llama8B (simulated)")
-        for text in ("jrh.dark_current", "0.67 [0.50, 0.79]", "jrh.threshold_75", "4.00 [2.85, 4.00]"):
-            page.get_by_text(text, exact=True).first.wait_for(timeout=PATIENCE_MS)
-        if not before("3.17"):  # Older ones show a saved view without its name.
-            page.get_by_role("button", name="Judges", exact=True).wait_for(timeout=PATIENCE_MS)
-        # By the link in the experiment's description, which every page of it shows.
-        link = page.get_by_role("link", name="their curves in one picture").get_attribute("href")
-        if before("3.17"):  # Older ones draw a second saved view only on a page of its own.
-            page = browser.new_page()
-        open_view(page, f"{url}/{link}", until="target_sensitivity/curve")
-        page.locator(".js-plotly-plot .lines").first.wait_for(timeout=PATIENCE_MS)
+def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(
+    evaluated: jrh.Evaluation, url: str, browser: Browser
+) -> None:
+    experiment_id = evaluated.view.table.partition("/experiments/")[2].partition("/")[0]
+    page = browser.new_page(viewport={"width": 1900, "height": 900})
+    open_view(page, view_links(url, experiment_id).table, until="Llama8B (simulated)")
+    for text in ("jrh.dark_current", "0.67 [0.50, 0.79]", "jrh.threshold_75", "4.00 [2.85, 4.00]"):
+        page.get_by_text(text, exact=True).first.wait_for(timeout=PATIENCE_MS)
+    if not before("3.17"):  # Older ones show a saved view without its name.
+        page.get_by_role("button", name="Judges", exact=True).wait_for(timeout=PATIENCE_MS)
+    # By the link in the experiment's description, which every page of it shows.
+    link = page.get_by_role("link", name="their curves in one picture").get_attribute("href")
+    if before("3.17"):  # Older ones draw a second saved view only on a page of its own.
+        page = browser.new_page()
+    open_view(page, f"{url}/{link}", until="target_sensitivity/curve")
+    page.locator(".js-plotly-plot .lines").first.wait_for(timeout=PATIENCE_MS)
