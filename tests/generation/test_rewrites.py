@@ -79,7 +79,8 @@ def test_what_is_no_rewrite_is_set_aside_with_its_reason_and_never_passed_on(
     assert len(done.made.set_aside) == len(given) == done.metrics["generate/set_aside"]
     for one in done.made.set_aside:
         assert len(one.attempts) == 4
-        assert all(reason in {problem_kind(problem) for problem in attempt.problems} for attempt in one.attempts)
+        for attempt in one.attempts:
+            assert any(problem_kind(problem).startswith(reason) for problem in attempt.problems)
     assert done.metrics["generate/attempts"] == 4 * len(given)
     note = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.tags["mlflow.note.content"]
     assert "Nothing could be made beyond the baselines" in note
