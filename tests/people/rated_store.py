@@ -367,13 +367,9 @@ def _span(draft: _Draft) -> Span:
 
 def main(folder: str) -> None:
     """Make the store `docs/howto/people.md` quotes, and say what is in it."""
-    store = rate_traces(folder_uri(folder), unlabelled=700, values=(False, True))
-    rated = int(store.traces["rated"].sum())
+    store = rate_traces(folder_uri(folder), values=(False, True))
     print(f"export MLFLOW_TRACKING_URI={store.uri}")
-    print(f"{store.source}: {len(store.traces)} traces, {rated} of them rated by people")
-    print(
-        f"true pass rate {store.traces['truth'].mean():.3f}, of the unrated {store.traces['truth'][rated:].mean():.3f}"
-    )
+    print(f"{store.source}: {len(store.traces)} traces, true pass rate {store.traces['truth'].mean():.3f}")
 
 
 if __name__ == "__main__":
