@@ -69,7 +69,7 @@ def runs(store_uri: str, home: None) -> dict[str, str]:
         "right": (jrh.scripted.Oracle(), points),
         "no": (always_no, points),
     }
-    options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False}
+    options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
     return {name: jrh.evaluate(judge, suite, **options).run_id for name, (judge, suite) in judged.items()}
 
 
@@ -161,7 +161,8 @@ def test_the_page_shows_the_worst_items_with_their_texts_as_text(points, store_u
 
 def test_runs_on_different_suites_are_refused_with_what_differs(runs, store_uri, home):
     other = pointwise_suite(name="other", tests=("typos", "filler"))
-    run_id = jrh.evaluate(always_no, other, experiment="tests", tracking_uri=store_uri, progress=False).run_id
+    where = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
+    run_id = jrh.evaluate(always_no, other, **where).run_id
     with pytest.raises(RecipeError) as refused:
         jrh.compare([runs["right"], run_id], tracking_uri=store_uri)
     text = str(refused.value)
@@ -190,8 +191,8 @@ def test_a_truncated_run_is_compared_on_what_it_asked_and_says_so(runs, store_ur
         seen += 1
         return "enough" if seen >= 20 else None
 
-    options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "concurrency": 1}
-    short = jrh.evaluate(jrh.scripted.AlwaysFirst(), pointwise_suite(), stop=enough, **options)
+    options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
+    short = jrh.evaluate(jrh.scripted.AlwaysFirst(), pointwise_suite(), stop=enough, concurrency=1, **options)
     assert short.truncated
     found = jrh.compare([short.run_id, runs["no"]], tracking_uri=store_uri, log=False)
     assert found.contrasts.n_calls == len(short.calls) < 36

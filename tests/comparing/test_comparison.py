@@ -6,6 +6,7 @@ import json
 import random
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,6 +48,12 @@ def compared(judges, **options):
     return compare_calls(judges, n_resamples=options.pop("n_resamples", 200), labels=LABELS, **options)
 
 
+@cache
+def right_and_wrong():
+    """A judge that is always wrong beside one that is always right; nobody changes what is returned."""
+    return compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
+
+
 def test_two_identical_judges_have_p_one_and_no_letters():
     calls = point_calls(chance(0.7, 1), tests=TESTS)
     found = compared({"one": calls, "two": calls})
@@ -58,7 +65,7 @@ def test_two_identical_judges_have_p_one_and_no_letters():
 
 
 def test_a_judge_that_is_always_right_is_told_from_one_that_is_always_wrong():
-    found = compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
+    found = right_and_wrong()
     by_axis = {one.axis: one for one in found.differences}
     assert by_axis["typos"].value == -1.0
     assert by_axis["typos"].told_apart
@@ -397,7 +404,7 @@ def test_notes_name_axes_for_people_and_judges_as_they_are_called():
 
 
 def test_a_column_that_is_added_to_the_differences_is_in_every_medium(monkeypatch):
-    found = compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
+    found = right_and_wrong()
     added = Column(
         "in a hurry", lambda row: f"hurry {row.difference.n}", value=lambda row: row.difference.n, brief=True
     )
@@ -411,7 +418,7 @@ def test_a_column_that_is_added_to_the_differences_is_in_every_medium(monkeypatc
 
 
 def test_a_head_of_the_differences_is_the_same_in_every_medium():
-    found = compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
+    found = right_and_wrong()
     page = comparison_page(found)
     heads = [column.head for column in comparison_view.DIFFERENCES.columns if column.brief]
     shown = [re.sub("<[^>]+>", " ", page.to_html()), page.to_markdown(), "\n".join(page.to_text())]

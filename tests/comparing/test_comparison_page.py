@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 
@@ -57,6 +58,7 @@ def wrong(source, condition, replicate):
     return LABELS[(int(source[1:]) + 1) % 5]
 
 
+@cache
 def comparison(names=("one", "two"), **options) -> Contrasts:
     judges = dict(zip(names, (point_calls(oracle, **options), point_calls(wrong, **options)), strict=True))
     return compare_calls(judges, n_resamples=100, labels=LABELS)

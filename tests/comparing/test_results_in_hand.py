@@ -31,10 +31,14 @@ def done(store_uri: str, other_uri: str) -> Iterator[dict[str, jrh.Evaluation]]:
     """None of them is in the active store, which is one of the test's working directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JRH_HOME", str(Path.cwd() / ".jrh"))
+        judges = {
+            "longer": (prefers_longer, store_uri),
+            "first": (jrh.scripted.AlwaysFirst(), store_uri),
+            "elsewhere": (jrh.scripted.Oracle(), other_uri),
+        }
         yield {
-            "longer": jrh.evaluate(prefers_longer, SUITE, experiment="in-hand", tracking_uri=store_uri),
-            "first": jrh.evaluate(jrh.scripted.AlwaysFirst(), SUITE, experiment="in-hand", tracking_uri=store_uri),
-            "elsewhere": jrh.evaluate(jrh.scripted.Oracle(), SUITE, experiment="in-hand", tracking_uri=other_uri),
+            name: jrh.evaluate(judge, SUITE, experiment="in-hand", tracking_uri=uri, traces="none", progress=False)
+            for name, (judge, uri) in judges.items()
         }
 
 

@@ -22,11 +22,9 @@ from jrh_mlflow.comparing.jury.panels import RULES, TIES, BestPanel
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
+from tests import drawing
 from tests.comparing.jury.jury_tools import family_errors
 from tests.logged_runs import numbers_of
-
-pytestmark = pytest.mark.drawn
-
 
 N = 80
 Judge = Callable[[jrh.Presentation], jrh.Answer]
@@ -68,7 +66,7 @@ def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     wrong = family_errors(6, N, copies=0.7, error=0.3, seed=1)
     judges = {f"j{number}": judge(f"j{number}", wrong[:, number], usd=0.001 * (number + 1)) for number in range(6)}
     judges["unpriced"] = judge("unpriced", wrong[:, 0], usd=None)
-    options = {"experiment": "juries", "tracking_uri": store_uri, "progress": False}
+    options = {"experiment": "juries", "tracking_uri": store_uri, "progress": False, "traces": "none"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JRH_HOME", str(tmp_path_factory.mktemp("home")))
         found = {name: jrh.evaluate(one, suite(), **options).run_id for name, one in judges.items()}
@@ -88,7 +86,9 @@ def six(runs: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def done(runs: dict[str, str], store_uri: str) -> jrh.Jury:
-    return jrh.jury(six(runs), tracking_uri=store_uri, cascade=["j0", runs["j5"][:10]])
+    with pytest.MonkeyPatch.context() as patch:
+        drawing.draw_again(patch.setattr)
+        return jrh.jury(six(runs), tracking_uri=store_uri, cascade=["j0", runs["j5"][:10]])
 
 
 def test_a_jury_is_a_run_of_its_own_with_everything_in_it(done, runs, store_uri, tmp_path):

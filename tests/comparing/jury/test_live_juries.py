@@ -222,13 +222,13 @@ def test_a_live_cascade_asks_the_cheap_judge_as_often_as_the_measured_one_did(se
     found = _measured(table, ["cheap"], "replicates")
     live = live_cascade(found)
     assert live.replicates == 3
-    sure = 0
+    measured, sure = cascaded(table, found), 0
     for item in dict.fromkeys(table.item):
         rows = np.flatnonzero(table.item == item)
         asked = [cast(table, row) for row in rows]
         for place, row in enumerate(rows):
             given = _walk(live, {"cheap": [one["cheap"] for one in asked], "strong": [asked[place]["strong"]]})
-            assert given == cascaded(table, found)[row]
+            assert given == measured[row]
         sure += live.first({"cheap": [one["cheap"] for one in asked]}) is not None
     assert 0 < sure < len(set(table.item))
 

@@ -34,8 +34,8 @@ def value(best: BestPanel) -> float:
 
 @pytest.mark.parametrize("vote", ["majority", "weighted"])
 def test_of_equal_judges_the_chosen_trio_looks_too_good_and_the_report_does_not(vote):
-    p, n_tables = 0.7, 60
-    tables = [error_table(np.random.default_rng(seed).random((60, 7)) > p) for seed in range(n_tables)]
+    p, n_tables = 0.7, 30
+    tables = [error_table(np.random.default_rng(seed).random((120, 7)) > p) for seed in range(n_tables)]
     bests = [found(table, rule=VotingRule(vote=vote), seed=seed) for seed, table in enumerate(tables)]
     reported = np.array([value(best) for best in bests])
     optimism = np.array([best.optimism for best in bests])
