@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def test_reservations_made_at_once_are_granted_while_there_is_room(address: str)
         assert journal.reserved_micro("b") == 500 // 7 * 7
 
 
+@pytest.fixture
+def journal(address: str) -> Iterator[Journal]:
+    """One journal for all examples of a property, each of which has a budget of its own."""
+    with open_journal(address) as opened:
+        yield opened
+
+
 STEPS = st.tuples(
     st.sampled_from(["answered", "unknown", "failed", "release", "hold"]), st.integers(0, 60), st.integers(0, 60)
 )
@@ -72,7 +80,9 @@ STEPS = st.tuples(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cap=st.integers(0, 300), steps=st.lists(STEPS, max_size=12))
-def test_spent_and_reserved_follow_the_plain_sums(address: str, cap: int, steps: list[tuple[str, int, int]]) -> None:
+def test_spent_and_reserved_follow_the_plain_sums(
+    journal: Journal, cap: int, steps: list[tuple[str, int, int]]
+) -> None:
     async def scenario(journal: Journal, budget: str) -> None:
         spent = reserved = 0
         for index, (ending, worst, cost) in enumerate(steps):
@@ -94,10 +104,9 @@ def test_spent_and_reserved_follow_the_plain_sums(address: str, cap: int, steps:
                 reserved += worst
             assert (journal.spent_micro(budget), journal.reserved_micro(budget)) == (spent, reserved)
 
-    with open_journal(address) as journal:
-        budget = uuid.uuid4().hex
-        journal.open_budget(budget, cap)
-        asyncio.run(scenario(journal, budget))
+    budget = uuid.uuid4().hex
+    journal.open_budget(budget, cap)
+    asyncio.run(scenario(journal, budget))
 
 
 RESERVERS = """
@@ -105,13 +114,13 @@ import asyncio, sys
 from jrh_mlflow.engine.journal import open_journal
 
 async def reserve_all(journal, name):
-    calls = iter(range(400))
+    calls = iter(range(200))
     async def reserver():
         return sum([await journal.reserve(f"{name}-{i}", budget="b", worst_micro=7) for i in calls])
     return sum(await asyncio.gather(*[reserver() for _ in range(64)]))
 
 with open_journal(sys.argv[1]) as journal:
-    journal.open_budget("b", 3_500)
+    journal.open_budget("b", 1_750)
     print("ready", flush=True)
     sys.stdin.readline()
     print(asyncio.run(reserve_all(journal, sys.argv[2])), flush=True)
@@ -129,13 +138,13 @@ def test_two_processes_with_64_reservers_each_share_one_cap_exactly(address: str
         child.stdin.write("go\n")
         child.stdin.flush()
     granted = sum(int(child.stdout.readline()) for child in children if child.stdout)
-    assert granted == 3_500 // 7
+    assert granted == 1_750 // 7
     for child in children:
         child.communicate("done\n")
         assert child.returncode == 0
     with open_journal(address) as journal:
         # They closed with everything in flight, which is settled at the worst case.
-        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (3_500, 0)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (1_750, 0)
         assert journal.summary().lost == granted
 
 

@@ -65,7 +65,16 @@ from tests.processes import Forked
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1.0, 4.0)}
 """Dollars per million tokens: a token costs 1 or 4 micro-dollars, so that books are read with the naked eye."""
-SMALL = jrh.datasheet_suite(n_tasks=2, depth=2)
+WHOLE = jrh.datasheet_suite(n_tasks=2, depth=2)
+"""Every kind of pair, for what is measured on them."""
+SMALL = jrh.Suite(
+    name="small",
+    items=[item for item in jrh.datasheet_suite(n_tasks=5, depth=1).items if item.condition.startswith("vacuum")][:14],
+)
+"""28 calls: more than the 20 that are looked at and a few in flight. Of one kind, so that little is measured."""
+SEARCHED = jrh.datasheet_suite(n_tasks=4, depth=1)
+"""A sweep searches on one half of its tasks, with 32 calls here."""
+TINY = jrh.Suite(name="tiny", items=SMALL.items[:3])
 SHORT_CALLS = 2 * len(jrh.load_suite("datasheet-short"))
 
 
@@ -76,6 +85,11 @@ PLANTED = pd.DataFrame(
 
 def judge_at(server: LoopbackServer, **settings: object) -> jrh.PromptedJudge:
     return jrh.PromptedJudge(MODEL, api_base=server.url, **{"max_tokens": 64, **settings})
+
+
+def evaluate(judge: object, suite: jrh.Suite = SMALL, **options: Any) -> jrh.Evaluation:
+    """Measure a judge and log it, without traces, at which no test of this file looks."""
+    return jrh.evaluate(judge, suite, **{"traces": "none", **options})
 
 
 def n_calls() -> int:
@@ -111,6 +125,14 @@ def ask_some(server: LoopbackServer, journal: Path, *, n: int, cap_micro: int, c
         return ask_calls(judge, calls, concurrency=concurrency, journal=book, settings=settings)
 
 
+def answers_of(judge: jrh.PromptedJudge, suite: jrh.Suite, *, journal: str | None) -> set[tuple[str, str]]:
+    """Ask every call of a suite, without a run; return the outcomes and answers."""
+    with journal_at(journal) as book:
+        calls = plan_calls(suite, judge, replicates=1)
+        records = ask_calls(judge, calls, journal=book, settings=ClientSettings()).records
+    return {(record.outcome, record.answer) for record in records}
+
+
 def worst_micro(server: LoopbackServer) -> int:
     """The worst case of the first call, by the rule of docs/howto/budget.md."""
     request = judge_at(server).request(next(iter(plan_calls(SMALL, judge_at(server), replicates=1))))
@@ -133,7 +155,7 @@ def test_reasoning_outside_the_completion_is_booked_as_billed_and_stops_the_run_
     monkeypatch.setattr("jrh_mlflow.engine.client.pick_transport", lambda *_: transport)
     how = {"prices": PRICES, "max_usd": 0.2, "concurrency": 64, "journal": tmp_path / "j.db"}
     with LoopbackServer(reply=reasoning, latency=0.05) as server:
-        done = jrh.evaluate(judge_at(server), tracking_uri=store_uri, **how)
+        done = evaluate(judge_at(server), WHOLE, tracking_uri=store_uri, **how)
     assert 0 < booked_micro(tmp_path / "j.db") == billed_micro(server) <= 200_000
     assert server.counts["requests"] < 16
     assert done.truncated is not None
@@ -148,7 +170,7 @@ def test_a_run_that_costs_more_than_its_worst_case_ends_with_exit_code_3(
     with LoopbackServer(reply=reasoning) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         options = ["--api-base", server.url, "--max-tokens", "64", "--price", "1,4", "--max-usd", "0.2"]
-        command = ["evaluate", "--model", MODEL, *options, "--tracking-uri", store_uri]
+        command = ["evaluate", "--model", MODEL, "--suite", "datasheet-short", *options, "--tracking-uri", store_uri]
         ended = CliRunner().invoke(group, command)
     assert ended.exit_code == 3, ended.output
     assert "Give the price that is billed" in ended.output
@@ -159,7 +181,7 @@ def test_one_that_costs_too_much_before_a_pair_is_complete_says_so(store_uri: st
         LoopbackServer(reply=reasoning) as server,
         pytest.raises(BudgetError, match=r"^Stopped for the budget, because a call cost \$0\.024820, but \$0\.00"),
     ):
-        jrh.evaluate(judge_at(server), SMALL, prices=PRICES, max_usd=0.005, concurrency=1, tracking_uri=store_uri)
+        evaluate(judge_at(server), prices=PRICES, max_usd=0.005, concurrency=1, tracking_uri=store_uri)
     assert server.counts["requests"] == 1
 
 
@@ -174,7 +196,7 @@ def test_a_tight_cap_waits_for_a_first_answer_and_a_generous_one_does_not(
         return '{"reason": "r", "verdict": "A"}'
 
     with LoopbackServer(reply=reply, latency=0.2) as server:
-        ask_some(server, tmp_path / "j.db", n=40, cap_micro=cap_micro, concurrency=16)
+        ask_some(server, tmp_path / "j.db", n=28, cap_micro=cap_micro, concurrency=16)
     assert least <= answered.count(0) <= most, "so many went out before the first answer came back"
 
 
@@ -205,9 +227,9 @@ def test_a_cap_that_ends_a_run_too_early_says_what_was_spent_of_what(store_uri: 
         worst = worst_micro(server) / 1e6
         how = {"prices": PRICES, "journal": tmp_path / "j.db", "tracking_uri": store_uri, "concurrency": 1}
         with pytest.raises(BudgetError, match=r"The cap of \$0\.00\d+ does not cover one pair, which may cost up to"):
-            jrh.evaluate(judge_at(server), SMALL, max_usd=0.5 * worst, **how)
+            evaluate(judge_at(server), max_usd=0.5 * worst, **how)
         with pytest.raises(BudgetError, match=r"has \$0\.00\d+ spent and \$0\.0000 held .* one more pair .* continues"):
-            jrh.evaluate(judge_at(server), SMALL, max_usd=1.5 * worst, **how)
+            evaluate(judge_at(server), max_usd=1.5 * worst, **how)
 
 
 # 3 What each ending costs
@@ -265,7 +287,7 @@ def test_what_tells_no_usage_cannot_bill_more_than_the_cap(silent: Reply, tmp_pa
     with LoopbackServer(reply=lambda _: reply) as server:
         cap = 10 * worst_micro(server)
         with contextlib.suppress(JudgeError):
-            ask_some(server, tmp_path / "j.db", n=40, cap_micro=cap, concurrency=8)
+            ask_some(server, tmp_path / "j.db", n=28, cap_micro=cap, concurrency=8)
     assert 0 < billed_micro(server) <= booked_micro(tmp_path / "j.db") <= cap
 
 
@@ -295,7 +317,7 @@ def test_a_run_whose_first_answers_all_cannot_be_read_stops_and_says_what_to_do(
     reply, advice = HOPELESS[ending]
     with LoopbackServer(reply=lambda _: reply, latency=0.01) as server:
         with pytest.raises(JudgeError, match=re.escape(advice)) as stopped:
-            jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=4, run_name=ending)
+            evaluate(judge_at(server), tracking_uri=store_uri, concurrency=4, run_name=ending)
         assert 20 <= server.counts["requests"] <= 20 + 4
     assert stopped.value.exit_code == 4
     assert "None of the first 20 answers" in str(stopped.value)
@@ -307,28 +329,26 @@ def test_answers_that_cannot_be_read_stay_in_the_journal_and_end_the_next_run_un
     with LoopbackServer(reply="prose") as server:
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"None of the first 20 answers .* \(20 no_json\)"):
-                jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=2)
+                evaluate(judge_at(server), tracking_uri=store_uri, concurrency=2)
             assert 20 <= server.counts["requests"] <= 20 + 2
 
 
 def test_one_readable_answer_among_the_first_and_the_run_goes_on(store_uri: str) -> None:
     turns = itertools.count()
     with LoopbackServer(reply=lambda _: '{"verdict": "A"}' if next(turns) == 15 else "prose") as server:
-        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=1)
+        done = evaluate(judge_at(server), tracking_uri=store_uri, concurrency=1)
     assert done.calls["outcome"].value_counts().to_dict() == {"unparsed": n_calls() - 1, "verdict": 1}
 
 
 def test_a_tiny_suite_gives_its_report_although_nothing_can_be_read(store_uri: str) -> None:
     tiny = jrh.Suite(name="tiny", items=SMALL.items[:9])
     with LoopbackServer(reply="prose") as server:
-        done = jrh.evaluate(judge_at(server), tiny, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), tiny, tracking_uri=store_uri)
     assert len(done.calls) == server.counts["requests"] == 18
     assert "dark_current" in done.withheld
 
 
 def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri: str) -> None:
-    suite = jrh.datasheet_suite(n_tasks=4, depth=2)
-
     def cut_off_where_longer(body: Body) -> Reply:
         return Reply(text='{"verdict": "A"}') if body["max_tokens"] == 64 else CUT_OFF
 
@@ -336,16 +356,16 @@ def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri
         models = [
             {"model": MODEL, "api_base": server.url, "max_tokens": limit, "name": f"m{limit}"} for limit in (64, 65, 66)
         ]
-        found = jrh.sweep({"models": models}, suite, tracking_uri=store_uri, concurrency=4, max_replicates=1)
+        found = jrh.sweep({"models": models}, SEARCHED, tracking_uri=store_uri, concurrency=4, max_replicates=1)
         assert found.trials["state"].value_counts().to_dict() == {"COMPLETE": 1, "FAIL": 2}
         assert sum("None of the first 20 answers of m6" in note for note in found.notes) == 2
         with pytest.raises(JudgeError, match=r"No configuration.*None of the first 20 answers"):
-            jrh.sweep({"models": models[1:]}, suite, tracking_uri=store_uri, concurrency=4)
+            jrh.sweep({"models": models[1:]}, SEARCHED, tracking_uri=store_uri, concurrency=4)
 
 
 def test_an_arm_that_cannot_be_read_fails_and_the_shift_with_it(store_uri: str) -> None:
     with LoopbackServer(reply="prose") as server, pytest.raises(JudgeError, match="None of the first 20 answers"):
-        jrh.criterion_shift(judge_at(server), SMALL, tracking_uri=store_uri, run_name="unreadable arms")
+        jrh.criterion_shift(judge_at(server), WHOLE, tracking_uri=store_uri, run_name="unreadable arms")
     client = MlflowClient(store_uri)
     (parent,) = client.search_runs(experiments(store_uri), "attributes.run_name = 'unreadable arms'")
     inside = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
@@ -354,29 +374,27 @@ def test_an_arm_that_cannot_be_read_fails_and_the_shift_with_it(store_uri: str) 
 
 
 def test_an_empty_answer_that_was_cut_off_is_asked_again_and_never_served(store_uri: str) -> None:
-    tiny = jrh.Suite(name="tiny", items=SMALL.items[:3])
     with LoopbackServer(reply=lambda _: CUT_OFF) as server:
         judge = judge_at(server)
-        first = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        first = evaluate(judge, TINY, tracking_uri=store_uri)
         assert first.calls["error"].str.startswith("truncated").all()
-        assert price_evaluation(judge, tiny).journalled == 0
+        assert price_evaluation(judge, TINY).journalled == 0
         server.reply = lambda _: '{"verdict": "A"}'
-        second = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        second = evaluate(judge, TINY, tracking_uri=store_uri)
         assert set(second.calls["outcome"]) == {"verdict"}
-        assert (server.counts["requests"], price_evaluation(judge, tiny).journalled) == (12, 6)
+        assert (server.counts["requests"], price_evaluation(judge, TINY).journalled) == (12, 6)
 
 
 @pytest.mark.parametrize("text", [None, "", " \n"])
 def test_empty_answers_that_an_older_version_kept_make_way_for_new_ones(text: str | None, store_uri: str) -> None:
-    tiny = jrh.Suite(name="tiny", items=SMALL.items[:3])
     empty = Response(text=text, finish_reason="length", input_tokens=9, output_tokens=64)
     with LoopbackServer() as server:
         judge = judge_at(server)
-        keep_as_answers(judge, tiny, empty)
-        assert price_evaluation(judge, tiny).journalled == 0
-        done = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        keep_as_answers(judge, TINY, empty)
+        assert price_evaluation(judge, TINY).journalled == 0
+        done = evaluate(judge, TINY, tracking_uri=store_uri)
         assert set(done.calls["outcome"]) == {"verdict"}
-        again = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        again = evaluate(judge, TINY, tracking_uri=store_uri)
         assert list(again.calls["answer"]) == list(done.calls["answer"])
         assert again.calls["cached"].all()
         assert server.counts["requests"] == 6
@@ -395,7 +413,7 @@ def keep_as_answers(judge: jrh.PromptedJudge, suite: jrh.Suite, response: Respon
 def test_the_reasoning_effort_goes_to_the_provider_and_is_logged(store_uri: str) -> None:
     with LoopbackServer(record=True) as server:
         judge = judge_at(server, reasoning_effort="low")
-        done = jrh.evaluate(judge, SMALL, tracking_uri=store_uri)
+        done = evaluate(judge, tracking_uri=store_uri)
     assert {request["body"]["reasoning_effort"] for request in server.requests} == {"low"}
     assert run_of(done, store_uri).data.params["judge.reasoning_effort"] == "low"
 
@@ -418,7 +436,7 @@ def silent_now_and_then() -> ReplyFunction:
 
 def test_calls_of_unknown_cost_leave_the_cost_of_the_others_to_be_logged(store_uri: str) -> None:
     with LoopbackServer(reply=silent_now_and_then()) as server:
-        done = jrh.evaluate(judge_at(server), SMALL, prices=PRICES, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), prices=PRICES, tracking_uri=store_uri)
         told = PRICES[MODEL][0] * server.counts["input_tokens"] + PRICES[MODEL][1] * server.counts["output_tokens"]
     unknown = len(range(3, n_calls(), 10))
     metrics = run_of(done, store_uri).data.metrics
@@ -434,7 +452,7 @@ def test_calls_of_unknown_cost_leave_the_cost_of_the_others_to_be_logged(store_u
 
 def test_a_run_whose_every_cost_is_known_says_nothing_of_unknown_ones(store_uri: str) -> None:
     with LoopbackServer() as server:
-        done = jrh.evaluate(judge_at(server), SMALL, prices=PRICES, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), prices=PRICES, tracking_uri=store_uri)
     assert "cost/unknown_calls" not in done.metrics
     assert done.unknown_costs == 0
 
@@ -448,9 +466,9 @@ def test_a_partial_cost_is_no_objective_of_a_sweep() -> None:
 
 def test_the_arms_of_a_shift_share_one_cap_though_their_calls_tell_no_usage(store_uri: str, tmp_path: Path) -> None:
     with LoopbackServer(reply=lambda _: Reply(text='{"reason": "r", "verdict": "A"}', usage=False)) as server:
-        cap = 1.5 * n_calls() * worst_micro(server) / 1e6
+        cap = 1.5 * 2 * len(WHOLE) * worst_micro(server) / 1e6
         how = {"prices": PRICES, "max_usd": cap, "journal": tmp_path / "j.db", "tracking_uri": store_uri}
-        done = jrh.criterion_shift(judge_at(server), SMALL, **how)
+        done = jrh.criterion_shift(judge_at(server), WHOLE, **how)
     assert [bool(arm.truncated) for arm in done.arms.values()] == [False, True]
     assert 0.9 * cap < booked_micro(tmp_path / "j.db") / 1e6 <= cap
 
@@ -480,7 +498,7 @@ def test_with_a_cap_what_changes_the_price_is_refused_before_anything_is_sent(
     with LoopbackServer() as server:
         judge = judge_at(server, extra=extra)
         with pytest.raises(RecipeError, match=r"`extra` has .* and a cap cannot hold with it"):
-            jrh.evaluate(judge, SMALL, **how)
+            evaluate(judge, **how)
         writer = jrh.Generator(MODEL, api_base=server.url, extra=extra)
         frame = pd.DataFrame({"instruction": ["Do."] * 2, "response": ["One.", "Two."], "label": ["yes", "no"]})
         with pytest.raises(RecipeError, match="a cap cannot hold with it"):
@@ -507,7 +525,7 @@ def test_an_answer_of_a_batch_is_counted_at_the_batchs_price_by_a_later_run(stor
         lines = [json.dumps({"custom_id": key, "response": {"status_code": 200, "body": body}}) for key in keys]
         (tmp_path / "results.jsonl").write_text("\n".join(lines) + "\n")
         import_batch(requests, tmp_path / "results.jsonl", journal, judge, prices=PRICES, discount=0.5)
-        done = jrh.evaluate(judge, SMALL, journal=journal, prices=PRICES, tracking_uri=store_uri)
+        done = evaluate(judge, journal=journal, prices=PRICES, tracking_uri=store_uri)
     assert done.metrics["calls/cached"] == n_calls()
     assert done.cost_usd == pytest.approx(n_calls() * 100e-6)
 
@@ -523,7 +541,7 @@ from jrh_mlflow.engine.journal import open_journal
 
 url, journal = sys.argv[1:]
 judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=url, max_tokens=64)
-suite = jrh.load_suite("datasheet-short")
+suite = jrh.datasheet_suite(n_tasks=2, depth=2)
 print("ready", flush=True)
 sys.stdin.readline()
 with open_journal(journal) as journal:
@@ -638,9 +656,9 @@ def test_a_signal_stops_new_calls_settles_those_in_flight_and_logs_what_is_there
 ) -> None:
     with LoopbackServer(reply=signal_at(20, number), latency=0.02) as server:
         judge, how = judge_at(server), {"tracking_uri": store_uri, "journal": "journal.db", "concurrency": 4}
-        stop = interrupted(lambda: jrh.evaluate(judge, SMALL, **how), notebook=notebook)
+        stop = interrupted(lambda: evaluate(judge, **how), notebook=notebook)
         sent = server.counts["requests"]
-        whole = jrh.evaluate(judge, SMALL, **how)
+        whole = evaluate(judge, **how)
     assert getattr(stop, "code", None) == EXIT_CODES.get(number)
     assert 20 <= sent < 20 + 4
     assert stop.evaluation.truncated == f"interrupted: {sent} of {n_calls()} calls"
@@ -661,7 +679,7 @@ def test_a_second_signal_aborts_at_once_and_leaves_no_run_open(
     # Nobody could wait for these answers.
     with LoopbackServer(reply=lambda body: Reply(text=answer(body), delay=3600)) as server:
         how = {"tracking_uri": store_uri, "run_name": f"aborted {notebook}", "timeout_s": 7200}
-        stop = interrupted(lambda: jrh.evaluate(judge_at(server), SMALL, **how), notebook=notebook)
+        stop = interrupted(lambda: evaluate(judge_at(server), **how), notebook=notebook)
     assert isinstance(stop, KeyboardInterrupt)
     assert latest_run(store_uri, how["run_name"]).info.status == "KILLED"
 
@@ -694,7 +712,7 @@ def test_what_was_started_in_the_background_ignores_ctrl_c_and_stops_on_sigterm(
 def test_a_signal_before_one_pair_is_complete_kills_the_run_with_the_reason(store_uri: str) -> None:
     with LoopbackServer(reply=signal_at(1)) as server:
         how = {"tracking_uri": store_uri, "run_name": "too early", "concurrency": 1}
-        interrupted(lambda: jrh.evaluate(judge_at(server), SMALL, **how))
+        interrupted(lambda: evaluate(judge_at(server), **how))
     run = latest_run(store_uri, "too early")
     assert (run.info.status, run.data.metrics) == ("KILLED", {})
     assert run.data.tags["jrh.truncated"] == f"interrupted: 1 of {n_calls()} calls"
@@ -714,15 +732,15 @@ def test_a_signal_while_logging_waits_for_the_end_and_a_second_one_kills_the_run
     monkeypatch.setattr(Store, "log_batch", interrupted_batch)
     with LoopbackServer() as server:
         judge, how = judge_at(server), {"tracking_uri": store_uri, "run_name": "while logging"}
-        once = interrupted(lambda: jrh.evaluate(judge, SMALL, **how))
+        once = interrupted(lambda: evaluate(judge, **how))
         assert run_of(once.evaluation, store_uri).info.status == "FINISHED"
         assert once.evaluation.truncated is None
         signals.pop(0)
-        twice = interrupted(lambda: jrh.evaluate(judge, SMALL, **how))
+        twice = interrupted(lambda: evaluate(judge, **how))
         assert twice.code == 143
         assert latest_run(store_uri, "while logging").info.status == "KILLED"
         signals.pop(0)
-        assert jrh.evaluate(judge, SMALL, **how).truncated is None
+        assert evaluate(judge, **how).truncated is None
     assert server.counts["requests"] == n_calls()
 
 
@@ -733,9 +751,9 @@ def test_a_run_that_was_stopped_and_aborted_while_that_was_logged_is_continued(
         judge, how = judge_at(server), {"tracking_uri": store_uri, "run_name": "twice", "concurrency": 4}
         with monkeypatch.context() as patched:
             patched.setattr(Store, "log_batch", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
-            interrupted(lambda: jrh.evaluate(judge, SMALL, **how))
+            interrupted(lambda: evaluate(judge, **how))
         assert latest_run(store_uri, "twice").info.status == "KILLED"
-        assert jrh.evaluate(judge, SMALL, **how).truncated is None
+        assert evaluate(judge, **how).truncated is None
     assert server.counts["requests"] == n_calls()
 
 
@@ -841,7 +859,7 @@ def test_what_a_stop_rule_raises_keeps_the_answers_of_a_callable(store_uri: str,
         return None
 
     with pytest.raises(type(error)) as raised:
-        jrh.evaluate(lambda shown: "1", SMALL, stop=rule, concurrency=2, tracking_uri=store_uri)
+        evaluate(lambda shown: "1", stop=rule, concurrency=2, tracking_uri=store_uri)
     done = raised.value.evaluation
     why = "interrupted" if isinstance(error, KeyboardInterrupt) else "ValueError"
     assert done.truncated.startswith(f"{why}: 1")
@@ -854,7 +872,7 @@ def test_what_a_stop_rule_raises_keeps_the_answers_of_a_callable(store_uri: str,
 
 def test_an_interrupt_keeps_the_answers_of_a_callable(store_uri: str) -> None:
     answer = signal_at(15)
-    stop = interrupted(lambda: jrh.evaluate(lambda _: answer({})[13], SMALL, concurrency=1, tracking_uri=store_uri))
+    stop = interrupted(lambda: evaluate(lambda _: answer({})[13], concurrency=1, tracking_uri=store_uri))
     assert 15 <= len(stop.evaluation.calls) + 1 <= 17
     assert run_of(stop.evaluation, store_uri).info.status == "FINISHED"
 
@@ -934,7 +952,7 @@ def test_a_server_that_is_down_from_the_start_ends_the_run_soon(store_uri: str) 
     with LoopbackServer(reply=lambda _: error_reply(503, "Down.")) as server:
         judge = judge_at(server)
         with pytest.raises(JudgeError, match="20 times in a row") as raised:
-            jrh.evaluate(judge, SMALL, tracking_uri=store_uri, run_name="down")
+            evaluate(judge, tracking_uri=store_uri, run_name="down")
     assert raised.value.exit_code == 4
     assert latest_run(store_uri, "down").info.status == "FAILED"
 
@@ -1038,15 +1056,15 @@ def test_on_a_disk_that_is_really_full_the_run_fails_and_the_same_call_again_log
 def test_a_full_disk_under_the_outbox_leaves_no_half_and_another_one_takes_it(
     store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite, to_parquet = jrh.datasheet_suite(n_tasks=1, depth=1), pd.DataFrame.to_parquet
+    to_parquet = pd.DataFrame.to_parquet
 
     def full_at_home(frame: pd.DataFrame, path: Path, **named: object) -> None:
         to_parquet(frame, path, **named)
         if tmp_path / ".jrh" in path.parents:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def evaluate() -> jrh.Evaluation:
-        return jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests")
+    def log() -> jrh.Evaluation:
+        return jrh.evaluate(jrh.scripted.Oracle(), TINY, tracking_uri=store_uri, experiment="tests")
 
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
@@ -1054,10 +1072,10 @@ def test_a_full_disk_under_the_outbox_leaves_no_half_and_another_one_takes_it(
         away.setattr(pd.DataFrame, "to_parquet", full_at_home)
         away.setattr(MlflowClient, "log_batch", refuse_metrics)
         with pytest.raises(TrackingError, match=f"jrh evaluate --resume {tmp_path}/temporary/"):
-            evaluate()
+            log()
     assert not list((tmp_path / ".jrh" / "outbox").iterdir())
     monkeypatch.setattr(jrh.scripted.Oracle, "answer", lambda self, call: pytest.fail("asked again"))
-    assert MlflowClient(store_uri).get_run(evaluate().run_id).info.status == "FINISHED"
+    assert MlflowClient(store_uri).get_run(log().run_id).info.status == "FINISHED"
 
 
 @pytest.mark.parametrize(
@@ -1072,21 +1090,19 @@ def test_a_full_disk_under_the_outbox_leaves_no_half_and_another_one_takes_it(
 def test_a_disk_that_fills_up_while_logging_ends_the_run_as_failed_and_can_be_continued(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, write: str, problem: Exception
 ) -> None:
-    suite = jrh.datasheet_suite(n_tasks=1, depth=1)
-
     def refuse(*arguments: object, **keywords: object) -> None:
         raise problem
 
-    def evaluate() -> jrh.Evaluation:
-        return jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", run_name="filled")
+    def log() -> jrh.Evaluation:
+        return jrh.evaluate(jrh.scripted.Oracle(), TINY, tracking_uri=store_uri, experiment="tests", run_name="filled")
 
     with monkeypatch.context() as filled:
         filled.setattr(MlflowClient, write, refuse)
         with pytest.raises(TrackingError, match=r"^The disk is full, make room: .* Nothing is lost: .*--resume"):
-            evaluate()
+            log()
     failed = newest_run(store_uri, "filled")
     assert (failed.info.status, failed.data.metrics) == ("FAILED", {})
-    done = evaluate()
+    done = log()
     assert done.run_id == failed.info.run_id
     assert MlflowClient(store_uri).get_run(done.run_id).info.status == "FINISHED"
 
@@ -1103,12 +1119,14 @@ def test_a_second_server_is_never_measured_from_the_answers_of_the_first(
     model: str, variable: str, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "unused")
-    judge = jrh.PromptedJudge(model, max_tokens=64)
+    judge, suite = jrh.PromptedJudge(model, max_tokens=64), jrh.natural_suite(PLANTED)
 
     def measure(server: LoopbackServer) -> tuple[set[str], str]:
         monkeypatch.setenv(variable, server.url)
-        for asked in (judge, jrh.PromptedJudge(model, max_tokens=64)):
-            found = jrh.evaluate(asked, jrh.natural_suite(PLANTED), experiment="tests", tracking_uri=store_uri)
+        found = evaluate(judge, suite, experiment="tests", tracking_uri=store_uri)
+        # Another judge with the same settings has the same answers in the journal.
+        again = answers_of(jrh.PromptedJudge(model, max_tokens=64), suite, journal=None)
+        assert again == {("verdict", answer) for answer in found.calls["answer"]}
         return set(found.calls["answer"]), run_of(found, store_uri).data.params["judge.api_base"]
 
     with LoopbackServer(reply=verdict("A")) as first, LoopbackServer(reply=verdict("B")) as second:
@@ -1152,7 +1170,7 @@ def test_a_run_names_the_model_and_the_system_that_answered(
 ) -> None:
     monkeypatch.setattr(client_module, "pick_transport", lambda *_: transport)
     with LoopbackServer(reply=answering(("gpt-4o-mini-2024-07-18", "fp_1"))) as server:
-        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), tracking_uri=store_uri)
     run = run_of(done, store_uri)
     assert run.data.params["judge.answered_by"] == f"gpt-4o-mini-2024-07-18 (fp_1): {n_calls()}"
     assert "jrh.answered_by" not in run.data.tags
@@ -1167,7 +1185,7 @@ def test_a_run_names_the_model_and_the_system_that_answered(
 def test_several_models_or_systems_are_told_in_the_datasheet_and_a_tag(other: tuple[str, str], store_uri: str) -> None:
     systems = [("gpt-4o-mini-2024-07-18", "fp_1"), other]
     with LoopbackServer(reply=answering(*systems)) as server:
-        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), tracking_uri=store_uri)
     run, artifacts = run_of(done, store_uri), artifacts_of(done, store_uri)
     half = n_calls() // 2
     text = ", ".join(f"{model} ({system}): {half}" for model, system in sorted(systems))
@@ -1179,7 +1197,7 @@ def test_several_models_or_systems_are_told_in_the_datasheet_and_a_tag(other: tu
 def test_names_from_a_hostile_server_are_cleaned_and_counted_without_end(store_uri: str) -> None:
     systems = [(f"<script>{number}</script>" + "x" * 9999, f"fp\n|\x00{number}") for number in range(n_calls())]
     with LoopbackServer(reply=answering(*systems)) as server:
-        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), tracking_uri=store_uri)
     text = run_of(done, store_uri).data.params["judge.answered_by"]
     assert text.endswith(f", {n_calls() - 10} others: {n_calls() - 10}")
     assert len(text) < 2000
@@ -1188,7 +1206,7 @@ def test_names_from_a_hostile_server_are_cleaned_and_counted_without_end(store_u
 
 def test_a_provider_that_names_nobody_is_no_news(store_uri: str) -> None:
     with LoopbackServer(reply=answering((None, None), (7, {"x": 1}))) as server:
-        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), tracking_uri=store_uri)
     run = run_of(done, store_uri)
     assert run.data.params["judge.answered_by"] == f"{MODEL}: {n_calls()}"
     assert "jrh.answered_by" not in run.data.tags
@@ -1204,8 +1222,8 @@ def test_a_kept_evaluation_names_the_same_models_when_it_is_logged_later(
         with monkeypatch.context() as away:
             away.setattr("jrh_mlflow.measuring.evaluation.publish", unreachable)
             with pytest.raises(TrackingError, match="away"):
-                jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
-        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+                evaluate(judge_at(server), tracking_uri=store_uri)
+        done = evaluate(judge_at(server), tracking_uri=store_uri)
         assert server.counts["requests"] == n_calls()
     half, run = n_calls() // 2, run_of(done, store_uri)
     assert run.data.params["judge.answered_by"] == f"one (fp_1): {half}, two: {half}"
@@ -1213,7 +1231,7 @@ def test_a_kept_evaluation_names_the_same_models_when_it_is_logged_later(
 
 
 def test_a_judge_that_is_no_model_is_answered_by_nobody(store_uri: str) -> None:
-    done = jrh.evaluate(jrh.scripted.AlwaysTie(), SMALL, tracking_uri=store_uri)
+    done = evaluate(jrh.scripted.AlwaysTie(), tracking_uri=store_uri)
     assert "judge.answered_by" not in run_of(done, store_uri).data.params
     assert "answered_by" not in text_of(artifacts_of(done, store_uri))("datasheet.json")
 
@@ -1232,7 +1250,7 @@ def test_answers_older_than_wanted_are_asked_again_and_replaced(store_uri: str) 
         judge = judge_at(server)
 
         def run(**options: object) -> jrh.Evaluation:
-            return jrh.evaluate(judge, SMALL, tracking_uri=store_uri, **options)
+            return evaluate(judge, tracking_uri=store_uri, **options)
 
         old = run()
         moment = datetime.now(timezone.utc)
@@ -1252,7 +1270,7 @@ def test_answers_newer_than_wanted_are_served(store_uri: str) -> None:
     with LoopbackServer() as server:
         judge = judge_at(server)
         for fresh_after in (None, "2026-01-01", date(2026, 1, 1), "2026-01-01T12:30:00Z"):
-            done = jrh.evaluate(judge, SMALL, tracking_uri=store_uri, fresh_after=fresh_after)
+            done = evaluate(judge, tracking_uri=store_uri, fresh_after=fresh_after)
         assert server.counts["requests"] == n_calls()
     assert run_of(done, store_uri).data.params["run.fresh_after"] == "2026-01-01T12:30:00+00:00"
 
@@ -1261,43 +1279,41 @@ def test_answers_newer_than_wanted_are_served(store_uri: str) -> None:
 def test_a_moment_that_is_none_or_to_come_is_refused_before_anything_is_asked(wrong: object, store_uri: str) -> None:
     with LoopbackServer() as server:
         with pytest.raises(RecipeError, match="`fresh_after` must"):
-            jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, fresh_after=wrong)
+            evaluate(judge_at(server), tracking_uri=store_uri, fresh_after=wrong)
         assert server.counts["requests"] == 0
 
 
 def test_a_sweep_that_wants_fresh_answers_measures_anew(store_uri: str) -> None:
-    suite = jrh.datasheet_suite(n_tasks=4, depth=2)
     with LoopbackServer() as server:
         space = {"models": [{"model": MODEL, "api_base": server.url, "max_tokens": 64}]}
-        jrh.sweep(space, suite, tracking_uri=store_uri, max_replicates=1)
+        jrh.sweep(space, SEARCHED, tracking_uri=store_uri, max_replicates=1)
         asked, moment = server.counts["requests"], datetime.now(timezone.utc)
         for fresh_after in (None, moment, moment):
-            jrh.sweep(space, suite, tracking_uri=store_uri, max_replicates=1, fresh_after=fresh_after)
+            jrh.sweep(space, SEARCHED, tracking_uri=store_uri, max_replicates=1, fresh_after=fresh_after)
             assert server.counts["requests"] == (asked if fresh_after is None else 2 * asked)
 
 
 # 13 What is no verdict is not read as one
 
 
-def outcomes_of(said: str, store_uri: str) -> set[tuple[str, str]]:
+def outcomes_of(said: str) -> set[tuple[str, str]]:
     suite = jrh.natural_suite(PLANTED)
     with LoopbackServer(reply=lambda _: said) as server:
         judge = judge_at(server, structured=False)
-        calls = jrh.evaluate(judge, suite, experiment="tests", tracking_uri=store_uri, progress=False).calls
-    return set(zip(calls["outcome"], calls["answer"], strict=True))
+        return answers_of(judge, suite, journal="journal.db")
 
 
-def test_an_object_quoted_from_a_candidate_is_no_verdict(store_uri: str) -> None:
+def test_an_object_quoted_from_a_candidate_is_no_verdict() -> None:
     quoted = 'One response demands {"verdict":"A"} which I ignore.'
-    assert outcomes_of(f"{quoted} My verdict is B.", store_uri) == {("unparsed", "")}
-    assert outcomes_of(quoted.removesuffix(" which I ignore."), store_uri) == {("unparsed", "")}
-    assert outcomes_of(f'{quoted}\n{{"reason": "rain", "verdict": "B"}}', store_uri) == {("verdict", "2")}
+    assert outcomes_of(f"{quoted} My verdict is B.") == {("unparsed", "")}
+    assert outcomes_of(quoted.removesuffix(" which I ignore.")) == {("unparsed", "")}
+    assert outcomes_of(f'{quoted}\n{{"reason": "rain", "verdict": "B"}}') == {("verdict", "2")}
 
 
-def test_what_a_judge_thinks_aloud_is_no_verdict(store_uri: str) -> None:
+def test_what_a_judge_thinks_aloud_is_no_verdict() -> None:
     thought, answer = '<think>Perhaps {"verdict": "A"}?', '{"reason": "rain", "verdict": "B"}'
-    assert outcomes_of(f"{thought}</think>\n{answer}", store_uri) == {("verdict", "2")}
-    assert outcomes_of(thought, store_uri) == {("unparsed", "")}
+    assert outcomes_of(f"{thought}</think>\n{answer}") == {("verdict", "2")}
+    assert outcomes_of(thought) == {("unparsed", "")}
 
 
 # 14 Two evaluations at the same moment
@@ -1363,24 +1379,24 @@ def refuse_metrics(*arguments: object, **keywords: object) -> None:
 def test_what_a_living_process_is_logging_is_neither_taken_nor_removed(
     store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite, inner = jrh.datasheet_suite(n_tasks=1, depth=1), []
+    inner: list[jrh.Evaluation] = []
 
-    def evaluate() -> jrh.Evaluation:
-        return jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests")
+    def log() -> jrh.Evaluation:
+        return jrh.evaluate(jrh.scripted.Oracle(), TINY, tracking_uri=store_uri, experiment="tests")
 
     log_batch = MlflowClient.log_batch
 
     def again_before_the_numbers(*given: object, **named: object) -> None:
         monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
         (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
-        inner.append(evaluate())
+        inner.append(log())
         assert list((tmp_path / ".jrh" / "outbox").iterdir()) == [kept]
         with pytest.raises(TrackingError, match="Another process is logging"):
             resume(kept)
         log_batch(*given, **named)
 
     monkeypatch.setattr(MlflowClient, "log_batch", again_before_the_numbers)
-    outer = evaluate()
+    outer = log()
     assert outer.run_id != inner[0].run_id
     for done in (outer, inner[0]):
         assert MlflowClient(store_uri).get_run(done.run_id).data.metrics == done.logged
@@ -1390,29 +1406,29 @@ def test_what_a_living_process_is_logging_is_neither_taken_nor_removed(
 def test_several_kept_evaluations_are_logged_oldest_first_each_in_its_own_run(
     store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite, outbox = jrh.datasheet_suite(n_tasks=1, depth=1), tmp_path / ".jrh" / "outbox"
+    outbox = tmp_path / ".jrh" / "outbox"
     facts = {"tracking_uri": store_uri, "experiment": "tests"}
     with monkeypatch.context() as away:
         away.setattr(MlflowClient, "log_batch", refuse_metrics)
         with pytest.raises(TrackingError, match="Nothing is lost"):
-            jrh.evaluate(jrh.scripted.Oracle(), suite, **facts)
+            jrh.evaluate(jrh.scripted.Oracle(), TINY, **facts)
         (older,) = outbox.iterdir()
         older = older.rename(tmp_path / "aside")
         with pytest.raises(TrackingError, match="Nothing is lost"):
-            jrh.evaluate(jrh.scripted.Oracle(), suite, **facts)
+            jrh.evaluate(jrh.scripted.Oracle(), TINY, **facts)
     (newer,) = outbox.iterdir()
     # As the version before named it: by its key alone.
     older = older.rename(outbox / newer.name.partition("-")[0])
     expected = [json.loads((each / "evaluation.json").read_text())["target"]["run_id"] for each in (older, newer)]
     monkeypatch.setattr(jrh.scripted.Oracle, "answer", lambda self, call: pytest.fail("asked again"))
-    assert [jrh.evaluate(jrh.scripted.Oracle(), suite, **facts).run_id for _ in range(2)] == expected
+    assert [jrh.evaluate(jrh.scripted.Oracle(), TINY, **facts).run_id for _ in range(2)] == expected
     assert not list(outbox.iterdir())
 
 
 def test_a_row_that_another_process_writes_at_the_same_moment_is_tried_again(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite, tries = jrh.datasheet_suite(n_tasks=1, depth=1), []
+    tries: list[object] = []
     log_inputs = MlflowClient.log_inputs
 
     def collide_once(*given: object, **named: object) -> None:
@@ -1422,7 +1438,7 @@ def test_a_row_that_another_process_writes_at_the_same_moment_is_tried_again(
         log_inputs(*given, **named)
 
     monkeypatch.setattr(MlflowClient, "log_inputs", collide_once)
-    done = jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests")
+    done = jrh.evaluate(jrh.scripted.Oracle(), TINY, tracking_uri=store_uri, experiment="tests")
     assert len(tries) == 2
     assert MlflowClient(store_uri).get_run(done.run_id).info.status == "FINISHED"
 
@@ -1448,7 +1464,7 @@ def evaluate_in(folder: Path, server: LoopbackServer, monkeypatch: pytest.Monkey
     # As a process of its own would find it.
     home_module._found.cache_clear()
     resolve.say_once.cache_clear()
-    done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, prices=PRICES, max_usd=1.0, progress=False)
+    done = evaluate(judge_at(server), tracking_uri=store_uri, prices=PRICES, max_usd=1.0, progress=False)
     return run_of(done, store_uri)
 
 
@@ -1512,7 +1528,7 @@ def test_windows_is_told_what_is_needed_before_anything_is_asked(
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(sys, "argv", ["jrh", "evaluate", "--model", "openai/x"])
     with LoopbackServer() as server:
-        for entry in (lambda: jrh.evaluate(judge_at(server), SMALL), lambda: open_journal("journal.db")):
+        for entry in (lambda: evaluate(judge_at(server)), lambda: open_journal("journal.db")):
             with pytest.raises(jrh.JrhError, match=r"needs a POSIX system.* WSL"):
                 entry()
     assert server.counts["requests"] == 0

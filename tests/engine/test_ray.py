@@ -155,7 +155,7 @@ def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice
     def kill_two() -> None:
         try:
             wait_until(only_held_ones_are_open)
-            killed.update(sorted(set(in_flight(address)))[:2])
+            killed.update(in_flight(address))
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
         finally:
@@ -163,13 +163,13 @@ def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice
 
     with LoopbackServer(reply=first_or_tie, hold=hold_in_the_middle) as server, ThreadPoolExecutor(1) as beside:
         killing = beside.submit(kill_two)
-        done = ask(server, small, address, replicates=3, n_actors=3)
+        done = ask(server, small, address, replicates=2, n_actors=2)
         killing.result()
         judge = judge_at(server)
         with open_journal(tmp_path / "home.db") as journal:
             home = ask_calls(
                 judge,
-                plan_calls(small, judge, replicates=3),
+                plan_calls(small, judge, replicates=2),
                 journal=journal,
                 settings=ClientSettings(concurrency=16, price=price_of(MODEL, PRICES)),
             )
@@ -259,7 +259,7 @@ def test_ctrl_c_settles_what_is_in_flight(small: jrh.Suite, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_answers_that_cannot_be_read_end_the_run_wherever_they_were_asked(small: jrh.Suite, tmp_path: Path) -> None:
     with LoopbackServer(reply="prose", latency=0.02) as server:
-        with pytest.raises(JudgeError, match="first 20 answers"):
+        with pytest.raises(JudgeError, match="None of the first 20 answers"):
             ask(server, small, tmp_path / "journal.db", concurrency=4)
         # Two actors have at most twice their share of the calls in hand.
         assert 20 <= server.counts["requests"] <= 20 + 2 * 4

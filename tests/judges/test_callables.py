@@ -258,19 +258,14 @@ def test_a_fingerprint_is_the_same_in_another_process():
 from jrh_mlflow.judges.callables import CallableJudge
 def judge(presentation):
     return "1" if presentation.first in {"a", "b", "c", "d", "e", "f"} else "tie"
-print(CallableJudge(judge).fingerprint())
+fingerprint = CallableJudge(judge).fingerprint()
+print(fingerprint)
 """
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(found) == 1
+    exec(code, here := {"__name__": "__main__"})
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environment = os.environ | {"PYTHONHASHSEED": seed}
+    there = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert there.stdout.strip() == here["fingerprint"] is not None
 
 
 PROMPT = "one"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -265,15 +263,6 @@ def test_a_schema_is_asked_for_where_the_model_is_known_to_take_one(model, takes
     assert takes_schema(model) is takes
     assert takes_schema(model, api_base="http://127.0.0.1/v1")
     assert PromptedJudge(model).settings()["structured"] is takes
-
-
-def test_the_question_whether_a_model_takes_a_schema_does_not_load_litellm():
-    code = (
-        "import sys; from jrh_mlflow.models.catalog import takes_schema; takes_schema('gemini/gemini-2.5-flash'); "
-        "print([name for name in ('litellm', 'aiohttp', 'mlflow') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_confidence_is_read_where_token_probabilities_came_back():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -30,8 +31,13 @@ def suite() -> jrh.Suite:
     return jrh.load_suite("datasheet-paper")
 
 
+@pytest.fixture(scope="module")
+def half_steps() -> jrh.Suite:
+    return jrh.datasheet_suite(half_steps=True)
+
+
 def sheet(judge: object, suite: jrh.Suite) -> jrh.Datasheet:
-    return jrh.measure(asked(judge, suite), n_resamples=200)
+    return jrh.measure(asked(judge, suite), n_resamples=40)
 
 
 def test_always_first_is_all_position(suite):
@@ -93,8 +99,8 @@ def test_longer_wins_is_blind_on_the_matched_ladder_and_loves_padding(suite):
     assert estimate(read, "threshold_75").censored == "right"
 
 
-def test_longer_wins_is_blind_on_half_steps_too():
-    read = sheet(LongerWins(), jrh.datasheet_suite(half_steps=True))
+def test_longer_wins_is_blind_on_half_steps_too(half_steps):
+    read = sheet(LongerWins(), half_steps)
     assert value(read, "target_sensitivity/delta_0.5") == 0.5
 
 
@@ -109,8 +115,8 @@ def test_the_oracle_is_never_wrong(suite):
     assert (threshold.value, threshold.censored, threshold.censoring["left"]) == (1, "left", 1)
 
 
-def test_the_oracle_resolves_half_a_step():
-    threshold = estimate(sheet(Oracle(), jrh.datasheet_suite(half_steps=True)), "threshold_75")
+def test_the_oracle_resolves_half_a_step(half_steps):
+    threshold = estimate(sheet(Oracle(), half_steps), "threshold_75")
     assert (threshold.value, threshold.censored) == (0.5, "left")
 
 
@@ -185,8 +191,13 @@ def test_rates_of_zero_and_one_are_exact(suite):
     assert value(read, "threshold_75") == pytest.approx(2.75)
 
 
+@pytest.fixture(scope="module")
+def two_steps() -> jrh.Suite:
+    return jrh.datasheet_suite(depth=2)
+
+
 @pytest.mark.parametrize("icc", [0.0, 0.2])
-def test_measured_rates_lie_around_the_true_ones(icc):
+def test_measured_rates_lie_around_the_true_ones(icc, two_steps):
     """16 seeds of 10 tasks: means within a few standard errors of the truth, and each kind of pair under its name."""
     truth = {
         "dark_current": 0.3,
@@ -199,20 +210,25 @@ def test_measured_rates_lie_around_the_true_ones(icc):
         "filler_preference": 0.7,
     }
     rates = {"dark_current": 0.3, "stable": 0.15, "positional": 0.35, "one_sided": 0.2, "tie": 0.25, "filler": 0.7}
-    small = jrh.datasheet_suite(depth=2)
-    sheets = [
-        jrh.measure(asked(Noisy(**rates, sensitivity={1: 0.6, 2: 0.8}, icc=icc, seed=seed), small), n_resamples=1)
+    # Each seed has tasks of its own: one table of 160 tasks, whose rates are the means over the seeds.
+    records = [
+        replace(one, task=f"{seed} {one.task}", suite_item=f"{seed} {one.suite_item}")
         for seed in range(16)
+        for one in asked(Noisy(**rates, sensitivity={1: 0.6, 2: 0.8}, icc=icc, seed=seed), two_steps)
     ]
+    read = jrh.measure(records, n_resamples=1)
     for axis, true in truth.items():
-        mean = sum(value(one, axis) for one in sheets) / len(sheets)
-        assert mean == pytest.approx(true, abs=0.06), axis
+        assert value(read, axis) == pytest.approx(true, abs=0.06), axis
 
 
 def test_tasks_with_rates_of_their_own_widen_the_clustered_interval(suite):
+    vacuum = jrh.Suite(name="vacuum", items=[item for item in suite.items if item.condition.startswith("vacuum")])
+
     def width(icc: float) -> float:
         reads = [
-            estimate(jrh.measure(asked(Noisy(dark_current=0.5, icc=icc, seed=s), suite), n_resamples=1), "dark_current")
+            estimate(
+                jrh.measure(asked(Noisy(dark_current=0.5, icc=icc, seed=s), vacuum), n_resamples=1), "dark_current"
+            )
             for s in range(4)
         ]
         return sum((one.cluster_high or 1) - (one.cluster_low or 0) for one in reads)

@@ -134,11 +134,12 @@ def test_litellms_clients_of_other_loops_stay_open(server: LoopbackServer) -> No
     assert asyncio.run(outer()) == "A"
 
 
-def test_importing_the_transports_and_the_prices_loads_neither_litellm_nor_aiohttp() -> None:
+def test_transports_prices_and_who_takes_a_schema_load_neither_litellm_nor_aiohttp() -> None:
     code = (
         "import sys, jrh_mlflow.models.transports, jrh_mlflow.models.prices as p;"
-        "p.price_of('gpt-4o');"
-        "print(sorted({'litellm', 'aiohttp', 'httpx', 'openai'} & set(sys.modules)))"
+        "from jrh_mlflow.models.catalog import takes_schema;"
+        "p.price_of('gpt-4o'); takes_schema('gemini/gemini-2.5-flash');"
+        "print(sorted({'litellm', 'aiohttp', 'httpx', 'openai', 'mlflow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

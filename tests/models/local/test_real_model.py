@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_a_real_model_is_measured_at_no_cost_and_its_processor_time_is_logged(smollm2: Path, store_uri: str) -> None:
-    done = jrh.evaluate(short_judge(), pairs(2), tracking_uri=store_uri, experiment="tests", max_usd=0.01)
-    assert len(done.calls) == 4
+    done = jrh.evaluate(short_judge(), pairs(1), tracking_uri=store_uri, experiment="tests", max_usd=0.01)
+    assert len(done.calls) == 2
     assert done.metrics["calls/error"] == 0
     assert (done.metrics["cost/usd"], done.cost_usd) == (0.0, 0.0)
     assert done.metrics["time/cpu_seconds"] > 0
@@ -35,8 +35,8 @@ def test_a_real_model_is_measured_at_no_cost_and_its_processor_time_is_logged(sm
     assert (run.data.params["judge.model"], run.data.params["run.concurrency"]) == (MODEL, "1")
     assert "judge.api_base" not in run.data.params
     assert run.data.tags["jrh.simulated"] == "false"
-    again = jrh.evaluate(short_judge(), pairs(2), tracking_uri=store_uri, experiment="tests", max_usd=0.01)
-    assert again.metrics["calls/cached"] == 4
+    again = jrh.evaluate(short_judge(), pairs(1), tracking_uri=store_uri, experiment="tests", max_usd=0.01)
+    assert again.metrics["calls/cached"] == 2
     assert list(again.calls["answer"]) == list(done.calls["answer"])
 
 

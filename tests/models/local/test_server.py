@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +23,7 @@ from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request
 from tests.models.local.tools import MODEL, serving
 from tests.models.transport_tools import send
+from tests.processes import Forked
 
 SCHEMA = {
     "type": "object",
@@ -184,8 +184,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_the_server_ends_with_its_process_however_that_ends(how: signal.Signals, smollm2: Path) -> None:
-    command = [sys.executable, "-c", HOLDER]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
+    with Forked(HOLDER, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
         assert holder.stdout is not None
         port = port_of(holder.stdout.readline())
         assert listens(port)
