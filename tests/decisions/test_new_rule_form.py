@@ -60,7 +60,7 @@ def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     judges = {"good": jrh.scripted.Oracle(), "noisy": jrh.scripted.Noisy(seed=3)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JRH_HOME", str(tmp_path_factory.mktemp("home")))
-        options = {"experiment": "ratios", "tracking_uri": store_uri, "progress": False}
+        options = {"experiment": "ratios", "tracking_uri": store_uri, "progress": False, "traces": "none"}
         yield {name: jrh.evaluate(judge, suite, **options) for name, judge in judges.items()}
 
 

@@ -14,15 +14,13 @@ import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import VACUUM
 from jrh_mlflow.stats.proportions import cluster_interval
 from tests.measures.recount import DECOMPOSITION, USABLE, measured, records, recount, same
-from tests.readings import PROPERTY, value
+from tests.readings import PROPERTY, Row, value
 
 
-@PROPERTY
-@given(records())
-def test_every_share_equals_a_second_count_by_plain_loops(rows):
+def every_share_equals_a_second_count_by_plain_loops(rows: list[Row], sheet: jrh.Datasheet) -> None:
     shares = {
         axis: reading
-        for axis, reading in measured(rows).estimates.items()
+        for axis, reading in sheet.estimates.items()
         if isinstance(reading, jrh.Estimate) and not axis.startswith(("d_prime", "threshold", "other"))
     }
     tallies = recount(rows)
@@ -84,10 +82,8 @@ def ends(low: float | None, high: float | None, *, open_ended: bool) -> tuple[fl
     return -math.inf if low is None else low, math.inf if high is None else high
 
 
-@PROPERTY
-@given(records())
-def test_intervals_and_bounds_hold_the_number_and_never_have_zero_width(rows):
-    for axis, reading in measured(rows).estimates.items():
+def intervals_and_bounds_hold_the_number_and_never_have_zero_width(sheet: jrh.Datasheet) -> None:
+    for axis, reading in sheet.estimates.items():
         if not isinstance(reading, jrh.Estimate) or axis == "threshold_75":
             continue
         open_ended = axis.startswith("d_prime/")  # a share of 0 or 1 has no finite d'
@@ -104,10 +100,7 @@ def test_intervals_and_bounds_hold_the_number_and_never_have_zero_width(rows):
             assert reading.bound_low - 1e-9 <= reading.value <= reading.bound_high + 1e-9, axis
 
 
-@PROPERTY
-@given(records())
-def test_the_ledger_accounts_for_every_call_and_pair(rows):
-    sheet = measured(rows)
+def the_ledger_accounts_for_every_call_and_pair(rows: list[Row], sheet: jrh.Datasheet) -> None:
     names = dict.fromkeys(VACUUM, "vacuum")
     calls = Counter(names.get(row["condition"], row["condition"]) for row in rows)
     steps = Counter(f"delta_{row['delta']:g}" for row in rows if row["condition"] == "ladder")
@@ -136,43 +129,39 @@ def test_the_ledger_accounts_for_every_call_and_pair(rows):
     assert sum(sheet.outcomes.values()) == len(rows)
 
 
-@PROPERTY
-@given(records(), st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_changes_nothing(rows, random):
-    shuffled = random.sample(rows, len(rows))
-    same(measured(rows), measured(shuffled))
+def renamed(rows: list[Row]) -> list[Row]:
+    """Tasks and items by other names, in reverse order: the bootstrap must draw the same resamples."""
+    return [row | {"task": f"{9 - int(row['task'][-1])} other", "suite_item": row["suite_item"][::-1]} for row in rows]
 
 
-@PROPERTY
-@given(records())
-def test_the_names_of_tasks_and_items_change_nothing(rows):
-    """Also not the bootstrap: names in reverse order must draw the same resamples."""
-    renamed = [
-        row | {"task": f"{9 - int(row['task'][-1])} other", "suite_item": row["suite_item"][::-1]} for row in rows
-    ]
-    same(measured(rows), measured(renamed))
-
-
-@PROPERTY
-@given(records())
-def test_which_content_is_called_u_changes_nothing(rows):
+def with_contents_named_anew(rows: list[Row]) -> list[Row]:
     """Contents trade names, slots stay: what was order uv is now vu. In a filler pair v means the padded one."""
     swapped = {"uv": "vu", "vu": "uv", "u": "v", "v": "u", "": ""}
-    renamed = [
+    return [
         row
         if row["condition"] == "filler"
         else row | {"order": swapped[row["order"]], "better": swapped[row["better"]]}
         for row in rows
     ]
-    same(measured(rows), measured(renamed))
+
+
+def mirrored(rows: list[Row]) -> list[Row]:
+    """Both contents trade places and the judge follows: preferences by content and by position are the same share."""
+    mirror = {"uv": "vu", "vu": "uv", "1": "2", "2": "1", "": ""}
+    return [row | {key: mirror[row[key]] for key in ("order", "answer")} for row in rows]
 
 
 @PROPERTY
-@given(records())
-def test_mirroring_every_slot_changes_nothing(rows):
-    """Both contents trade places and the judge follows: preferences by content and by position are the same share."""
-    mirror = {"uv": "vu", "vu": "uv", "1": "2", "2": "1", "": ""}
-    same(measured(rows), measured([row | {key: mirror[row[key]] for key in ("order", "answer")} for row in rows]))
+@given(records(), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.5]))
+def test_what_holds_of_all_records_however_they_are_ordered_named_and_mirrored(rows, random, limit):
+    """One test, so that the records are measured once for all that is said of them."""
+    sheet = measured(rows)
+    every_share_equals_a_second_count_by_plain_loops(rows, sheet)
+    intervals_and_bounds_hold_the_number_and_never_have_zero_width(sheet)
+    the_ledger_accounts_for_every_call_and_pair(rows, sheet)
+    a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(rows, sheet, limit)
+    for other in (random.sample(rows, len(rows)), renamed(rows), with_contents_named_anew(rows), mirrored(rows)):
+        same(sheet, measured(other))
 
 
 @PROPERTY
@@ -186,11 +175,10 @@ def test_rows_of_another_condition_change_no_reading(rows, others):
     }
 
 
-@PROPERTY
-@given(records(), st.data())
-def test_a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(rows, data):
-    limit = data.draw(st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.5]))
-    strict, open_ = measured(rows, max_excluded=limit), measured(rows)
+def a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(
+    rows: list[Row], open_: jrh.Datasheet, limit: float
+) -> None:
+    strict = measured(rows, max_excluded=limit)
     for axis, reading in open_.estimates.items():
         if axis == "other_conflict" or (isinstance(reading, jrh.NotEstimable) and not reading.withheld):
             continue

@@ -51,14 +51,15 @@ def test_every_estimate_travels_with_n_interval_and_exclusions(llama: jrh.Evalua
 
 
 def test_the_suite_of_a_run_is_read_from_the_store_the_evaluation_goes_to(
-    llama: jrh.Evaluation, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/another.db")
-    where = {"experiment": "tests", "tracking_uri": store_uri}
-    again = jrh.evaluate(jrh.scripted.AlwaysTie(), f"runs:/{llama.run_id}/suite", **where)
-    assert again.suite.sha256 == llama.suite.sha256
-    shift = jrh.criterion_shift(jrh.scripted.Oracle(), f"runs:/{llama.run_id}/suite", **where)
-    assert {one.suite.sha256 for one in shift.arms.values()} == {llama.suite.sha256}
+    where = {"experiment": "tests", "tracking_uri": store_uri, "traces": "none"}
+    first = jrh.evaluate(jrh.scripted.AlwaysTie(), small, **where)
+    again = jrh.evaluate(jrh.scripted.AlwaysTie(), f"runs:/{first.run_id}/suite", **where)
+    assert again.suite.sha256 == small.sha256
+    shift = jrh.criterion_shift(jrh.scripted.Oracle(), f"runs:/{first.run_id}/suite", **where)
+    assert {one.suite.sha256 for one in shift.arms.values()} == {small.sha256}
 
 
 def test_params_tags_and_description_are_those_of_the_interface(llama: jrh.Evaluation, store_uri: str) -> None:

@@ -295,7 +295,8 @@ def test_the_parent_of_a_shift_logs_what_a_criterion_buys_and_costs(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge, where = jrh.scripted.profile("Qwen32B"), {"tracking_uri": store_uri, "experiment": "headline"}
-    shift = jrh.criterion_shift(judge, "datasheet-paper", **where, traces="none")
+    suite = jrh.datasheet_suite(design="paper", n_tasks=3, depth=2)
+    shift = jrh.criterion_shift(judge, suite, **where, traces="none")
     axes = ("raw_false_preference", "tie_rate/delta_0_same", "target_sensitivity/delta_1", "miss_by_tie/delta_1")
     assert set(shift.logged) == {f"criterion_shift/strict/{axis}/value" for axis in axes}
     assert run_of(store_uri, shift.run_id).metrics == shift.logged
@@ -304,7 +305,7 @@ def test_the_parent_of_a_shift_logs_what_a_criterion_buys_and_costs(
     table = loaded(shift.run_id, store_uri, monkeypatch)
     assert list(table["axis"]) == [f"criterion_shift/{axis}" for axis in shift.shifts]
     assert {set(one.logged) <= PAIRS | ALWAYS for one in shift.arms.values()} == {True}
-    every = jrh.criterion_shift(judge, "datasheet-paper", **where, traces="none", metrics="all")
+    every = jrh.criterion_shift(judge, suite, **where, traces="none", metrics="all")
     assert every.logged == every.metrics == shift.metrics
     assert all(one.logged == one.metrics for one in every.arms.values())
 
@@ -375,10 +376,12 @@ def test_commands_refuse_other_words_in_dry_runs_too(tmp_path: Path) -> None:
     assert not (tmp_path / "no.db").exists()
 
 
-def test_commands_and_recipes_take_the_option(store_uri: str, tmp_path: Path) -> None:
+def test_commands_and_recipes_take_the_option(store_uri: str, pairs: jrh.Suite, tmp_path: Path) -> None:
     where = ["--tracking-uri", store_uri, "--experiment", "headline", "--json"]
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("judge: scripted:AlwaysTie\nsuite: datasheet-short\nmetrics: all\n", encoding="utf-8")
+    pairs.save(tmp_path / "suite")
+    text = f"judge: scripted:AlwaysTie\nsuite: {tmp_path / 'suite'}\nmetrics: all\n"
+    recipe.write_text(text, encoding="utf-8")
     for command, every in (
         (["evaluate", str(recipe)], True),
         (["evaluate", str(recipe), "--metrics", "headline"], False),

@@ -14,7 +14,7 @@ from mlflow.entities import Feedback
 from mlflow.genai.scorers import scorer
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import plan_calls
+from jrh_mlflow.engine import calls_frame, plan_calls
 from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.evaluate import price_evaluation
@@ -63,14 +63,14 @@ def test_it_is_shown_one_response_at_a_time_with_the_instruction_and_the_rubric(
     assert {one.outcome for one in records} == {"tie"}
 
 
-def test_a_word_count_prefers_nothing_in_a_vacuum_and_never_the_slot(store_uri: str) -> None:
-    done = jrh.evaluate(jrh.pointwise(words), "datasheet-paper", tracking_uri=store_uri, experiment="tests")
-    longer = jrh.evaluate(jrh.scripted.LongerWins(), "datasheet-paper", tracking_uri=store_uri, experiment="tests")
-    sheet, readings = done.datasheet.estimates, longer.datasheet.estimates
+def test_a_word_count_prefers_nothing_in_a_vacuum_and_never_the_slot() -> None:
+    suite = jrh.load_suite("datasheet-paper")
+    records, longer = (asked(judge, suite) for judge in (jrh.pointwise(words), jrh.scripted.LongerWins()))
+    sheet, readings = (jrh.measure(calls).estimates for calls in (records, longer))
     assert sheet["dark_current"].value == 0
     assert sheet["positional_false_preference"].value == sheet["one_sided_commit"].value == 0
     assert sheet["filler_preference"].value == readings["filler_preference"].value == 1
-    orders = done.calls.pivot_table(index="suite_item", columns="order", values="answer", aggfunc="first")
+    orders = calls_frame(records).pivot_table(index="suite_item", columns="order", values="answer", aggfunc="first")
     assert set(zip(orders["uv"], orders["vu"], strict=True)) == {("1", "2"), ("2", "1"), ("", "")}
 
 

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +103,12 @@ def test_the_two_orders_of_equal_texts_are_two_calls(store_uri: str) -> None:
 def test_faults_cost_time_and_never_an_item(small: jrh.Suite, store_uri: str) -> None:
     faults = Faults(rate_limited=0.1, server=0.05, cut=0.05, malformed=0.05)
     with LoopbackServer(reply=first_or_tie, faults=faults, seed=3) as server:
-        done = evaluate(server, small, store_uri, replicates=3)
+        done = evaluate(server, small, store_uri)
     assert server.counts["requests"] > len(done.calls)
     assert done.metrics["calls/error"] == 0
     assert set(done.calls["outcome"]) <= {"verdict", "tie"}
     with LoopbackServer(reply=first_or_tie) as calm:
-        quiet = evaluate(calm, small, store_uri, replicates=3, journal="calm.db")
+        quiet = evaluate(calm, small, store_uri, journal="calm.db")
     assert list(done.calls["answer"]) == list(quiet.calls["answer"])
 
 
@@ -178,9 +179,12 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
     assert price is not None
     rng = random.Random(5)
     truncated = 0
-    for trial in range(25):
-        cap = rng.randrange(5_000_000, 150_000_000)
-        faults = Faults(rate_limited=rng.choice([0, 0.1]), cut=rng.choice([0, 0.1]))
+    # Caps that end every run, some runs and hardly any, each with every mix of faults.
+    for trial, (low, high, rate_limited, cut) in enumerate(
+        (*caps, *shares) for caps in ((5, 20), (20, 60), (60, 150)) for shares in product((0, 0.1), repeat=2)
+    ):
+        cap = rng.randrange(low * 1_000_000, high * 1_000_000)
+        faults = Faults(rate_limited=rate_limited, cut=cut)
         words = "word " * rng.randrange(1, 40)
         reply = json.dumps({"reason": words, "verdict": "A"})
         with (
@@ -201,7 +205,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
             assert billed <= journal.spent_micro("b") <= cap
             assert journal.reserved_micro("b") == 0
             truncated += came.stopped == "budget"
-    assert 4 < truncated < 25
+    assert 4 <= truncated < 12
 
 
 @pytest.mark.parametrize(
@@ -278,20 +282,20 @@ url, path = sys.argv[1:]
 judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=url, max_tokens=64, seed=7)
 suite = jrh.datasheet_suite(n_tasks=2, depth=2, design="paper")
 with open_journal(path) as journal:
-    ask_calls(judge, plan_calls(suite, judge, replicates=3), concurrency=8, journal=journal,
+    ask_calls(judge, plan_calls(suite, judge, replicates=2), concurrency=8, journal=journal,
               settings=ClientSettings(concurrency=8))
 """
 
 
 def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: jrh.Suite, store_uri: str) -> None:
     """kill -9 at random moments: every answer is in the journal, and the result is the undisturbed one."""
-    total = 3 * 2 * len(small)
+    total = 2 * 2 * len(small)
     rng = random.Random(11)
     with LoopbackServer(reply=first_or_tie, latency=0.05) as server:
-        undisturbed = evaluate(server, small, store_uri, journal="undisturbed.db", replicates=3)
+        undisturbed = evaluate(server, small, store_uri, journal="undisturbed.db", replicates=2)
         start = server.counts["answered"]
         kills = 0
-        for _ in range(20):
+        for _ in range(8):
             child = Forked(CHILD, server.url, Path("killed.db").resolve())
             before, enough = server.counts["answered"], rng.randrange(1, 10)
             while child.poll() is None and server.counts["answered"] < before + enough:
@@ -301,9 +305,9 @@ def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: 
             os.kill(child.pid, signal.SIGKILL)
             child.wait()
             kills += 1
-        resumed = evaluate(server, small, store_uri, journal="killed.db", replicates=3)
+        resumed = evaluate(server, small, store_uri, journal="killed.db", replicates=2)
         answered = server.counts["answered"] - start
-    assert kills >= 15
+    assert kills >= 6
     # An answer on its way when the process died can only be asked again: at most those in flight at each kill.
     assert total <= answered <= total + 8 * kills
     assert comparable(resumed.metrics) == comparable(undisturbed.metrics)

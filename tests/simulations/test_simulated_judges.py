@@ -32,6 +32,11 @@ def suite():
 
 
 @pytest.fixture(scope="module")
+def small():
+    return datasheet_suite(n_tasks=3, depth=1)
+
+
+@pytest.fixture(scope="module")
 def checks(suite):
     return measured(suite, n_seeds=24, n_resamples=40)
 
@@ -100,17 +105,17 @@ def test_the_interval_of_a_share_holds_and_wilson_on_the_calls_would_not(n_calls
     assert coverage.PART.failures(cells)[0].startswith(f"10 tasks × {n_calls} calls, ICC 0.6")
 
 
-def test_the_number_of_processes_changes_nothing(suite) -> None:
+def test_the_number_of_processes_changes_nothing(small) -> None:
     def found(apply):
-        checks = measured(suite, n_seeds=3, n_resamples=5, seed=7, apply=apply)
+        checks = measured(small, n_seeds=3, n_resamples=5, seed=7, apply=apply)
         return checks, weighed_cells(n_tasks=[10], n_calls=[2, 12], draws=1, seed=7, apply=apply)
 
     with worker_map(2) as apply:
         assert found(apply) == found(map)
 
 
-def test_another_seed_takes_other_judges_and_other_draws(suite) -> None:
-    first, second = (measured(suite, n_seeds=2, n_resamples=2, seed=seed) for seed in (0, 1))
+def test_another_seed_takes_other_judges_and_other_draws(small) -> None:
+    first, second = (measured(small, n_seeds=2, n_resamples=2, seed=seed) for seed in (0, 1))
     assert [check.bias for check in first] != [check.bias for check in second]
     cells = [weighed_cells(n_tasks=[10], n_calls=[12], draws=1, seed=seed) for seed in (0, 1)]
     assert cells[0] != cells[1]
