@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from mlflow import MlflowClient
 
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.generation.generate import price_generation
+from jrh_mlflow.generation.generate import GenerationRun, price_generation
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
@@ -29,12 +30,13 @@ from tests.generation.agent_tools import (
 )
 from tests.loopback import LoopbackServer, Reply, error_reply
 
+KEY = "sk-planted-0123456789"
 BREAK, MEND = "agent_perturbation", "agent_positives"
 
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture
@@ -46,21 +48,36 @@ def first(items: tuple[Item, ...], condition: str) -> Item:
     return next(item for item in items if item.condition == condition)
 
 
-def test_both_tests_are_made_of_every_transcript_beside_its_baseline(log: Path, store_uri: str) -> None:
-    with LoopbackServer(reply=AgentPlayer()) as server:
-        done = run(log, server, store_uri)
-    found = [(item.kind, item.condition, item.expected) for item in done.suite.items]
+@dataclass(frozen=True)
+class Made:
+    """A generation of both tests that went well, whom it asked, and how many at once."""
+
+    done: GenerationRun
+    player: AgentPlayer
+    at_once: int
+
+
+@pytest.fixture(scope="module")
+def made(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder, player = tmp_path_factory.mktemp("made"), AgentPlayer()
+    with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=player, latency=0.02) as server:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        where = {"group": "metadata.topic", "journal": str(folder / "journal.db")}
+        done = run(booking_log(folder / "booking.eval"), server, store_uri, **where)
+        return Made(done, player, server.counts["max_in_flight"])
+
+
+def test_both_tests_are_made_of_every_transcript_beside_its_baseline(made: Made) -> None:
+    found = [(item.kind, item.condition, item.expected) for item in made.done.suite.items]
     one = [("baseline", None), (BREAK, "violation"), (MEND, "no violation")]
     assert found == [("transcript", *rest) for rest in one] * 3
-    assert {item.task for item in done.suite.items} == {f"booking-evalid/{n}" for n in (1, 2, 3)}
-    assert all(item.answers == LABELS and item.rubric == RUBRIC for item in done.suite.items)
-    assert done.metrics["generate/items"] == 6
+    assert {item.task for item in made.done.suite.items} == {f"booking-evalid/{n}" for n in (1, 2, 3)}
+    assert all(item.answers == LABELS and item.rubric == RUBRIC for item in made.done.suite.items)
+    assert made.done.metrics["generate/items"] == 6
 
 
-def test_a_changed_tool_call_keeps_its_id_and_its_result_follows(log: Path, store_uri: str) -> None:
-    player = AgentPlayer()
-    with LoopbackServer(reply=player) as server:
-        items = run(log, server, store_uri, tests=BREAK).suite.items
+def test_a_changed_tool_call_keeps_its_id_and_its_result_follows(made: Made) -> None:
+    items = made.done.suite.items
     before, after = first(items, "baseline").transcript or (), first(items, BREAK).transcript or ()
     assert [call["id"] for call in after[2].tool_calls] == ["c1", "c2"]
     assert after[2].tool_calls[0] == before[2].tool_calls[0]
@@ -68,17 +85,15 @@ def test_a_changed_tool_call_keeps_its_id_and_its_result_follows(log: Path, stor
     assert (after[4].content, after[4].error, after[4].tool_call_id) == ("Booked for 23:00.", None, "c2")
     assert before[4].error == "timeout: no answer"
     assert [place for place in range(6) if before[place] != after[place]] == [2, 4, 5]
-    follow_up, *others = [told for told in player.told("edit") if "This is the result of the call" in told]
+    results = [told for told in made.player.told("edit") if "This is the result of the call" in told]
+    follow_up, *others = [told for told in results if "clearly breaks the rubric" in told]
     assert len(others) == 2
     assert '"at": "19:00"' in follow_up
     assert '"at": "23:00"' in follow_up
 
 
-def test_steps_summaries_and_verdicts_are_kept_for_review(log: Path, store_uri: str) -> None:
-    player = AgentPlayer()
-    with LoopbackServer(reply=player) as server:
-        items = run(log, server, store_uri, tests=BREAK, group="metadata.topic").suite.items
-    meta = first(items, BREAK).meta
+def test_steps_summaries_and_verdicts_are_kept_for_review(made: Made) -> None:
+    meta, player = first(made.done.suite.items, BREAK).meta, made.player
     assert [(step["message"], step["asked_by"]) for step in meta["steps"]] == [
         (2, "planner"),
         (4, "pipeline"),
@@ -94,11 +109,12 @@ def test_steps_summaries_and_verdicts_are_kept_for_review(log: Path, store_uri: 
     assert "this is the first step" in player.told("edit")[0]
 
 
-def test_nothing_of_a_tool_call_is_cut_on_its_way_to_planner_and_verifier(log: Path, store_uri: str) -> None:
-    player = AgentPlayer()
-    with LoopbackServer(reply=player) as server:
-        run(log, server, store_uri, tests=BREAK)
-    assert all("x" * 300 in told for told in (*player.told("plan"), *player.told("verify")))
+def test_nothing_of_a_tool_call_is_cut_on_its_way_to_planner_and_verifier(made: Made) -> None:
+    assert all("x" * 300 in told for told in (*made.player.told("plan"), *made.player.told("verify")))
+
+
+def test_transcripts_are_worked_on_side_by_side(made: Made) -> None:
+    assert made.at_once > 2
 
 
 def test_a_verifier_that_always_says_no_lets_nothing_through_and_the_report_says_why(log: Path, store_uri: str) -> None:
@@ -219,12 +235,6 @@ def test_stopped_by_the_cap_it_goes_on_where_it_was_and_pays_nothing_twice(log: 
         rest = run(log, server, store_uri, max_usd=10 * bill, **options)
     assert server.counts["requests"] == 2 * total
     assert rest.suite.sha256 == whole.suite.sha256
-
-
-def test_transcripts_are_worked_on_side_by_side(log: Path, store_uri: str) -> None:
-    with LoopbackServer(reply=AgentPlayer(), latency=0.02) as server:
-        run(log, server, store_uri)
-    assert server.counts["max_in_flight"] > 2
 
 
 def test_transcripts_with_the_same_text_get_answers_of_their_own(store_uri: str) -> None:

@@ -13,6 +13,7 @@ from inspect_ai.log import read_eval_log
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.generation.generate import GenerationRun
 from jrh_mlflow.perturb.agents import BREACH_TOOL
 from jrh_mlflow.suites.transcripts import read_transcripts
 from jrh_mlflow.suites.transcripts.inspect_export import export_inspect
@@ -24,19 +25,30 @@ BREAK, MEND = "agent_perturbation", "agent_positives"
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return booking_log(tmp_path / "booking.eval")
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return booking_log(tmp_path_factory.mktemp("logs") / "booking.eval")
+
+
+@pytest.fixture(scope="module")
+def both(log: Path, store_uri: str) -> GenerationRun:
+    """Both tests, by rule."""
+    return run(log, None, store_uri)
+
+
+@pytest.fixture(scope="module")
+def broken(log: Path, store_uri: str) -> GenerationRun:
+    """A breach in every transcript, by rule."""
+    return run(log, None, store_uri, tests=BREAK)
 
 
 def cli(*arguments: object) -> Result:
     return CliRunner().invoke(group, [str(argument) for argument in arguments])
 
 
-def test_without_a_model_a_stated_breach_and_a_matching_tool_call_are_written_in(log: Path, store_uri: str) -> None:
-    done = run(log, None, store_uri, tests=BREAK)
-    item = next(item for item in done.suite.items if item.condition == BREAK)
-    before, after = next(iter(done.suite.items)).transcript or (), item.transcript or ()
+def test_without_a_model_a_stated_breach_and_a_matching_tool_call_are_written_in(broken: GenerationRun) -> None:
+    item = next(item for item in broken.suite.items if item.condition == BREAK)
+    before, after = next(iter(broken.suite.items)).transcript or (), item.transcript or ()
     added = after[2].tool_calls[-1]
     assert after[2].content.startswith(before[2].content)
     assert RUBRIC in after[2].content
@@ -48,11 +60,11 @@ def test_without_a_model_a_stated_breach_and_a_matching_tool_call_are_written_in
         "offline rules",
     )
     assert item.meta["edited"] == [2, 5]
-    assert done.metrics["calls/total"] == 0
-    assert any("Written by rules" in note for note in done.made.notes)
+    assert broken.metrics["calls/total"] == 0
+    assert any("Written by rules" in note for note in broken.made.notes)
 
 
-def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, store_uri: str) -> None:
+def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, both: GenerationRun, store_uri: str) -> None:
     known: dict[str, Any] = {"columns": {"label": "scores.consent"}, "values": {"C": LABELS[0], "I": LABELS[1]}}
     done = run(log, None, store_uri, **known)
     assert [item.expected for item in done.suite.items if item.condition == "baseline"] == [
@@ -64,15 +76,16 @@ def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, store_uri: s
     assert aside.keys() == {"booking-evalid/1", "booking-evalid/3"}
     assert "no rule can undo what was done" in aside["booking-evalid/1"]
     assert not any("not known" in note for note in done.made.notes)
-    assert any("not known" in note for note in run(log, None, store_uri).made.notes)
+    assert any("not known" in note for note in both.made.notes)
 
 
-def test_a_breach_written_in_by_rule_is_taken_out_by_rule(log: Path, store_uri: str, tmp_path: Path) -> None:
-    broken = run(log, None, store_uri, tests=BREAK).suite
-    export_inspect(broken, [log], tmp_path / "broken.eval")
+def test_a_breach_written_in_by_rule_is_taken_out_by_rule(
+    log: Path, broken: GenerationRun, store_uri: str, tmp_path: Path
+) -> None:
+    export_inspect(broken.suite, [log], tmp_path / "broken.eval")
     mended = run(tmp_path / "broken.eval", None, store_uri, tests=MEND).suite
     talk = next(item.transcript for item in mended.items if item.condition == MEND)
-    original = next(item.transcript for item in broken.items if item.condition == "baseline")
+    original = next(item.transcript for item in broken.suite.items if item.condition == "baseline")
     assert [(one.content, one.tool_calls) for one in talk or ()] == [
         (one.content, one.tool_calls) for one in original or ()
     ]
@@ -84,17 +97,19 @@ def test_a_verifier_that_is_named_is_asked_about_rules_too(log: Path, store_uri:
     assert all("expected 'violation'" in one.reason for one in done.made.set_aside)
 
 
-def test_the_same_log_gives_the_same_suite_wherever_it_lies(log: Path, store_uri: str, tmp_path: Path) -> None:
+def test_the_same_log_gives_the_same_suite_wherever_it_lies(
+    log: Path, both: GenerationRun, store_uri: str, tmp_path: Path
+) -> None:
     other = tmp_path / "elsewhere" / log.name
     other.parent.mkdir()
     other.write_bytes(log.read_bytes())
-    assert run(log, None, store_uri).suite.sha256 == run(other, None, store_uri).suite.sha256
+    assert run(other, None, store_uri).suite.sha256 == both.suite.sha256
 
 
 def test_edited_transcripts_are_written_back_and_read_by_inspect_itself(
-    log: Path, store_uri: str, tmp_path: Path
+    log: Path, both: GenerationRun, tmp_path: Path
 ) -> None:
-    suite = run(log, None, store_uri).suite
+    suite = both.suite
     suite.save(tmp_path / "suite")
     done = cli("suite", "export-inspect", tmp_path / "suite", "--log", log, "-o", tmp_path / "edited.eval")
     assert done.exit_code == 0, (done.output, done.exception)
@@ -108,11 +123,10 @@ def test_edited_transcripts_are_written_back_and_read_by_inspect_itself(
     assert [one.content for one in back[f"1__{BREAK}"].messages] == [one.content for one in shown or ()]
 
 
-def test_an_export_names_the_log_it_misses(log: Path, store_uri: str, tmp_path: Path) -> None:
-    suite = run(log, None, store_uri).suite
+def test_an_export_names_the_log_it_misses(both: GenerationRun, tmp_path: Path) -> None:
     other = booking_log(tmp_path / "other.eval", n=1)
     with pytest.raises(RecipeError, match=r"2 originals are not in other\.eval, the first 'booking-evalid/2'"):
-        export_inspect(suite, [other], tmp_path / "edited.eval")
+        export_inspect(both.suite, [other], tmp_path / "edited.eval")
 
 
 def test_from_the_command_line_to_a_report_by_category(log: Path, store_uri: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import presentation_of
+from jrh_mlflow.generation.generate import GenerationRun
 from jrh_mlflow.generation.report import problem_kind
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -21,12 +22,13 @@ from tests.generation.tools import CHECKER, PRICES, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import fields_asked
 
+KEY = "sk-planted-0123456789"
 REWRITES = ["label_flip", "semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short"]
 
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 def test_a_model_writes_checks_pass_and_everything_is_counted(store_uri: str) -> None:
@@ -48,41 +50,49 @@ def test_a_model_writes_checks_pass_and_everything_is_counted(store_uri: str) ->
     assert data.params["validator.model"] == CHECKER
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("xkcd }}} ### 0x00 zzz", "length ratio"),
-        ("I'm sorry, but I cannot help with that request, because it goes against my guidelines.", "refusal"),
-        ("ORIGINAL", "same text"),
-        ("False", "a single word"),
-        (Reply(text=""), "empty_content"),
-        (Reply(text="   \n "), "empty_content"),
-        (Reply(choices=False), "empty_choices"),
-        (Reply(refusal="No."), "refusal"),
-        (Reply(text="The council of", finish_reason="length"), "truncated"),
-        (Reply(text="The council of", finish_reason="content_filter"), "content_filter"),
-    ],
-)
-def test_what_is_no_rewrite_is_set_aside_with_its_reason_and_never_passed_on(
-    reply: str | Reply, reason: str, store_uri: str
-) -> None:
-    dataset = rows(2)
+SPOILED = [
+    ("xkcd }}} ### 0x00 zzz", "length ratio"),
+    ("I'm sorry, but I cannot help with that request, because it goes against my guidelines.", "refusal"),
+    ("ORIGINAL", "same text as the original"),
+    ("False", "a single word"),
+    (Reply(text=""), "empty_content"),
+    (Reply(text="   \n "), "empty_content"),
+    (Reply(choices=False), "empty_choices"),
+    (Reply(refusal="No."), "refusal"),
+    (Reply(text="The council of", finish_reason="length"), "truncated"),
+    (Reply(text="The council of", finish_reason="content_filter"), "content_filter"),
+]
 
-    def write(test: str, temperature: float) -> str | Reply:
-        return dataset[0]["response"] if reply == "ORIGINAL" else reply
 
-    player = Player(dataset, tests="semantic_paraphrase", write=write)
-    given = dataset if reply != "ORIGINAL" else dataset[:1]
-    with LoopbackServer(reply=player) as server:
-        done = run(given, server, store_uri, tests="semantic_paraphrase")
-    assert {item.condition for item in done.suite.items} == {"baseline"}
-    assert len(done.made.set_aside) == len(given) == done.metrics["generate/set_aside"]
-    for one in done.made.set_aside:
-        assert len(one.attempts) == 4
-        for attempt in one.attempts:
-            assert any(problem_kind(problem).startswith(reason) for problem in attempt.problems)
-    assert done.metrics["generate/attempts"] == 4 * len(given)
-    note = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.tags["mlflow.note.content"]
+@pytest.fixture(scope="module")
+def spoiled(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> GenerationRun:
+    """A generation in which every row gets an answer that is no rewrite."""
+    dataset, journal = rows(len(SPOILED)), tmp_path_factory.mktemp("spoiled") / "journal.db"
+
+    def reply(body: dict[str, Any]) -> str | Reply:
+        number = next(n for n, row in enumerate(dataset) if row["response"] in str(body["messages"][-1]["content"]))
+        answer = SPOILED[number][0]
+        answer = dataset[number]["response"] if answer == "ORIGINAL" else answer
+        return json.dumps({"text": answer}) if isinstance(answer, str) and fields_asked(body) == ["text"] else answer
+
+    with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=reply) as server:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        return run(dataset, server, store_uri, tests="semantic_paraphrase", journal=journal)
+
+
+@pytest.mark.parametrize("number", range(len(SPOILED)), ids=[reason for _, reason in SPOILED])
+def test_what_is_no_rewrite_is_set_aside_with_its_reason(number: int, spoiled: GenerationRun) -> None:
+    (one,) = [one for one in spoiled.made.set_aside if one.source == f"r{number:02d}"]
+    assert len(one.attempts) == 4
+    for attempt in one.attempts:
+        assert any(problem_kind(problem).startswith(SPOILED[number][1]) for problem in attempt.problems)
+
+
+def test_what_is_no_rewrite_is_never_passed_on(spoiled: GenerationRun, store_uri: str) -> None:
+    assert {item.condition for item in spoiled.suite.items} == {"baseline"}
+    assert len(spoiled.made.set_aside) == len(SPOILED) == spoiled.metrics["generate/set_aside"]
+    assert spoiled.metrics["generate/attempts"] == 4 * len(SPOILED)
+    note = MlflowClient(tracking_uri=store_uri).get_run(spoiled.run_id).data.tags["mlflow.note.content"]
     assert "Nothing could be made beyond the baselines" in note
 
 
