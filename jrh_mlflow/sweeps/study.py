@@ -462,6 +462,8 @@ def _importance(study: Study, trials: Sequence[FrozenTrial], index: int, *, seed
     varying = [name for name in trials[0].params if len({trial.params[name] for trial in trials}) > 1]
     if not varying or len({trial.values[index] for trial in trials}) < 2:
         return "n/a: nothing varies"
+    if len(varying) == 1:
+        return {varying[0]: 1.0}
     shares = get_param_importances(
         study,
         evaluator=FanovaImportanceEvaluator(seed=seed),

@@ -8,7 +8,7 @@ from jrh_mlflow.schema.items import Call
 
 QUALITY = {"small": 0.55, "medium": 0.75, "large": 0.95}
 PRICE = {"small": 1e-5, "medium": 1e-4, "large": 1e-3}
-LOSS = {"clear": 0.0, "wordy": 0.2, "vague": 0.3, "odd": 0.4}
+LOSS = {"clear": 0.0, "wordy": 0.2, "odd": 0.4}
 """What a prompt takes from the quality: `clear` is best whatever the model."""
 
 TRUE_FRONT = {(model, "clear") for model in QUALITY}
@@ -42,7 +42,7 @@ def judge(choice: dict[str, str]) -> Priced:
 
 
 def space(**given: object) -> jrh.Space:
-    """Return the whole landscape: 12 configurations, 3 of them on the front."""
+    """Return the whole landscape: 9 configurations, 3 of them on the front."""
     choices = {"model": list(QUALITY), "prompt": list(LOSS)}
     return jrh.Space(**{"choices": choices, "judge": judge, "orders": ["one"], **given})
 

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,14 @@ from tests.waiting import wait_until
 Scenario = Callable[["Bank", jrh.Suite, str, dict[str, Any]], jrh.Sweep]
 
 CHEAP, DEAR = "openai/gpt-4o-mini", "openai/gpt-4o"
+KEY = "sk-loopback-0123456789abcdef"
 PRICES = {CHEAP: (1000.0, 2000.0), DEAR: (4000.0, 8000.0)}
 """Dollars per million tokens: whole micro-dollars for every token, so that the two sides' sums must be equal."""
 
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback-0123456789abcdef")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture(scope="module")
@@ -120,25 +122,48 @@ def place(folder: Path, name: object) -> dict[str, Any]:
     return {"journal": folder / f"{name}.db", "storage": f"sqlite:///{folder}/{name}-study.db"}
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A sweep that a cap did not end, and who served it."""
+
+    server: Bank
+    done: jrh.Sweep
+    where: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def whole(suite: jrh.Suite, store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """Every third request is turned away once with 429 or 500."""
+    where = place(tmp_path_factory.mktemp("whole"), "own")
+    with pytest.MonkeyPatch.context() as patch, Bank() as server:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        server.faults = Faults(rate_limited=0.2, retry_after="0.001", server=0.1)
+        own = space(server, temperatures=[0.0], orders=["both"])
+        yield Whole(server, swept(own, suite, store_uri, max_usd=5000.0, **where), where)
+
+
+def test_requests_that_were_turned_away_are_in_no_books(whole: Whole, store_uri: str) -> None:
+    assert whole.done.best is not None
+    assert whole.server.counts["rate_limited"] > 0
+    check_books(whole.server, whole.done, store_uri, whole.where)
+
+
 def test_whatever_the_cap_there_is_an_answer_with_held_out_readings_or_a_refusal_before_the_first_call(
-    bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
+    whole: Whole, bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
-    own = space(bank, temperatures=[0.0], orders=["both"])
-    whole = swept(own, suite, store_uri, **place(tmp_path, "whole"))
-    assert (whole.truncated, len(whole.members)) == (None, 2)
-    whole_usd = bank.usd
+    assert (whole.done.truncated, len(whole.done.members)) == (None, 2)
+    own, whole_usd = space(bank, temperatures=[0.0], orders=["both"]), whole.server.usd
     with pytest.raises(BudgetError, match="is sure to do"):
         swept(own, suite, store_uri, max_usd=0.1 * whole_usd, **place(tmp_path, "refused"))
-    assert bank.usd == whole_usd
-    for share in (0.45, 0.9):
-        before = bank.usd
-        done = swept(own, suite, store_uri, max_usd=share * whole_usd, **place(tmp_path, share))
-        assert bank.usd - before <= share * whole_usd
-        assert done.best is not None, done.truncated
-        assert [member.holdout is not None for member in done.members] == [True]
-        assert "No answer yet" not in done.to_markdown()
-        assert done.truncated is not None
-        assert "the cap is reached: 1 of 2 configurations were not measured" in done.truncated
+    assert bank.usd == 0
+    # The cheap model takes a fifth. What is left pays for the dear one on the searched half, and not on both.
+    done = swept(own, suite, store_uri, max_usd=0.9 * whole_usd, **place(tmp_path, "capped"))
+    assert 0 < bank.usd <= 0.9 * whole_usd
+    assert done.best is not None, done.truncated
+    assert [member.holdout is not None for member in done.members] == [True]
+    assert "No answer yet" not in done.to_markdown()
+    assert done.truncated is not None
+    assert "the cap is reached: 1 of 2 configurations were not measured" in done.truncated
 
 
 def test_a_sweep_that_a_cap_cut_short_and_a_higher_one_ends_tells_of_no_cut_and_every_dollar_once(
@@ -173,18 +198,6 @@ def test_a_sweep_that_a_cap_cut_short_and_a_higher_one_ends_tells_of_no_cut_and_
     assert again.paid == whole.paid
 
 
-def rated(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
-    """Early stops, and replicates for an undecided front out of what the held-out half leaves."""
-    own = space(server, temperatures=[0.0], orders=["both"])
-    return swept(own, suite, store_uri, early_stop=True, max_replicates=2, max_usd=5000.0, **where)
-
-
-def refused_and_late(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
-    """Every third request is turned away once with 429 or 500."""
-    server.faults = Faults(rate_limited=0.2, retry_after="0.001", server=0.1)
-    return swept(space(server, temperatures=[0.0], orders=["both"]), suite, store_uri, max_usd=5000.0, **where)
-
-
 def errors_with_a_bill(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
     """A model that refuses or says nothing is billed all the same, and its trial fails."""
 
@@ -197,16 +210,20 @@ def errors_with_a_bill(server: Bank, suite: jrh.Suite, store_uri: str, where: di
     return swept(space(server, temperatures=[0.0], orders=["both"]), suite, store_uri, **where)
 
 
-def partly_answered(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
-    """One of the judges was paid by somebody else: its answers cost the sweep nothing."""
+def rated_and_partly_answered(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
+    """Early stops, and replicates for an undecided front out of what the held-out half leaves.
+
+    One of the judges was paid by somebody else: its answers cost the sweep nothing.
+    """
     own = space(server, temperatures=[0.0], orders=["both"])
     judge = own.make_judge(own.configurations(pair=True)[0])
-    jrh.evaluate(judge, suite, journal=where["journal"], experiment="sweeps", tracking_uri=store_uri, prices=PRICES)
+    options = {"experiment": "sweeps", "tracking_uri": store_uri, "traces": "none", "prices": PRICES}
+    jrh.evaluate(judge, suite, journal=where["journal"], **options)
     server.forget()
-    return swept(own, suite, store_uri, max_usd=5000.0, **where)
+    return swept(own, suite, store_uri, early_stop=True, max_replicates=2, max_usd=5000.0, **where)
 
 
-@pytest.mark.parametrize("scenario", [rated, refused_and_late, errors_with_a_bill, partly_answered])
+@pytest.mark.parametrize("scenario", [errors_with_a_bill, rated_and_partly_answered])
 def test_the_parent_has_the_calls_tokens_and_dollars_that_the_server_has(
     scenario: Scenario, bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from jrh_mlflow.sweeps.front import best_of, cheapest_tied, ties
 from jrh_mlflow.sweeps.sweep import suite_halves
 from jrh_mlflow.sweeps.trials import TrialResult
 
-TRUTH, ICC, N_TASKS, N_CALLS, N_JUDGES = 0.8, 0.2, 14, 6, 20
+TRUTH, ICC, N_TASKS, N_CALLS, N_JUDGES = 0.8, 0.2, 56, 6, 20
 
 
 def half(rng: np.random.Generator, name: str) -> dict[str, TrialResult]:
@@ -35,7 +35,7 @@ def result(key: str, name: str, hits: np.ndarray, **given: object) -> TrialResul
 def test_of_many_equal_judges_the_best_reads_on_the_held_out_half_what_it_is() -> None:
     rng = np.random.default_rng(5)
     fair, flattered = [], []
-    for _ in range(400):
+    for _ in range(100):
         search, holdout = half(rng, "search"), half(rng, "holdout")
         best = best_of(search, holdout)
         assert best is not None
@@ -50,7 +50,7 @@ def test_of_many_equal_judges_the_best_reads_on_the_held_out_half_what_it_is() -
 def test_of_equal_judges_at_one_price_the_cheapest_tied_is_not_picked_where_it_is_read() -> None:
     rng = np.random.default_rng(6)
     errors = []
-    for _ in range(60):
+    for _ in range(15):
         search, holdout = half(rng, "search"), half(rng, "holdout")
         best = best_of(search, holdout)
         assert best is not None

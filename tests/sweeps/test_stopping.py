@@ -48,7 +48,7 @@ def shuffled(n: int, n_right: int, rng: random.Random) -> tuple[list[Item], dict
 
 
 def test_a_trial_as_good_as_its_rival_is_rarely_stopped() -> None:
-    rng, n, n_right, runs = random.Random(1), 120, 84, 300
+    rng, n, n_right, runs = random.Random(1), 60, 42, 300
     stopped = 0
     for _ in range(runs):
         order, right = shuffled(n, n_right, rng)

@@ -58,7 +58,7 @@ def test_a_grid_is_run_whole_and_each_configuration_once() -> None:
 
 
 def test_workers_on_one_file_never_take_the_same_trial(tmp_path: Path) -> None:
-    storage, n_workers, n_rounds = f"sqlite:///{tmp_path}/study.db", 4, 12
+    storage, n_workers, n_rounds = f"sqlite:///{tmp_path}/study.db", 4, 6
     at_once = threading.Barrier(n_workers, timeout=30)
 
     def take(_: int) -> list[int]:
