@@ -34,6 +34,8 @@ settings.register_profile(
 settings.register_profile("other", settings.get_profile("usual"), max_examples=ALL, derandomize=False)
 settings.load_profile(PROFILE)
 ROOT = Path(__file__).parent
+MANY = 2000
+"""So many tests need every library."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,6 +52,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     once.begin(session.config._tmp_path_factory.mktemp("shared", numbered=False))  # type: ignore[attr-defined]
     if session.config.getoption("workers") > 1:
         processes.start()
+        if len(session.items) > MANY:
+            # Imported here, they are imported once for all workers.
+            processes.import_all()
 
 
 def pytest_sessionfinish() -> None:

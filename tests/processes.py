@@ -171,10 +171,15 @@ def stop() -> None:
         _started.pop().stop()
 
 
-def serve(control: int) -> None:
-    """Import, then fork a process for every request until the other side is gone."""
+def import_all() -> None:
+    """Import what nearly every test that touches MLflow or a model needs."""
     for name in _IMPORTED.split():
         importlib.import_module(name)
+
+
+def serve(control: int) -> None:
+    """Import, then fork a process for every request until the other side is gone."""
+    import_all()
     new_stores.without_fsync()
     gc.collect()
     gc.freeze()
