@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
@@ -118,12 +117,10 @@ def _signals_are_heard() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_store_left_active() -> Iterator[None]:
-    """What a file makes MLflow's active store and experiment would outrank the environment of every later file."""
+    """What a file or a fixture of the session made active would be the store and experiment of every later file."""
+    new_stores.forget_active()
     yield
-    if "mlflow.tracking.fluent" in sys.modules:
-        fluent = import_module("mlflow.tracking.fluent")
-        fluent._active_experiment_id = None
-        import_module("mlflow").set_tracking_uri(None)
+    new_stores.forget_active()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -153,5 +150,5 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new_stores.with_copied_tables()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JRH_HOME", str(tmp_path / ".jrh"))
-    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
+    for name in new_stores.ACTIVE:
         monkeypatch.delenv(name, raising=False)

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.new_stores import forget_active
 from tests.once import once
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def _make(folder: Path) -> None:
         patch.setenv("JRH_HOME", str(folder / ".jrh"))
         drawing.draw_nothing(patch.setattr)
         runs = _runs(FinishedRuns(folder).uri, artifacts=folder / "artifacts")
+    forget_active()
     (folder / "runs.json").write_text(json.dumps(runs), encoding="utf-8")
 
 

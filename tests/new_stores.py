@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -12,6 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from tests.once import once
+
+ACTIVE = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI")
+"""Where MLflow looks for the store and the experiment of a process."""
+
+
+def forget_active() -> None:
+    """Let no store and no experiment be MLflow's active one."""
+    for name in ACTIVE:
+        os.environ.pop(name, None)
+    if "mlflow.tracking.fluent" in sys.modules:
+        fluent = import_module("mlflow.tracking.fluent")
+        fluent._active_experiment_id = None
+        import_module("mlflow").set_tracking_uri(None)
 
 
 def without_fsync() -> None:

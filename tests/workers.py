@@ -141,8 +141,9 @@ class _Loop:
         self._give(worker)
 
     def _give(self, worker: _Worker) -> None:
-        if not worker.waiting:
-            worker.waiting = self._next_file()
+        # With a test and the one after it: a worker that knows of no further one ends the fixtures of its session.
+        if len(worker.waiting) < 2:
+            worker.waiting.extend(self._next_file())
         if worker.waiting:
             worker.go_on()
         else:

@@ -30,7 +30,7 @@ ELSEWHERE = (
     Where(r"jrh evaluate recipes/ray_cluster.yaml", "tests/engine/test_ray.py", 'backend="ray"'),
     Where(r"jrh sweep recipes/sweep_postgres.yaml .*", "tests/sweeps/test_postgres.py", '"--worker"'),
     Where(r"jrh sweep recipes/sweep.yaml --max-usd 5", "tests/sweeps/test_recipes_sweep.py", 'sweep(tmp_path / "sweep'),
-    Where(r"make test", "Makefile", "test: lint types unit"),
+    Where(r"make test", "Makefile", "--jobs=2 types unit"),
     Where(r"python3 -m venv \.venv|\. \.venv/bin/activate", "tests/bare_installation.py", "venv"),
     Where(r"pip install \.", "tests/bare_installation.py", "pip"),
     Where(r"make test-mlflow( MLFLOW=(oldest|newest|\d+\.\d+\.\d+))?", "Makefile", "-m tests.mlflow_versions"),

@@ -44,6 +44,7 @@ def calls() -> Any:
     return asked(jrh.scripted.Noisy(seed=3), jrh.datasheet_suite(n_tasks=4))
 
 
+@pytest.mark.drawn
 def test_one_declaration_is_measured_shown_compared_and_logged(monkeypatch: pytest.MonkeyPatch, calls: Any) -> None:
     declare(monkeypatch, FIRST)
     sheet = jrh.measure(calls)

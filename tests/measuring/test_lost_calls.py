@@ -174,6 +174,7 @@ def test_judges_are_never_compared_by_bounds_but_see_them(done: jrh.Evaluation, 
     assert f'title="{bounds_text(withheld["dark_current"])}: {reason}"' in compared.to_html()
 
 
+@pytest.mark.drawn
 def test_figures_draw_bounds_as_brackets_without_a_point(done: jrh.Evaluation) -> None:
     for figure in (psychometric({"cut": done.datasheet.estimates}), axes_map({"cut": done.datasheet.estimates})):
         assert figure is not None
@@ -206,6 +207,7 @@ def reliability_rows() -> list[Row]:
     return base + points("typos", [(one, "yes") for one in said]) + points("markdown", [("yes", "yes")] * 12)
 
 
+@pytest.mark.drawn
 def test_a_reliability_report_shows_bounds_in_markdown_page_and_chart() -> None:
     found = report(reliability_rows(), max_excluded=0.05, labels=("no", "yes"))
     text = "between 0.42 and 0.67 (25 % of 12 calls lost: withheld)"

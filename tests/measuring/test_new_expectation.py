@@ -105,6 +105,7 @@ def test_a_comparison_pairs_its_calls(judged, store_uri):
     assert difference.told_apart
 
 
+@pytest.mark.drawn
 def test_the_figure_says_what_the_share_is(judged):
     figure = score_chart(judged["right"].report, judge="right")
     assert figure is not None
