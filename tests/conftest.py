@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Workers share a folder and servers, and fork their processes from one template."""
-    once.begin(session.config._tmp_path_factory.mktemp("shared", numbered=False))  # type: ignore[attr-defined]
+    once.begin(session.config._tmp_path_factory.mktemp("shared", numbered=False))
     if session.config.getoption("workers") > 1:
         processes.start()
         if len(session.items) > MANY:

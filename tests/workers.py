@@ -24,9 +24,6 @@ from typing import Any
 import pytest
 from _pytest.config import create_terminal_writer
 
-WORKER = "JRH_TESTS_WORKER"
-"""In the environment of a worker and of what it starts: its number."""
-
 
 class _Hooks:
     def pytest_worker_ended(self, config: pytest.Config) -> None:
@@ -67,8 +64,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 class _Worker:
     """The side of a worker that the collecting process sees."""
 
-    def __init__(self, number: int, session: pytest.Session, others: Sequence[_Worker]) -> None:
-        self.number = number
+    def __init__(self, session: pytest.Session, others: Sequence[_Worker]) -> None:
         self.running: int | None = None
         self.waiting: deque[int] = deque()
         """Tests to come; the first is known to the worker, which keeps the fixtures it needs."""
@@ -81,7 +77,7 @@ class _Worker:
             # The end of a line is heard where nobody holds its other end.
             for worker in (self, *others):
                 worker.socket.close()
-            _be_worker(number, its, session)
+            _be_worker(its, session)
         its.close()
 
     def go_on(self) -> None:
@@ -118,8 +114,8 @@ class _Loop:
 
     def run(self, number: int) -> None:
         """Run all tests."""
-        for of_worker in range(number):
-            self._start(of_worker)
+        for _ in range(number):
+            self._start()
         while self.workers:
             for key, _ in self.selector.select():
                 self._hear(key.data)
@@ -134,8 +130,8 @@ class _Loop:
             os.kill(worker.pid, signal.SIGTERM)
             worker.end()
 
-    def _start(self, number: int) -> None:
-        worker = _Worker(number, self.session, self.workers)
+    def _start(self) -> None:
+        worker = _Worker(self.session, self.workers)
         self.workers.append(worker)
         self.selector.register(worker.socket, selectors.EVENT_READ, worker)
         self._give(worker)
@@ -196,7 +192,7 @@ class _Loop:
         if worker.waiting:
             self.files.appendleft(worker.waiting)
         if self.files:
-            self._start(worker.number)
+            self._start()
 
 
 def _by_file(items: Sequence[pytest.Item]) -> Iterator[deque[int]]:
@@ -207,11 +203,11 @@ def _by_file(items: Sequence[pytest.Item]) -> Iterator[deque[int]]:
     yield from files.values()
 
 
-def _be_worker(number: int, its: socket.socket, session: pytest.Session) -> None:
+def _be_worker(its: socket.socket, session: pytest.Session) -> None:
     """Run what is sent, and end as a process does that ran pytest."""
     code = 1
     try:
-        _prepare(number, session.config)
+        _prepare(session.config)
         _run_tests(its, session)
         session.config.hook.pytest_worker_ended(config=session.config)
         code = 0
@@ -247,16 +243,15 @@ class _Screen:
         self._tw = create_terminal_writer(config, sys.__stderr__)
 
 
-def _prepare(number: int, config: pytest.Config) -> None:
+def _prepare(config: pytest.Config) -> None:
     """Cut what a worker shares with the process that collected: its screen, captured output and temporary folder."""
-    os.environ[WORKER] = str(number)
     config.pluginmanager.unregister(name="terminalreporter")
     config.pluginmanager.register(_Screen(config), "terminalreporter")
     # Its files have one position for all processes that were forked since they were opened.
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
-    folders = config._tmp_path_factory  # type: ignore[attr-defined]
+    folders = config._tmp_path_factory
     folders._basetemp = folders.mktemp("worker")
     folders._next_number.clear()
 

@@ -122,7 +122,7 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     intraclass correlation (ICC) that the counts allow. Each covers where the other fails.
 
     Replicates of one presentation are no units: collapse them first, `collapse_replicates`. Counts may be fractions,
-    and their order does not matter: half a millisecond is spent once on equal counts.
+    and their order does not matter: equal counts are computed once.
 
     Coverage of the 95 % interval with 10, 14, 28 and 30 clusters of 2, 4 and 12 units, ICC 0, .1, .3 and .6 (`jrh
     validate`; exact sums for 2 and 4 units): at least .937, be the clusters beta-binomial or all-or-none at rates of
@@ -209,7 +209,7 @@ def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
 
 @lru_cache(maxsize=8192)
 def _rate_posterior(kinds: tuple[tuple[tuple[float, float], int], ...]) -> RatePosterior:
-    """Of clusters by kind, ((successes, size), how many): half a millisecond, so it is kept."""
+    """Of clusters by kind, ((successes, size), how many); kept, since equal counts come again."""
     x, m = np.repeat(np.array([kind for kind, _ in kinds]), [n for _, n in kinds], axis=0).T
     counts = _Counts.of(x, m)
     # A coarse grid finds where there is any weight; the fine one is then laid there alone.

@@ -463,6 +463,7 @@ def _importance(study: Study, trials: Sequence[FrozenTrial], index: int, *, seed
     if not varying or len({trial.values[index] for trial in trials}) < 2:
         return "n/a: nothing varies"
     if len(varying) == 1:
+        # Shares add up to 1, so no forest is needed for a single one.
         return {varying[0]: 1.0}
     shares = get_param_importances(
         study,
