@@ -30,6 +30,8 @@ class Card:
     facts: Mapping[str, str]
     marks: Sequence[str] = ()
     """Beside the title: simulated, recorded, truncated."""
+    verdict: Sequence[str] = ()
+    """Sentences that need no glossary, before all else."""
     profile: str = ""
     """The judge in one line."""
     tables: Sequence[FilledTable[Any]] = ()
@@ -40,7 +42,8 @@ class Card:
     def to_html(self) -> str:
         """Return the card as a fragment of a page."""
         tables = [table for table in self.tables if table.rows]
-        shown = {name: getattr(self, name) for name in ("title", "facts", "marks", "profile", "notes", "links")}
+        names = ("title", "facts", "marks", "verdict", "profile", "notes", "links")
+        shown = {name: getattr(self, name) for name in names}
         # A kernel sends it as JSON, which cannot hold half of a character.
         return clean_text(render_page("card.html", card={**shown, "tables": tables}))
 
