@@ -170,7 +170,7 @@ State = Literal["found", "none found", "not known"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class BiasReading:
     """What a reading shows of one bias."""
 
     key: str
@@ -181,11 +181,11 @@ class Finding:
     """Smallest bias that a run like this finds in four of five cases; None where it is not known."""
 
 
-def findings(estimates: Mapping[str, Reading]) -> list[Finding]:
+def findings(estimates: Mapping[str, Reading]) -> list[BiasReading]:
     """Return what was looked for, in the order of the declarations; a bias that nothing was asked about is left out."""
     declared = [axis.main_key for axis in AXES if axis.neutral is not None]
     return [
-        Finding(key=key, state=_state(_neutral(key), reading), reading=reading, detectable=detectable(key, reading))
+        BiasReading(key=key, state=_state(_neutral(key), reading), reading=reading, detectable=detectable(key, reading))
         for key in (*declared, *filter(_is_consistency, estimates))
         if (reading := estimates.get(key)) is not None
         if isinstance(reading, Estimate) or reading.withheld

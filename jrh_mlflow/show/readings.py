@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_step, declared, find
-from jrh_mlflow.measures.datasheet import Finding, detectable, finding_state, findings
+from jrh_mlflow.measures.datasheet import BiasReading, detectable, finding_state, findings
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
@@ -417,7 +417,7 @@ def finding_lines(estimates: Mapping[str, Reading]) -> dict[str, str]:
     return {head: line for head, line in lines.items() if line}
 
 
-def _by_text(biases: Sequence[Finding], state: str, text: Callable[[Finding], str]) -> str:
+def _by_text(biases: Sequence[BiasReading], state: str, text: Callable[[BiasReading], str]) -> str:
     """Name the biases of a state, those with the same text together."""
     groups: dict[str, list[str]] = {}
     for bias in biases:

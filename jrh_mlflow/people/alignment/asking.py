@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.parsing import Unread, read_answer
-from jrh_mlflow.people.alignment.held_out import Order, Verdict
+from jrh_mlflow.people.alignment.held_out import Order, TraceAnswer
 from jrh_mlflow.people.labels import PERSON, labels_of
 from jrh_mlflow.perturb import NotApplicable
 from jrh_mlflow.perturb.english import apply
@@ -192,7 +192,7 @@ def _opposites(answers: Iterable[str]) -> list[str]:
     return [word for answer in answers for pair in pairs if answer in pair for word in pair]
 
 
-def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: LabelScale) -> Verdict:
+def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: LabelScale) -> TraceAnswer:
     """Ask a judge about a trace as MLflow's evaluation does, and read its answer; whatever fails is an outcome.
 
     It is shown inputs, outputs, people's expectations but for those under its own name, and the trace, where it asks
@@ -204,7 +204,7 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
     try:
         given = ask_scorer(judge, {**fields, "trace": without_assessments(trace)}, shown)
     except Exception as error:  # A judge is code of anybody's; an error is its outcome.
-        return Verdict(outcome="error", error=f"{type(error).__name__}: {error}")
+        return TraceAnswer(outcome="error", error=f"{type(error).__name__}: {error}")
     outcome, answer, reason = read_answer(given, answers)
     value = given.value.value if isinstance(given.value, Unread) else given.value
     word = scale.text(value)
@@ -215,7 +215,7 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
     if outcome == "tie":
         outcome, answer = "verdict", "tie"
     paid = {name: getattr(given, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-    return Verdict(outcome=outcome, answer=answer, error=reason or "", **paid)
+    return TraceAnswer(outcome=outcome, answer=answer, error=reason or "", **paid)
 
 
 def _expectations(trace: Trace, name: str) -> Mapping[str, Any] | None:

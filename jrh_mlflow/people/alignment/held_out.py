@@ -33,7 +33,7 @@ Order = Callable[[str], float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class TraceAnswer:
     """How one call of a judge ended."""
 
     outcome: str
@@ -57,8 +57,8 @@ class Probe:
 
     rule: str
     """Name of the reliability test that wrote it."""
-    before: Verdict
-    after: Verdict
+    before: TraceAnswer
+    after: TraceAnswer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +70,8 @@ class JudgedTrace:
     label: str
     """The people's majority."""
     n_people: int
-    before: Verdict
-    after: Verdict
+    before: TraceAnswer
+    after: TraceAnswer
     link: str = ""
     """Where it can be looked at."""
     probe: Probe | None = None
@@ -231,7 +231,7 @@ def measure_alignment(
     )
 
 
-def _calls(traces: Iterable[JudgedTrace], side: str) -> list[Verdict]:
+def _calls(traces: Iterable[JudgedTrace], side: str) -> list[TraceAnswer]:
     return [getattr(shown, side) for trace in traces for shown in (trace, trace.probe) if shown is not None]
 
 
@@ -247,7 +247,9 @@ def _of_suite(traces: Sequence[JudgedTrace]) -> PairedReadings:
     return _paired(verdicts, same, what="reformatted traces")
 
 
-def _paired(verdicts: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ...]], *, what: str) -> PairedReadings:
+def _paired(
+    verdicts: Sequence[tuple[TraceAnswer, ...]], right: Sequence[tuple[bool, ...]], *, what: str
+) -> PairedReadings:
     given = np.array([[verdict.given for verdict in pair] for pair in verdicts], bool).reshape(-1, 2)
     # Two missing answers are equal texts, but neither is right.
     rights, both = np.array(right, bool).reshape(-1, 2) & given, given.all(axis=1)
@@ -395,7 +397,7 @@ def _kappa(people: Array, judge: Array, seed: int) -> Reading:
     )
 
 
-def _cost(calls: Sequence[Verdict]) -> JudgeCost:
+def _cost(calls: Sequence[TraceAnswer]) -> JudgeCost:
     return JudgeCost(
         calls=len(calls),
         input_tokens=_known(call.input_tokens for call in calls),

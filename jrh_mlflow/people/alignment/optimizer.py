@@ -35,7 +35,7 @@ from jrh_mlflow.people.alignment.held_out import (
     SENT_BACK,
     JudgedTrace,
     Probe,
-    Verdict,
+    TraceAnswer,
     least_traces,
     measure_alignment,
     needed_traces,
@@ -281,10 +281,10 @@ class _HeldOut:
     answers: tuple[str, ...]
     scale: LabelScale
     concurrency: int
-    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+    verdicts: dict[str, list[TraceAnswer]] = field(default_factory=dict)
     """What judges said so far, `before` and `after`."""
 
-    def ask(self, judge: Judge, name: str) -> list[Verdict]:
+    def ask(self, judge: Judge, name: str) -> list[TraceAnswer]:
         """Ask about every trace, in order."""
         self.verdicts[name] = self._asked(judge, [trace.trace for trace in self.traces], name)
         return self.verdicts[name]
@@ -318,7 +318,7 @@ class _HeldOut:
             for (place, (rule, _)), (old, new) in zip(made.items(), verdicts, strict=True)
         }
 
-    def _asked(self, judge: Judge, traces: Sequence[Trace], name: str) -> list[Verdict]:
+    def _asked(self, judge: Judge, traces: Sequence[Trace], name: str) -> list[TraceAnswer]:
         ask = partial(ask_on_trace, judge, answers=self.answers, scale=self.scale)
         pool = ThreadPoolExecutor(self.concurrency) if self.concurrency > 1 else None
         try:
@@ -332,7 +332,7 @@ class _HeldOut:
             raise
 
 
-def _refuse_silent(judge: Judge, verdicts: Sequence[Verdict]) -> None:
+def _refuse_silent(judge: Judge, verdicts: Sequence[TraceAnswer]) -> None:
     lost = [verdict for verdict in verdicts if not verdict.given]
     if len(lost) > MAX_EXCLUDED * len(verdicts):
         raise JudgeError(

@@ -15,7 +15,7 @@ from jrh_mlflow.people.alignment.held_out import (
     SENT_BACK,
     JudgedTrace,
     Probe,
-    Verdict,
+    TraceAnswer,
     align_decisions,
     least_traces,
     measure_alignment,
@@ -26,9 +26,9 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.readings import PROPERTY
 
 
-def said(answer: str | None, **more: object) -> Verdict:
+def said(answer: str | None, **more: object) -> TraceAnswer:
     outcome = "verdict" if answer else "error"
-    return Verdict(outcome=outcome, answer=answer or "", **more)  # type: ignore[arg-type]
+    return TraceAnswer(outcome=outcome, answer=answer or "", **more)  # type: ignore[arg-type]
 
 
 def judged(*rows: tuple[str, str | None, str | None], times: int = 1) -> list[JudgedTrace]:
