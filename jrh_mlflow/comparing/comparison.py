@@ -20,7 +20,7 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import headline_axes, lower_is_better
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise, shared_calls
-from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point
+from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point, without_flattery
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields
@@ -137,7 +137,11 @@ def compare_calls(
         # Letters compare every judge with every other, which a baseline leaves out.
         letters={} if baseline else _letters(cells, differences),
         summaries={
-            "by_judge": {name: _spread(cells[test][name] for test in averaged) for name in names} if averaged else {},
+            "by_judge": {
+                name: without_flattery(_spread(own.values()), own)
+                for name in names
+                if (own := {test: cells[test][name] for test in averaged})
+            },
             "by_test": {axis: _spread(cells[axis].values()) for axis in axes},
         },
         ordinal=ordinal,

@@ -493,13 +493,10 @@ class JudgeCalls:
 
 def _mean_reading(report: ReliabilityReport) -> Reading:
     """Return the mean over tests; it says nothing where a test is withheld, which it would leave out."""
-    scores = report.scores
-    # A test that is withheld may be the hardest: a mean without it would flatter.
-    held = [test for test, score in scores.items() if isinstance(score, NotEstimable) and score.withheld]
-    if held:
-        return NotEstimable(reason=f"the mean over tests would leave out {', '.join(held)}: withheld", withheld=True)
+    if report.mean_withheld:
+        return NotEstimable(reason=report.mean_withheld, withheld=True)
     mean, low, high = (report.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
-    tests = [score for score in scores.values() if isinstance(score, Estimate)]
+    tests = [score for score in report.scores.values() if isinstance(score, Estimate)]
     if mean is None:
         return NotEstimable(reason="no test has a number")
     ends = [test.cluster_interval for test in tests if test.cluster_interval]

@@ -26,7 +26,7 @@ from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import NO_PROFILE, Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Answers, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
@@ -51,6 +51,8 @@ ALL = "all"
 """All tests pooled, the baseline apart."""
 OVERALL = "overall"
 """The mean over tests, where an axis stands."""
+_MOST_HELD = 3
+"""Withheld tests that the reason for a missing mean names."""
 _MOST_RIVALS = 3
 """Tests that a profile names where the weakest is not decided."""
 _TEST_NAMES = {ALL: "all tests"}
@@ -74,7 +76,7 @@ class ReliabilityReadings:
     tests: tuple[str, ...]
     """Conditions that were measured, the baseline apart."""
     summary: Mapping[str, float | None]
-    """Across the scores: n_tests, mean, sd, min, max, mean_ci_low, mean_ci_high."""
+    """Across the scores: n_tests, mean, sd, min, max, mean_ci_low, mean_ci_high; see `mean_withheld`."""
     max_excluded: float
     scores: Mapping[str, Reading]
     """Test to the one reading that stands for it: accuracy, or what its expectation says."""
@@ -88,6 +90,11 @@ class ReliabilityReadings:
     """What stands for tests whose items carry the right answer; the axis is `<test>/<metric>`."""
     lower_is_better: bool = False
     """Whether that metric is an error."""
+
+    @property
+    def mean_withheld(self) -> str:
+        """Why mean, spread and ends over tests are withheld; empty where they are not."""
+        return mean_withheld(self.scores, self.metric)
 
     @property
     def apart(self) -> list[str]:
@@ -108,6 +115,30 @@ class ReliabilityReadings:
 def in_no_mean(tests: Iterable[str], metric: str) -> list[str]:
     """Return the tests that are scored by a share where the metric is none: a mean over both would say nothing."""
     return [] if is_share(metric) else [test for test in tests if expectation_of(test).statistic != DEFAULT]
+
+
+def mean_withheld(scores: Mapping[str, Reading], metric: str = DEFAULT) -> str:
+    """Say why mean, spread and ends over tests are withheld, or nothing.
+
+    A test that is withheld may be the hardest one: a mean or a minimum without it would flatter.
+    """
+    apart = in_no_mean(scores, metric)
+    held = [
+        words_of_test(test)
+        for test, score in scores.items()
+        if isinstance(score, NotEstimable) and score.withheld and test not in apart
+    ]
+    more = f" and {len(held) - _MOST_HELD} more" if len(held) > _MOST_HELD else ""
+    listed = f"{', '.join(held[:_MOST_HELD])}{more}"
+    return f"{len(held)} of {len(scores)} tests are withheld and would be left out: {listed}" if held else ""
+
+
+def without_flattery(
+    summary: Mapping[str, float | None], scores: Mapping[str, Reading], metric: str = DEFAULT
+) -> dict[str, float | None]:
+    """Return what sums the tests up; nothing but how many have a number where a mean would flatter."""
+    held = mean_withheld(scores, metric)
+    return {name: None if held and name not in ("n", "n_tests") else value for name, value in summary.items()}
 
 
 def reliability_readings(
@@ -140,7 +171,7 @@ def reliability_readings(
         sampled = _add_metric(estimates, calls, metric, resampling)
         scored = [_by_metric(test, metric, sampled) for test in scored]
     scores = {test.name: estimates[test.axis] for test in scored}
-    lower = metric is not None and metric.lower
+    lower, chosen = metric is not None and metric.lower, DEFAULT if metric is None else metric.name
     # An error, or a score that may be below 0, is never averaged with shares.
     own = None if metric is None or is_share(metric.name) else metric.name
     alike = [test for test in scored if own is None or test.axis == f"{test.name}/{own}"]
@@ -150,8 +181,12 @@ def reliability_readings(
         profile=reliability_line(estimates, {test.name: scores[test.name] for test in alike}, lower_is_better=lower),
         tests=conditions,
         scores=scores,
-        summary=across_tests(alike, estimates, resampling if metric is None else within_reason(metric, resampling)),
-        metric=DEFAULT if metric is None else metric.name,
+        summary=without_flattery(
+            across_tests(alike, estimates, resampling if metric is None else within_reason(metric, resampling)),
+            scores,
+            chosen,
+        ),
+        metric=chosen,
         lower_is_better=lower,
         labels=_answers(calls.scale, labels),
         max_excluded=max_excluded,

@@ -132,7 +132,8 @@ class Evaluation:
     @property
     def withheld(self) -> dict[str, str]:
         """Axes without a number because too many of their calls gave no usable answer, with the reason and bounds."""
-        return {axis: withheld_text(reading) for axis, reading in self.sheet.withheld_readings.items()}
+        readings = self.sheet.withheld_readings
+        return {**self.sheet.withheld, **{axis: withheld_text(reading) for axis, reading in readings.items()}}
 
     def __repr__(self) -> str:
         where = f"{brief_name(self.judge.label)} on {brief_name(self.suite.name)}"

@@ -257,7 +257,9 @@ def _notes(run: RunSummary, calls: RunCalls) -> list[str]:
 def _reading(calls: RunCalls, key: str) -> PageRow | None:
     """Spell a number as the run's datasheet has it."""
     reading = calls.reading(key)
-    return across_row(key, calls.summary, len(calls.scores)) if reading is None else page_row("", reading, key=key)
+    if reading is None:
+        return across_row(key, calls.summary, calls.scores, calls.metric)
+    return page_row("", reading, key=key)
 
 
 def _behind_text(behind: Behind) -> str:

@@ -5,6 +5,11 @@ MLflow logs them, rules are typed with them and reports name them, so that they 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
+from jrh_mlflow.schema.estimates import Estimate
+
 CALLS = "calls/"
 """Beginning of the count of each outcome: `calls/error`."""
 TOKENS = "tokens/"
@@ -39,3 +44,34 @@ RELIABILITY_SD = f"{RELIABILITY}sd"
 RELIABILITY_MIN = f"{RELIABILITY}min"
 RELIABILITY_MAX = f"{RELIABILITY}max"
 RELIABILITY_TESTS = f"{RELIABILITY}n_tests"
+
+AT_MOST, AT_LEAST = "at_most", "at_least"
+"""Last part of the key of a threshold of which only a bound is known."""
+
+
+def value_key(axis: str, reading: Estimate) -> str:
+    """Return the key of a reading's number; of a censored threshold it is that of a bound.
+
+    Example:
+        >>> rest = dict.fromkeys(("ci_low", "ci_high", "cluster_low", "cluster_high", "method"))
+        >>> value_key("threshold_75", Estimate(value=5, n=9, excluded=0, n_clusters=3, censored="right", **rest))
+        'threshold_75/at_least'
+    """
+    bounds = {"left": AT_MOST, "right": AT_LEAST}
+    return f"{axis}/{bounds[reading.censored] if reading.censored else reading.statistic}"
+
+
+def value_or_bound(metrics: Mapping[str, float], key: str) -> float | None:
+    """Return a number by its key, or where it is a censored threshold what it counts as in a comparison.
+
+    At most the first step counts as that step; over the last step as more than that step.
+
+    Example:
+        >>> value_or_bound({"threshold_75/at_least": 5.0}, "threshold_75/value") > 5
+        True
+    """
+    axis, _, statistic = key.rpartition("/")
+    if key in metrics or statistic != "value":
+        return metrics.get(key)
+    over = metrics.get(f"{axis}/{AT_LEAST}")
+    return metrics.get(f"{axis}/{AT_MOST}") if over is None else math.nextafter(over, math.inf)

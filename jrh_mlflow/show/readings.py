@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_step, declared, find
 from jrh_mlflow.measures.datasheet import BiasReading, detectable, finding_state, findings
+from jrh_mlflow.measures.reliability import mean_withheld
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
@@ -116,23 +117,28 @@ def axis_row(key: str, reading: Reading, *, label: str = "", address: str = "") 
     )
 
 
-def across_row(key: str, summary: Mapping[str, float | None], n_scores: int) -> PageRow | None:
+def across_row(
+    key: str, summary: Mapping[str, float | None], scores: Mapping[str, Reading], metric: str
+) -> PageRow | None:
     """Spell what sums the scores of tests up (`reliability/mean`), with how many of them have a number.
 
     Returns:
-        The row; None where the key is none of these, or there is no number.
+        The row, of what is withheld with the reason; None where the key is none of these, or no test has a number.
     """
     name = key.removeprefix(metric_keys.RELIABILITY)
-    value = summary.get(name) if name != key else None
-    if value is None:
+    if name == key or name not in summary:
+        return None
+    value, withheld = summary[name], mean_withheld(scores, metric)
+    if value is None and not withheld:
         return None
     return PageRow(
         label=axis_name(key),
-        value=f"{value:.3f}",
+        value="withheld" if value is None else f"{value:.3f}",
         left_out="",
         key=key,
         interval=short_interval(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
-        n=f"{summary.get('n_tests') or 0:g} of {n_scores} tests",
+        n=withheld if value is None else f"{summary.get('n_tests') or 0:g} of {len(scores)} tests",
+        bounds=value is None,
         meaning=axis_meaning(key),
     )
 

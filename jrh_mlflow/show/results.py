@@ -26,8 +26,10 @@ from jrh_mlflow.measures.reliability import (
     grouped_readings,
     headline_of_tests,
     reliability_readings,
+    without_flattery,
 )
 from jrh_mlflow.measures.single_responses import response_table
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
 from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
@@ -115,8 +117,12 @@ class ReliabilityReport(ReliabilityReadings):
 
     @property
     def withheld(self) -> dict[str, str]:
-        """Axes left out because too many of their calls gave no usable answer, with the reason."""
-        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
+        """Axes left out because too many of their calls gave no usable answer, with the reason; also mean and least."""
+        across = (metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN) if self.mean_withheld else ()
+        return {
+            **{axis: reading.reason for axis, reading in self.withheld_readings.items()},
+            **dict.fromkeys(across, self.mean_withheld),
+        }
 
     @property
     def withheld_readings(self) -> dict[str, NotEstimable]:
@@ -136,7 +142,7 @@ class ReliabilityReport(ReliabilityReadings):
         mean, low, high = (self.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
         over = f"{self.summary['n_tests']:g} of {len(self.scores)} tests"
         overall = "" if mean is None else f"mean {mean:.2f} {short_interval(low, high)} over {over}, "
-        withheld = f", {len(self.withheld)} withheld" if self.withheld else ""
+        withheld = f", {len(self.withheld_readings)} withheld" if self.withheld_readings else ""
         return overall + brief_readings(self._main) + withheld
 
     @property
@@ -189,15 +195,16 @@ def read_report(data: Mapping[str, Any]) -> Report:
     # No file says which of the two it is, but only reports have scores.
     if "scores" not in data:
         return Datasheet(**shared)
+    scores, metric = readings(data["scores"]), data.get("metric", DEFAULT)
     return ReliabilityReport(
         **shared,
         labels=Answers(data["labels"]),
         tests=tuple(data["tests"]),
-        summary=data["summary"],
-        scores=readings(data["scores"]),
+        summary=without_flattery(data["summary"], scores, metric),
+        scores=scores,
         categories={name: readings(own) for name, own in data.get("categories", {}).items()},
         rubrics={name: readings(own) for name, own in data.get("rubrics", {}).items()},
-        metric=data.get("metric", DEFAULT),
+        metric=metric,
         lower_is_better=data.get("lower_is_better", False),
     )
 

@@ -41,7 +41,7 @@ from jrh_mlflow.show.page import (
     has_markdown,
     section_markdown,
 )
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, line_text, literal
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, line_text, literal, wrapped_line
 from jrh_mlflow.show.readings import (
     DETECTABLE_NOTE,
     MISSING,
@@ -200,7 +200,7 @@ def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]
     """
     if not isinstance(sheet, ReliabilityReadings):
         return _rows({key: sheet.estimates[key] for key in headline_axes() if key in sheet.estimates}, links)
-    mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, len(sheet.scores))
+    mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, sheet.scores, sheet.metric)
     rows = _rows({key: reading for key, (_, reading) in _keyed_scores(sheet).items()}, links)
     address = links.calls(metric_keys.RELIABILITY_MEAN) if links else ""
     return [*([replace(mean, address=address)] if mean else []), *rows][:_MOST_TILES]
@@ -420,12 +420,17 @@ def sheet_lines(sheet: Sheet) -> list[str]:
 def _mean_lines(report: ReliabilityReadings) -> list[str]:
     mean, least, most = (report.summary[name] for name in ("mean", "min", "max"))
     if mean is None:
-        return ["Mean over tests: n/a, no test has a number."]
+        return wrapped_line("Mean over tests", f"{_no_mean(report)}.")
     interval = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
     n_tests = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
     span = f"min {number_text(least)}, max {number_text(most)}"
     chosen = [] if report.metric == DEFAULT else [f"Labelled tests are scored by {report.chosen_text}."]
     return [f"Mean over {n_tests}: {mean:.3f} {interval}, {span}.", *chosen]
+
+
+def _no_mean(report: ReliabilityReadings) -> str:
+    """Say why there is no mean over tests."""
+    return f"withheld, {report.mean_withheld}" if report.mean_withheld else "n/a, no test has a number"
 
 
 def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()) -> str:
@@ -560,7 +565,7 @@ def _across(report: ReliabilityReadings) -> str:
     summary = report.summary
     n_tests, mean, least, most = (summary[name] for name in ("n_tests", "mean", "min", "max"))
     if mean is None or least is None or most is None:
-        return "Across tests: n/a, no test has a number."
+        return f"Across tests: {_no_mean(report)}."
     sd = "" if summary["sd"] is None else f" ± {summary['sd']:.3f} (sd)"
     interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
     legends = [*(kind.legend for kind in USUAL), *(expectation_of(name).legend for name in report.scores)]

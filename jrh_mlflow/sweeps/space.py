@@ -426,13 +426,17 @@ def is_map(objectives: Mapping[str, str]) -> bool:
     return dict(objectives) == {RELIABILITY: "maximize", COST: "minimize"}
 
 
-def picked(metrics: Mapping[str, float], name: str) -> float:
+def picked(metrics: Mapping[str, float], name: str, withheld: Mapping[str, str] | None = None) -> float:
     """Return a metric by name.
 
     Raises:
-        RecipeError: when the run has none of that name, with the nearest one.
+        RecipeError: when the run has none of that name: why it is withheld, or the nearest name.
     """
-    if name not in metrics:
+    value = metric_keys.value_or_bound(metrics, name)
+    if value is None:
+        for axis in (name, name.rpartition("/")[0]):
+            if withheld and axis in withheld:
+                raise RecipeError(f"{axis} is withheld: {withheld[axis]}.")
         # Sums over some of the calls only are left out of the metrics: then a price is what is missing.
         if name == COST or metric_keys.UNKNOWN_COSTS in metrics:
             raise RecipeError(
@@ -440,7 +444,7 @@ def picked(metrics: Mapping[str, float], name: str) -> float:
                 "(`prices`), or answers that carry `cost_usd`."
             )
         raise RecipeError(f"The runs of this sweep have no metric {name!r}.{suggest(name, metrics)}")
-    return metrics[name]
+    return value
 
 
 def check_names(names: Iterable[str], suite: Suite, *, replicates: int, metric: str | None = None) -> None:

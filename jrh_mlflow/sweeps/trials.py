@@ -235,7 +235,7 @@ class SweepContext:
         if whole and RELIABILITY in self.space.objectives and isinstance(composite, NotEstimable):
             raise RecipeError(f"No reliability: {composite.reason}.")
         # A trial that was stopped has what it has; one that was asked to its end must have every metric.
-        values = {name: picked(metrics, name) for name in self.space.metrics if whole or name in metrics}
+        values = {name: picked(metrics, name, done.withheld) for name in self.space.metrics if whole or name in metrics}
         return TrialResult(
             key=configuration.key,
             run_id=done.run_id,

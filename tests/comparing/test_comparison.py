@@ -125,6 +125,15 @@ def test_cells_are_the_numbers_of_the_own_reports_and_means_are_plain_means():
     assert found.ordinal["typos"]["b"]["mae"] == jrh.measure(calls["b"], labels=LABELS).estimates["typos/mae"]
 
 
+def test_a_judge_with_a_withheld_test_has_no_mean_over_tests():
+    calls = {name: point_calls(chance(0.9, 2), tests=TESTS) for name in "ab"}
+    lost = calls["b"].index[calls["b"]["condition"] == "typos"]
+    calls["b"].loc[lost, ["outcome", "answer"]] = ["error", ""]
+    spread = compared(calls).summaries["by_judge"]
+    assert spread["a"]["mean"] is not None
+    assert spread["b"] == {"n": 2, "mean": None, "sd": None, "min": None, "max": None}
+
+
 def test_the_difference_of_means_is_the_mean_of_the_differences():
     calls = {name: point_calls(chance(share, 3), tests=TESTS, n_sources=20) for name, share in [("a", 0.9), ("b", 0.4)]}
     found = compared(calls)

@@ -102,7 +102,8 @@ def command(*arguments: object, code: int = 0) -> str:
 def today(name: str) -> str:
     """Spell an axis or a metric of then by the names of today; both spellings of a test become one."""
     test, slash, rest = name.partition("/")
-    return f"{SAME_NAME.get(test, test)}{slash}{rest}"
+    # The bound of a censored threshold was its value then.
+    return f"{SAME_NAME.get(test, test)}{slash}{re.sub('^at_(least|most)$', 'value', rest)}"
 
 
 def assert_same(found: Mapping[str, float], then: Mapping[str, float]) -> None:

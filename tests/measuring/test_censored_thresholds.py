@@ -1,4 +1,4 @@
-"""A threshold that is censored is logged alike on either side: its bound as the number, the side in tag and JSON."""
+"""A threshold that is censored has no value: its bound has a key of its own, and the side is in tag and JSON."""
 
 from __future__ import annotations
 
@@ -29,11 +29,21 @@ def right(suite: jrh.Suite, store_uri: str) -> jrh.Evaluation:
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_either_side_logs_its_bound_and_the_same_keys(axis: str, left: jrh.Evaluation, right: jrh.Evaluation) -> None:
-    assert left.metrics[f"{axis}/value"] == 1.0
-    assert right.metrics[f"{axis}/value"] == 2.0
-    own = [{key for key in done.metrics if key.startswith(f"{axis}/")} for done in (left, right)]
-    assert own[0] == own[1]
+def test_a_bound_is_logged_under_the_key_of_its_side_and_there_is_no_value(
+    axis: str, left: jrh.Evaluation, right: jrh.Evaluation
+) -> None:
+    own = [
+        {key.removeprefix(f"{axis}/"): value for key, value in done.metrics.items() if key.startswith(f"{axis}/")}
+        for done in (left, right)
+    ]
+    assert [read.get("value") for read in own] == [None, None]
+    assert [read.get("at_most") for read in own] == [1.0, None]
+    assert [read.get("at_least") for read in own] == [None, 2.0]
+
+
+def test_the_headline_has_the_bound(left: jrh.Evaluation, right: jrh.Evaluation) -> None:
+    assert [key for key in left.logged if key.startswith("threshold_75/")] == ["threshold_75/at_most"]
+    assert [key for key in right.logged if key.startswith("threshold_75/")] == ["threshold_75/at_least"]
 
 
 @pytest.mark.parametrize("axis", AXES)

@@ -43,6 +43,14 @@ PAIRS = {
     "filler_preference/rate",
     "target_sensitivity/curve",
 }
+
+
+def with_ends(keys: set[str], metrics: dict[str, float]) -> set[str]:
+    """Add both ends of the interval by cluster of every number, where it has them."""
+    ends = {f"{key.rpartition('/')[0]}/cluster_ci_{side}" for key in keys for side in ("low", "high")}
+    return keys | {key for key in ends if key in metrics}
+
+
 MATCHED = {"matched_sensitivity/delta_1/rate", "matched_sensitivity/curve"}
 READING = re.compile(r"-?\d+\.\d\d \[(-?\d+\.\d\d|–), (-?\d+\.\d\d|–)\]")
 """What a tag says of a reading; an end beyond the measured steps is a dash."""
@@ -133,22 +141,30 @@ def loaded(run_id: str, store_uri: str, monkeypatch: pytest.MonkeyPatch) -> pd.D
 
 
 def test_a_datasheet_logs_the_headline_and_nothing_else(paper: jrh.Evaluation) -> None:
-    assert set(paper.logged) == (PAIRS | ALWAYS) - {"filler_preference/rate"}, "the published design has no padding"
+    wanted = with_ends(PAIRS - {"filler_preference/rate"}, paper.metrics) | ALWAYS
+    assert set(paper.logged) == wanted, "the published design has no padding"
+    assert {"dark_current/cluster_ci_low", "target_sensitivity/delta_1/cluster_ci_high"} <= wanted
 
 
 def test_the_matched_ladder_and_natural_pairs_are_headline_where_they_were_asked(
     evaluate: Evaluate, pairs: jrh.Suite
 ) -> None:
-    assert set(evaluate(Noisy(), pairs).logged) == PAIRS | MATCHED | ALWAYS
+    noisy = evaluate(Noisy(), pairs)
+    # A coin never reaches 75 %.
+    read = PAIRS - {"threshold_75/value"} | {"threshold_75/at_least"}
+    assert set(noisy.logged) == with_ends(read | MATCHED, noisy.metrics) | ALWAYS
     frame = pd.DataFrame({"instruction": "q", "first": list("abcd"), "second": list("efgh"), "better": "1"})
     natural = jrh.natural_suite(frame)
-    assert set(evaluate(jrh.scripted.AlwaysFirst(), natural).logged) == {"natural/accuracy/rate"} | ALWAYS
+    first = evaluate(jrh.scripted.AlwaysFirst(), natural)
+    assert set(first.logged) == with_ends({"natural/accuracy/rate"}, first.metrics) | ALWAYS
 
 
 def test_a_report_logs_its_mean_its_minimum_and_what_stands_for_each_test(report: jrh.Evaluation) -> None:
     tests = {"baseline/accuracy/rate", "typos/accuracy/rate", "stochastic_stability/accuracy/rate"}
     scores = {"stochastic_stability/unanimity/rate", "error_injection/monotone/rate"}
-    assert set(report.logged) == {"reliability/mean", "reliability/min"} | tests | scores | ALWAYS
+    across = {f"reliability/{name}" for name in ("mean", "mean_ci_low", "mean_ci_high", "min")}
+    assert set(report.logged) == across | with_ends(tests | scores, report.metrics) | ALWAYS
+    assert "typos/accuracy/cluster_ci_low" in report.logged
 
 
 def test_a_report_on_a_scale_logs_the_same_and_its_mean_errors_are_in_the_metrics(ordinal: jrh.Evaluation) -> None:
@@ -161,7 +177,7 @@ def test_a_datasheet_of_single_responses_logs_what_judges_are_compared_by(levels
     families = ("pointwise/separation", "pointwise/matched_separation")
     shares = {f"pointwise/{name}/rate" for name in ("dark_current", "padding", "repeat_agreement")}
     steps = {f"{name}/{last}" for name in families for last in ("delta_5/rate", "curve")}
-    assert set(levels.logged) == shares | steps | ALWAYS
+    assert set(levels.logged) == with_ends(shares | steps, levels.metrics) | ALWAYS
 
 
 def test_costs_are_logged_and_how_many_are_unknown_where_any_are(evaluate: Evaluate, pairs: jrh.Suite) -> None:
@@ -208,7 +224,8 @@ def test_every_number_is_in_the_json(done: jrh.Evaluation, store_uri: str) -> No
     assert data["metrics"] == done.metrics
     for axis, reading in data["estimates"].items():
         if reading["kind"] == "estimate":
-            assert done.metrics[f"{axis}/{reading['statistic']}"] == reading["value"]
+            bound = {"left": "at_most", "right": "at_least"}.get(reading["censored"], reading["statistic"])
+            assert done.metrics[f"{axis}/{bound}"] == reading["value"]
 
 
 def test_every_axis_is_a_row_of_a_table_that_mlflow_loads(
@@ -304,7 +321,8 @@ def test_the_parent_of_a_shift_logs_what_a_criterion_buys_and_costs(
     assert json_of(store_uri, shift.run_id, "criterion_shift.json")["metrics"] == shift.metrics
     table = loaded(shift.run_id, store_uri, monkeypatch)
     assert list(table["axis"]) == [f"criterion_shift/{axis}" for axis in shift.shifts]
-    assert {set(one.logged) <= PAIRS | ALWAYS for one in shift.arms.values()} == {True}
+    read = PAIRS | {"threshold_75/at_least", "threshold_75/at_most"}
+    assert {set(one.logged) <= with_ends(read, one.metrics) | ALWAYS for one in shift.arms.values()} == {True}
     every = jrh.criterion_shift(judge, suite, **where, traces="none", metrics="all")
     assert every.logged == every.metrics == shift.metrics
     assert all(one.logged == one.metrics for one in every.arms.values())

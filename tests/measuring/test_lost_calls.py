@@ -22,7 +22,8 @@ from jrh_mlflow.show.figures.reliability import score_chart
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.numbers import bounds_text
 from jrh_mlflow.show.plain_text import shortened
-from jrh_mlflow.show.sheets import sheet_sections
+from jrh_mlflow.show.results import read_report
+from jrh_mlflow.show.sheets import sheet_lines, sheet_sections
 from jrh_mlflow.tracking.runs.keys import sheet_points
 from tests.measures.pointwise import points, report
 from tests.readings import Row, asked
@@ -225,7 +226,22 @@ def test_a_reliability_report_shows_bounds_in_markdown_page_and_chart() -> None:
     assert found.summary["n_tests"] == 1
 
 
-def test_the_mean_over_tests_takes_no_bounds() -> None:
+def test_there_is_no_mean_over_tests_where_one_of_them_is_withheld() -> None:
     cut_off = jrh.measure(reliability_rows(), labels=("no", "yes"))
+    assert set(cut_off.summary) == {"n_tests", "mean", "sd", "min", "max", "mean_ci_low", "mean_ci_high"}
+    assert {name for name, value in cut_off.summary.items() if value is not None} == {"n_tests"}
+    assert "typos" in cut_off.mean_withheld
+    assert cut_off.withheld["reliability/mean"] == cut_off.withheld["reliability/min"] == cut_off.mean_withheld
+    assert not [point.key for point in sheet_points(cut_off) if point.key in ("reliability/mean", "reliability/min")]
+    for text in (cut_off.to_markdown(), "\n".join(sheet_lines(cut_off)), cut_off.brief):
+        assert "1 of 2 tests" in " ".join(text.split()) or "mean" not in text
     whole = jrh.measure([row for row in reliability_rows() if row["condition"] != "typos"], labels=("no", "yes"))
-    assert (cut_off.summary["mean"], cut_off.summary["max"]) == (whole.summary["mean"], whole.summary["max"])
+    assert whole.summary["mean"] is not None
+    assert not whole.mean_withheld
+
+
+def test_a_report_of_an_earlier_version_is_read_without_its_flattering_mean() -> None:
+    report = jrh.measure(reliability_rows(), labels=("no", "yes"))
+    data = report.to_dict()
+    earlier = read_report({**data, "summary": {**data["summary"], "mean": 0.95, "min": 0.95}})
+    assert (earlier.summary["mean"], earlier.summary["min"], earlier.summary["n_tests"]) == (None, None, 1)

@@ -11,6 +11,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.composite import Tally
 from jrh_mlflow.sweeps.front import best_of, cheapest_tied, ties
+from jrh_mlflow.sweeps.space import picked
 from jrh_mlflow.sweeps.sweep import suite_halves
 from jrh_mlflow.sweeps.trials import TrialResult
 
@@ -163,3 +164,6 @@ def test_a_sweep_minimises_a_threshold_that_is_censored_on_either_side(store_uri
     done = jrh.sweep(own, suite, experiment="tests", tracking_uri=store_uri, traces="none", max_replicates=1)
     assert list(done.trials["state"]) == ["COMPLETE", "COMPLETE"]
     assert [one.label for one in done.front] == ["judge left"]
+    own = picked({"threshold_75/value": 2.0}, "threshold_75/value")
+    assert own == 2 < picked({"threshold_75/at_least": 2.0}, "threshold_75/value"), "never reached is over that step"
+    assert picked({"threshold_75/at_most": 1.0}, "threshold_75/value") == 1

@@ -194,6 +194,7 @@ _ALWAYS = (
     metric_keys.SECONDS,
 )
 """Headline metrics of every evaluation."""
+_MEAN_ENDS = (metric_keys.RELIABILITY_MEAN_LOW, metric_keys.RELIABILITY_MEAN_HIGH)
 
 SUITE_FOLDER = "suite"
 CALLS_FILE = "calls/calls.parquet"
@@ -261,22 +262,26 @@ def known_points(values: Mapping[str, float | None]) -> list[Point]:
 def reading_points(axis: str, reading: Reading) -> list[Point]:
     """Spell an estimate as `<axis>/<statistic>`; what is missing or infinite is not a number.
 
-    A threshold that is censored, on either side, logs its bound: the outermost measured step. The tag `jrh.<axis>` says
-    which (`≤ 1`, `> 5`), and so does `censored` in the datasheet's JSON.
+    A threshold that is censored has no value: its bound, the outermost measured step, is `<axis>/at_least` or
+    `<axis>/at_most`.
     """
     # What was not measured has no number at all: a 0 or NaN would be drawn and sorted as one.
     if not isinstance(reading, Estimate):
         return []
     values: dict[str, float | None] = {
-        f"{axis}/{reading.statistic}": reading.value,
+        metric_keys.value_key(axis, reading): reading.value,
         f"{axis}/ci_low": reading.ci_low,
         f"{axis}/ci_high": reading.ci_high,
-        f"{axis}/cluster_ci_low": reading.cluster_low,
-        f"{axis}/cluster_ci_high": reading.cluster_high,
+        **dict(zip(_end_keys(axis), (reading.cluster_low, reading.cluster_high), strict=True)),
         f"{axis}/n": reading.n,
         f"{axis}/excluded": reading.excluded,
     }
     return known_points(values)
+
+
+def _end_keys(axis: str) -> tuple[str, str]:
+    """Name both ends of the interval that decides."""
+    return f"{axis}/cluster_ci_low", f"{axis}/cluster_ci_high"
 
 
 def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
@@ -314,22 +319,28 @@ def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
 def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Return the points that MLflow gets by default: cost, calls, time, and what judges are compared by first.
 
-    Axes say at their declaration whether they are among these; of a family it is the main step and the curve.
+    Axes say at their declaration whether they are among these; of a family it is the main step and the curve. Each has
+    both ends of the interval that decides.
     """
-    chosen = {*_ALWAYS, metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN}
-    chosen |= {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items()}
+    chosen = {*_ALWAYS, metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN, *_MEAN_ENDS}
+    chosen |= {key for axis, reading in sheet.headline.items() for key in _headline_keys(axis, reading)}
     chosen |= {f"{axis.name}/curve" for axis in axes.AXES if axis.headline and axis.curve}
     return [point for point in points if point.key in chosen]
+
+
+def _headline_keys(axis: str, reading: Estimate) -> tuple[str, ...]:
+    return metric_keys.value_key(axis, reading), *_end_keys(axis)
 
 
 def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
 
-    How long a run took is of the run, the page shows no curves, and the bound of a censored threshold would be drawn as
-    if it had been read: `≤ 1` and `> 1` as the same bar. The description of the entry has it in words.
+    How long a run took is of the run, the page shows no curves and no intervals, and the bound of a censored threshold
+    would be drawn as if it had been read. The description of the entry has it in words.
     """
-    censored = {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items() if reading.censored}
-    left_out = {metric_keys.SECONDS, *censored}
+    left_out = {metric_keys.SECONDS, *_MEAN_ENDS}
+    for axis, reading in sheet.headline.items():
+        left_out |= {*_headline_keys(axis, reading)} if reading.censored else {*_end_keys(axis)}
     headline = headline_points(points, sheet)
     return [point for point in headline if point.key not in left_out and not point.key.endswith("/curve")]
 
@@ -342,7 +353,7 @@ def dataset_digest(sha256: str) -> str:
 def value_points(readings: Mapping[str, Reading]) -> list[Point]:
     """Spell nothing but the numbers themselves."""
     values = {
-        f"{axis}/{reading.statistic}": reading.value
+        metric_keys.value_key(axis, reading): reading.value
         for axis, reading in readings.items()
         if isinstance(reading, Estimate)
     }

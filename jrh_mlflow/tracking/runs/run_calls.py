@@ -26,6 +26,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
+from jrh_mlflow.measures.reliability import without_flattery
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import (
@@ -166,7 +167,13 @@ class RunCalls:
     @property
     def summary(self) -> Mapping[str, float | None]:
         """What sums the tests of a reliability report up, as it has it; empty of any other run."""
-        return self._sheet.get("summary") or {}
+        # A sheet of an earlier version may hold a mean that leaves withheld tests out.
+        return without_flattery(self._sheet.get("summary") or {}, self.scores, self.metric)
+
+    @property
+    def metric(self) -> str:
+        """What scores the tests of a reliability report."""
+        return str(self._sheet.get("metric", DEFAULT))
 
     @property
     def scores(self) -> dict[str, Reading]:
@@ -226,8 +233,7 @@ class RunCalls:
         frame = self.frame.join(self._batches.frame(further)) if further else self.frame
         pointwise = not bool((self.frame["order"] != "").any())
         labels = self._suite.labels(in_records="labels" in self.frame) if pointwise and self._suite else None
-        metric = str(self._sheet.get("metric", DEFAULT))
-        return CallFinder(frame, labels=labels, groups=groups, metric=metric, scores=self.scores)
+        return CallFinder(frame, labels=labels, groups=groups, metric=self.metric, scores=self.scores)
 
     def _spelled(self, key: str) -> str:
         """Return a key with the name of its group as the items have it: MLflow's keys spell it in ASCII."""
