@@ -69,6 +69,8 @@ LEANS = 0.25
 """Limit of the reading gap at the distance in the middle, which stands on more pairs than the largest."""
 AGREES = 0.90
 """Limit of monotonicity and of repeat agreement."""
+CONFLICTS = 0.05
+"""Limit of rationales that name another verdict than the one given."""
 
 Event = Callable[..., Any]
 """What an axis counts, of one call or element by element of arrays.
@@ -597,6 +599,8 @@ _SINGLE_PADDED = Stimuli(
 _SINGLE_REPEATS = Stimuli(name="repeated", conditions=SINGLE_LADDERS, section="One response: controls", optional=True)
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
+REASONS = Stimuli(name="reasons", conditions=(), section="Reasons", optional=True)
+"""Calls whose rationale names a verdict; `measures.reason_conflict` reads them, of pointwise judges too."""
 
 _equal_pairs = partial(Axis, stimuli=_EQUAL, unit="pair")
 _ladder_steps = partial(Axis, stimuli=_LADDER, by_step=True)
@@ -1074,6 +1078,18 @@ AXES: tuple[Axis, ...] = (
             advice="Recalibrate on labelled calls before confidence decides anything.",
         ),
         neutral=0.0,
+    ),
+    Axis(
+        name="reason_conflict",
+        label="reason names another verdict",
+        stimuli=REASONS,
+        meaning="Share of the rationales that name a verdict which name another than the one given; 0 is right.",
+        guide=Guide(
+            good=f"below {CONFLICTS:.2f}: verdicts follow from their reasons",
+            bad=f"{CONFLICTS:.2f} or more: the verdict is not what the reason says",
+            advice="Ask for the reason before the verdict, and read the calls in which the two differ.",
+        ),
+        direction="lower",
     ),
 )
 """In the order in which they are measured and shown."""

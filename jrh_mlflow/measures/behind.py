@@ -22,8 +22,9 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, Axis, delta_key, find, step_of
+from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, REASONS, Axis, delta_key, find, step_of
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
+from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, call_table, has_steps, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
@@ -146,6 +147,8 @@ class CallFinder:
         axis = find(key)
         if key.startswith(EXPECTED) or (axis is not None and axis.stimuli is CONFIDENCE):
             calls = self._of_confidence(key)
+        elif axis is not None and axis.stimuli is REASONS:
+            calls = self._of_reasons(key)
         elif self._has_steps:
             calls = self._of_responses(key)
         else:
@@ -187,6 +190,12 @@ class CallFinder:
         cells = {name: among for name, among, _, _ in expected_cells(calls)}
         among = cells.get(key.removeprefix(EXPECTED))
         return None if among is None else self._told(calls.where(among).units(key))
+
+    def _of_reasons(self, key: str) -> Behind | None:
+        if not has_reasons(self._frame):
+            return None
+        calls, conflicts = conflicting_calls(self._frame, labels=self._labels)
+        return self._told(calls.units(key), conflicts.astype(float))
 
     def _of_pairs(self, key: str) -> Behind | None:
         families = [axis for axis in AXES if axis.by_step and axis.name == key and (axis.hits or axis.derived)]

@@ -24,6 +24,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import NO_PROFILE, Share, share_of
+from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -164,6 +165,7 @@ def reliability_readings(
     if len(pooled.test):
         estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    estimates |= reason_axes(frame, labels=labels, max_excluded=max_excluded)
     # A test with two designs counts once in the mean, or it would weigh twice.
     once = counted_once(test.name for test in scored)
     scored = [test for test in scored if test.name in once]

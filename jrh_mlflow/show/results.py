@@ -19,6 +19,7 @@ from jrh_mlflow.measures.datasheet import (
     response_axes,
     response_profile,
 )
+from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
     ReliabilityReadings,
@@ -306,7 +307,7 @@ def measured(
     # First, because single responses of known level are pointwise as well.
     if has_steps(frame):
         levels = response_table(frame, labels=labels, max_excluded=max_excluded)
-        found = response_axes(levels)
+        found = response_axes(levels) | reason_axes(frame, labels=labels, max_excluded=max_excluded)
         profile, outcomes = response_profile(found, levels.scale), outcome_counts(frame)
         return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
     if is_pointwise(frame):
@@ -318,6 +319,7 @@ def measured(
     table = call_table(frame, max_excluded=max_excluded)
     estimates = datasheet_axes(table, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    estimates |= reason_axes(frame, max_excluded=max_excluded)
     profile, outcomes = profile_line(estimates, preference_kinds(table)), outcome_counts(frame)
     return Datasheet(estimates=estimates, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
 

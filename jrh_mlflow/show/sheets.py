@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, declared, find, headline_axes
+from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, REASONS, by_section, declared, find, headline_axes
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
@@ -304,6 +304,12 @@ def _confidence_section(estimates: Mapping[str, Reading], *, by: str) -> Section
     )
 
 
+def _reasons_section(estimates: Mapping[str, Reading]) -> Section:
+    """Show what the reasons of a report read, in Markdown; empty where there are none."""
+    own = {axis.name: estimates[axis.name] for axis in axes.AXES if axis.stimuli is REASONS and axis.name in estimates}
+    return Section(heading=REASONS.section, blocks=[_BY_SOURCE(_rows(own, None))], media=_FILE)
+
+
 def _keyed_scores(report: ReliabilityReadings) -> dict[str, tuple[str, Reading]]:
     """Return the key of each score to its test and reading, the baseline first."""
     base = f"{BASELINE}/{report.metric}"
@@ -338,7 +344,8 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
         heading, label = axis_name(test or key), statistic_name(name) if test and not find(key) else ""
         if name.startswith(AGREEMENT):
             heading, label = NO_ACCURACY, ""
-        heading = "Confidence" if find(key) else heading[:1].upper() + heading[1:]
+        declaration = find(key)
+        heading = declaration.stimuli.section if declaration else heading[:1].upper() + heading[1:]
         groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}))
     for kind, named in (("Rubric", report.rubrics), ("Category", report.categories)):
         for name, readings in named.items():
@@ -447,7 +454,11 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
     if isinstance(sheet, ReliabilityReadings):
         parts += [part for part in (_tests_table(sheet).to_markdown(), _across(sheet)) if part]
         tail = [*_missing_markdown(sheet.estimates), f"{calls} {_labels_sentence(sheet)}", _REPORT_NOTE, *bounds]
-        sections = [*_details(sheet), _confidence_section(sheet.estimates, by="source")]
+        sections = [
+            *_details(sheet),
+            _confidence_section(sheet.estimates, by="source"),
+            _reasons_section(sheet.estimates),
+        ]
         parts += _fitting(sections, worst, room=MAX_DESCRIPTION - _length([*parts, *tail]))
         return "\n\n".join([*parts, *tail, ""])
     # An axis without a declaration is a mistake of ours: a file must not hide it.

@@ -125,7 +125,7 @@ def test_an_event_says_the_same_of_one_call_and_of_arrays(axis: Axis) -> None:
 
 
 def test_every_estimate_has_its_declaration_and_its_kind_of_number(calls: Any) -> None:
-    frame = normalise(calls).assign(confidence=0.7)
+    frame = normalise(calls).assign(confidence=0.7, rationale="Response A is better.")
     natural = normalise(pairs([("1", "2"), ("tie", "1")] * 4, condition="natural", better="u")).assign(confidence=0.9)
     single = asked(jrh.scripted.Oracle(), jrh.datasheet_suite(design="pointwise", n_tasks=2))
     estimates = {**jrh.measure(frame).estimates, **jrh.measure(natural).estimates, **jrh.measure(single).estimates}

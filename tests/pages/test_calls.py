@@ -76,7 +76,8 @@ def model(body: dict[str, Any]) -> str:
     size = len(json.dumps(body["messages"]))
     if size % 11 == 0:
         return f"I would rather not. {SPEECH}"
-    return json.dumps({"reason": SPEECH, "verdict": ("A", "B", "tie")[size % 3]}, ensure_ascii=False)
+    reason = f"{SPEECH}{' So response A is better.' if size % 2 else ''}"
+    return json.dumps({"reason": reason, "verdict": ("A", "B", "tie")[size % 3]}, ensure_ascii=False)
 
 
 def transcripts() -> jrh.Suite:
@@ -200,6 +201,17 @@ def test_every_number_of_a_datasheet_leads_to_calls_that_say_its_n_and_what_was_
         "yes": reading.numerator, "no": reading.n - reading.numerator, "left_out": reading.excluded
     }  # fmt: skip
     assert found(page_of(client, done.run_id, axis=axis)) == sum(by_counts.values())
+
+
+def test_calls_whose_reason_names_another_verdict_are_listed_with_both(client, runs):
+    reading = runs["pairs"].datasheet.estimates["reason_conflict"]
+    page = page_of(client, runs["pairs"].run_id, axis="reason_conflict", counts="yes")
+    assert found(page) == reading.numerator > 0
+    shown = words(page)
+    assert "So response A is better." in shown
+    assert "(slot 2)" in shown
+    assert "(slot 1)" not in shown
+    assert "no-texts" in words(page_of(client, runs["hashed"].run_id, 422, axis="reason_conflict"))
 
 
 def test_every_number_of_a_served_comparison_leads_to_calls_with_the_same_n_and_its_terms_are_explained(

@@ -499,7 +499,7 @@ def _run_suite(run: Run) -> RunSuite | None:
 _MOST_OTHERS = 12
 """Other judges of the same suite, the newest ones."""
 _TEXTS = ("rationale", "raw")
-"""Columns of calls that no number and no worst item needs."""
+"""Columns of calls that no page needs: what reasons read stands in `datasheet.json`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

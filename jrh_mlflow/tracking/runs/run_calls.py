@@ -26,6 +26,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
+from jrh_mlflow.measures.reason_conflict import REASON_CONFLICT
 from jrh_mlflow.measures.reliability import without_flattery
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
@@ -217,7 +218,11 @@ class RunCalls:
         return _SuiteFile(folder) if (folder / ITEMS_FILE).stat().st_size else None
 
     def _finder_of(self, key: str) -> CallFinder:
-        # Groups stand in the suite's file alone, and to read all of it takes seconds: only where they are needed.
+        # Groups stand in the suite's file alone, and rationales are long: read only where they are needed.
+        if key == REASON_CONFLICT:
+            if self.without_texts:
+                raise RecipeError("Logged without texts (--no-texts): the rationales behind this number were not kept.")
+            return self._new_finder({}, texts=("rationale",))
         return self._finder_by_category if key.startswith(f"{GROUPS[0]}/") else self._finder
 
     @cached_property
@@ -228,8 +233,8 @@ class RunCalls:
     def _finder_by_category(self) -> CallFinder:
         return self._new_finder(self._suite.groups if self._suite else {})
 
-    def _new_finder(self, groups: Mapping[str, str]) -> CallFinder:
-        further = [name for name in _CONFIDENCE if name in self._batches.names]
+    def _new_finder(self, groups: Mapping[str, str], texts: Sequence[str] = ()) -> CallFinder:
+        further = [name for name in (*_CONFIDENCE, *texts) if name in self._batches.names]
         frame = self.frame.join(self._batches.frame(further)) if further else self.frame
         pointwise = not bool((self.frame["order"] != "").any())
         labels = self._suite.labels(in_records="labels" in self.frame) if pointwise and self._suite else None
