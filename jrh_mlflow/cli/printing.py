@@ -71,14 +71,15 @@ def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
     """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
-    from jrh_mlflow.show.plain_text import plain
+    from jrh_mlflow.show.plain_text import plain, wrapped_line
     from jrh_mlflow.show.sheets import sheet_lines
 
     sheet = evaluation.sheet
     ended = ", ".join(f"{count:,} {name}" for name, count in sheet.outcomes.items() if count)
     suite = f"{evaluation.suite.name} ({len(evaluation.suite):,} items, sha256 {evaluation.suite.sha256[:12]})"
     head = [plain(_title(evaluation)), plain(f"{len(evaluation.calls):,} calls ({ended}) on {suite}")]
-    return [*head, "", *sheet_lines(sheet), "", *_about(evaluation)]
+    said = [line for sentence in sheet.verdict.sentences for line in wrapped_line("", sentence)]
+    return [*head, "", *said, "", *sheet_lines(sheet), "", *_about(evaluation)]
 
 
 def _title(evaluation: Evaluation) -> str:
@@ -94,10 +95,10 @@ def _about(evaluation: Evaluation) -> list[str]:
     from jrh_mlflow.show.readings import finding_lines, withheld_lines
 
     notes = [line for note in _notes(evaluation) for line in wrapped_line("note", note)]
-    findings = finding_lines(evaluation.sheet.estimates)
+    findings = finding_lines(evaluation.sheet.verdict.findings)
     return [
-        *wrapped_line("profile", f"{evaluation.sheet.profile}."),
         *(line for head, text in findings.items() for line in wrapped_line(head, f"{text}.")),
+        *wrapped_line("profile", f"{evaluation.sheet.profile}."),
         *wrapped_line("cost", evaluation.cost_text),
         *withheld_lines(evaluation.sheet.withheld_readings),
         *notes,
@@ -241,6 +242,7 @@ def _facts(evaluation: Evaluation) -> dict[str, Any]:
         "judge": evaluation.judge.label,
         "simulated": evaluation.judge.simulated,
         "suite": {"name": evaluation.suite.name, "sha256": evaluation.suite.sha256},
+        "verdict": evaluation.verdict.to_dict(),
         "profile": evaluation.sheet.profile,
         "metrics": evaluation.metrics,
         "withheld": evaluation.withheld,

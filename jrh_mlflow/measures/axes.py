@@ -37,17 +37,19 @@ from jrh_mlflow.schema.items import (
 from jrh_mlflow.scoring.ledger import (
     Possible,
     Resampling,
+    Units,
     difference_bounds,
     estimate_difference,
     estimate_share,
     interval_method,
+    mean_value,
     over_completions,
     refuse,
     share,
     with_bounds,
 )
 from jrh_mlflow.scoring.metric import is_error_axis
-from jrh_mlflow.stats import Array, Mask, Texts
+from jrh_mlflow.stats import Array, Interval, Mask, Texts
 from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
@@ -71,6 +73,12 @@ AGREES = 0.90
 """Limit of monotonicity and of repeat agreement."""
 CONFLICTS = 0.05
 """Limit of rationales that name another verdict than the one given."""
+SLOT_LEANS, PADDING_LEANS = 0.10, 0.15
+"""Limits of leans to either side. All ties on the 28 padding pairs of `datasheet` leave an end of 0.11."""
+ABLE = 0.70
+"""Limit of ability: under it a judge chooses hardly more often rightly than a coin."""
+LARGEST = 2
+"""Steps of a ladder, the largest ones, that ability and the reading gap of a verdict pool."""
 
 Event = Callable[..., Any]
 """What an axis counts, of one call or element by element of arrays.
@@ -150,6 +158,27 @@ def right_on_balance(uv: Any, vu: Any, better: Any) -> Any:
     return right_twice(uv, vu, better) | one_order_right(uv, vu, better)
 
 
+def better_or_half(choice: Any, better: Any) -> Any:
+    """Score a call: 1 for the better content, 1/2 for no preference, 0 for the worse; a coin and a tie read 1/2."""
+    return (1.0 + (choice == better) - takes_side(choice) * (choice != better)) / 2
+
+
+def slot_value(uv: Any, vu: Any, _better: Any) -> Any:
+    """Pull of the slot, mean of both orders: +1 for slot 1 twice, -1 for slot 2 twice, 0 for one content twice."""
+    # Order uv shows u in slot 1, order vu shows v there.
+    return (1.0 * (uv == "u") - (uv == "v") + (vu == "v") - 1.0 * (vu == "u")) / 2
+
+
+def padding_value(uv: Any, vu: Any, _better: Any) -> Any:
+    """Pull of the content v, which is the padded one of a filler pair: +1 where both orders choose it."""
+    return (1.0 * (uv == "v") - (uv == "u") + 1.0 * (vu == "v") - (vu == "u")) / 2
+
+
+def place_over_content(uv: Any, vu: Any, better: Any) -> Any:
+    """+1 where both orders choose one slot, -1 where both choose one content."""
+    return 1.0 * same_slot(uv, vu, better) - 1.0 * same_content(uv, vu, better)
+
+
 def wrong_twice(uv: Any, vu: Any, better: Any) -> Any:
     """Whether both orders choose the other content."""
     return same_content(uv, vu, better) & (uv != better)
@@ -173,10 +202,7 @@ class Stimuli:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guide:
-    """How to read a number: which values are good, which are bad, and what to do about a bad one.
-
-    Limits are those of the words of a profile; where there is no word, those by which a bias is found.
-    """
+    """How to read a number: which values are good, which are bad, and what to do about a bad one."""
 
     good: str
     bad: str
@@ -201,6 +227,12 @@ class Axis:
     """Which of them count; None for what is derived from other axes or a curve."""
     among: Event | None = None
     """The denominator, where it is not all of them."""
+    halves: bool = False
+    """Whether a unit may count by half."""
+    signed: Event | None = None
+    """Value of each pair, from -1 to 1, whose mean it is: an effect with a direction."""
+    largest: int = 0
+    """Of how many of the largest steps of a ladder it is read together; 0: of all calls."""
     derived: Callable[[Basis], Reading] | None = None
     derived_from: tuple[str, ...] = ()
     """Axes whose calls it is derived from, at the same step, or at all of theirs; empty: the calls of its stimuli."""
@@ -212,8 +244,6 @@ class Axis:
     statistic: Statistic = "rate"
     direction: Literal["lower", "higher"] | None = None
     """Which is better, where one is."""
-    neutral: float | None = None
-    """What a judge without this bias reads; None where the number is no bias."""
     by_step: bool = False
     """A family over ladder steps."""
     step: Literal["delta", "level"] = "delta"
@@ -254,7 +284,7 @@ class Axis:
         """Return the keys that these calls have to the calls behind each: one key, or one per step."""
         own = self.stimuli.among(condition)
         if not self.by_step:
-            return {self.name: own}
+            return {self.name: own & largest_steps(delta, own, self.largest) if self.largest else own}
         return {f"{self.name}/{delta_key(step)}": own & (delta == step) for step in np.unique(delta[own])}
 
     def what(self, key: str) -> str:
@@ -276,12 +306,33 @@ class Axis:
         return replace(score_reading(table, units, what=self.what(key), none=none), statistic=self.statistic)
 
     def share(self, table: CallTable | PairTable, key: str) -> Reading:
-        """Return the share of its hits among the units of `table`."""
-        assert self.hits is not None
+        """Return the share of its hits among the units of `table`, or the mean of their values."""
         units = table.units(self.what(key))
+        if self.signed:
+            return mean_value(units, self.signed(*table.seen), ends=self._ends(table, self.signed))
+        assert self.hits is not None
+        if self.halves:
+            return self._mean_score(table, units)
         among = None if self.among is None else self.among(*table.seen)
         can_be = None if units.usable.all() else self._can_be(table)
         return share(units, np.asarray(self.hits(*table.seen)), among=among, can_be=can_be)
+
+    def _mean_score(self, table: CallTable | PairTable, units: Units) -> Reading:
+        assert self.hits is not None
+        ends, reason = self._ends(table, self.hits), refuse(units)
+        if reason is not None:
+            return with_bounds(reason, units, ends)
+        mean = estimate_share(units, np.asarray(self.hits(*table.seen), float), among=units.usable)
+        low, high = ends or (mean.value, mean.value)
+        return replace(mean, bound_low=min(low, mean.value), bound_high=max(high, mean.value))
+
+    @staticmethod
+    def _ends(table: CallTable | PairTable, value: Event) -> Interval | None:
+        """Return the least and the greatest mean over all ways in which lost calls could have ended."""
+        every = [np.asarray(value(*seen), float) for seen in completions(table)]
+        if not len(every[0]):
+            return None
+        return float(np.min(every, axis=0).mean()), float(np.max(every, axis=0).mean())
 
     def _can_be(self, table: CallTable | PairTable) -> Possible:
         assert self.hits is not None
@@ -289,6 +340,11 @@ class Axis:
         return over_completions(
             (np.asarray(self.hits(*seen), bool), np.asarray(among(*seen), bool)) for seen in completions(table)
         )
+
+
+def largest_steps(delta: Array, own: Mask, n: int) -> Mask:
+    """Return which calls are at the n largest of the steps that some of them have."""
+    return np.asarray(np.isin(delta, np.unique(delta[own])[-n:]))
 
 
 def delta_key(delta: float) -> str:
@@ -395,8 +451,8 @@ def task_counts(calls: CallTable, own: Mask, hits: Event) -> tuple[Array, Array]
     # Lost calls are in neither count: a share is always one of usable calls.
     usable = own & calls.usable
     right, n = (
-        np.bincount(calls.task[calls_of_task], minlength=calls.n_tasks).astype(float)
-        for calls_of_task in (usable & hits(*calls.seen), usable)
+        np.bincount(calls.task[usable], weights=np.asarray(score, float)[usable], minlength=calls.n_tasks).astype(float)
+        for score in (hits(*calls.seen), usable)
     )
     return right, n
 
@@ -409,6 +465,20 @@ def reading_gap(basis: Basis) -> Reading:
         for count in task_counts(basis.every, np.asarray(basis.every.condition == condition), chooses_better)
     ]
     return gap_reading(basis.reading("target_sensitivity"), basis.reading("matched_sensitivity"), counts)
+
+
+def reading_over_largest(basis: Basis) -> Reading:
+    """P_all on the ladder − P_all on the matched ladder, both over the two largest steps of the matched one."""
+    calls = basis.every
+    matched = np.asarray(calls.condition == LADDER_MATCHED)
+    large = largest_steps(calls.delta, matched, LARGEST)
+    parts = [(LADDER_MATCHED, matched & large), (LADDER, np.asarray(calls.condition == LADDER) & large)]
+    counts = [count for _, own in parts for count in task_counts(calls, own, chooses_better)]
+    shares = [
+        share((table := calls.where(own)).units(f"{name} calls"), np.asarray(chooses_better(*table.seen)))
+        for name, own in parts
+    ]
+    return gap_reading(shares[1], shares[0], counts)
 
 
 def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> Reading:
@@ -544,17 +614,20 @@ def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, 
     return correct[order], n[order]
 
 
-def _bias(advice: str) -> dict[str, Any]:
-    """Declare a bias that no word of a profile has a limit for: found where the interval excludes 0."""
-    good, bad = "0 inside the interval: no bias found", "an interval wholly above 0: bias found"
-    return {"guide": Guide(good=good, bad=bad, advice=advice), "direction": "lower", "neutral": 0.0}
+def _lower(good: str, advice: str) -> dict[str, Any]:
+    """Declare a reading without a limit of its own: what it is part of has one."""
+    return {"guide": Guide(good="as near to 0 as can be", bad=good, advice=advice), "direction": "lower"}
+
+
+def _lean(limit: float, advice: str) -> Guide:
+    return Guide(good=f"within ±{limit:.2f}", bad=f"beyond {limit:.2f} to either side", advice=advice)
 
 
 def _dark(advice: str) -> dict[str, Any]:
     """Declare a dark current."""
     good = f"below {LEAKS:.2f}: vacuum-clean"
     bad = f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active"
-    return {"guide": Guide(good=good, bad=bad, advice=advice), "direction": "lower", "neutral": 0.0}
+    return {"guide": Guide(good=good, bad=bad, advice=advice), "direction": "lower"}
 
 
 _MAIN: dict[str, Any] = {"headline": True, "column": True, "figure": True}
@@ -597,6 +670,7 @@ _SINGLE_PADDED = Stimuli(
     name="padded and plain", conditions=(SINGLE_PADDED,), section="One response: controls", optional=True
 )
 _SINGLE_REPEATS = Stimuli(name="repeated", conditions=SINGLE_LADDERS, section="One response: controls", optional=True)
+_EVERY_CALL = Stimuli(name="all", conditions=(), section="All calls", optional=True)
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
 REASONS = Stimuli(name="reasons", conditions=(), section="Reasons", optional=True)
@@ -632,6 +706,16 @@ AXES: tuple[Axis, ...] = (
         shifted=True,
     ),
     Axis(
+        name="slot_lean/vacuum",
+        label="slot lean (nothing to judge)",
+        stimuli=_VACUUM,
+        unit="pair",
+        signed=slot_value,
+        statistic="value",
+        meaning="Pull of the slot where there is nothing to judge; + is the first slot, 0 is fair, 1 is always.",
+        guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
+    ),
+    Axis(
         name="raw_false_preference",
         label="raw false preference",
         stimuli=_EQUAL,
@@ -643,11 +727,30 @@ AXES: tuple[Axis, ...] = (
             advice=_OFFER_TIES,
         ),
         direction="lower",
-        neutral=0.0,
         expected=True,
         shifted=True,
         part="no_false_preference",
         **_MAIN,
+    ),
+    _equal_pairs(
+        name="slot_lean",
+        label="slot lean",
+        signed=slot_value,
+        statistic="value",
+        meaning="Pull of the slot between two that are equally good; + is the first slot, 0 is fair, 1 is always.",
+        guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
+        headline=True,
+        column=True,
+    ),
+    _equal_pairs(
+        name="positional_excess",
+        label="place over wording",
+        signed=place_over_content,
+        statistic="value",
+        meaning="Same slot twice − same content twice, of equal pairs; above 0 the place decides, below 0 the wording.",
+        guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
+        headline=True,
+        column=True,
     ),
     _equal_pairs(
         name="stable_cross_sensitivity",
@@ -655,7 +758,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_content,
         meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
         **_MAIN,
-        **_bias(_SURFACE),
+        **_lower("far above the positional share: wording decides", _SURFACE),
     ),
     _equal_pairs(
         name="positional_false_preference",
@@ -663,7 +766,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_slot,
         meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
         **_MAIN,
-        **_bias(_BOTH_ORDERS),
+        **_lower("far above the stable share: the place decides", _BOTH_ORDERS),
     ),
     _equal_pairs(
         name="one_sided_commit",
@@ -671,7 +774,7 @@ AXES: tuple[Axis, ...] = (
         hits=one_order,
         meaning="Share of equal pairs in which exactly one order is a preference; 0 is right.",
         column=True,
-        **_bias(_BOTH_ORDERS),
+        **_lower("as high as raw false preference: a tie depends on the order", _BOTH_ORDERS),
     ),
     _equal_pairs(
         name="other_conflict",
@@ -711,6 +814,32 @@ AXES: tuple[Axis, ...] = (
         shifted=True,
         part="sensitivity",
         **_MAIN,
+    ),
+    _ladder_steps(
+        name="ability",
+        label="chooses the better (a tie is half)",
+        hits=better_or_half,
+        halves=True,
+        meaning="Mean over calls of 1 better, 1/2 tie or abstention, 0 worse; 1 is right, a coin reads 0.5.",
+        direction="higher",
+        compared=False,
+    ),
+    Axis(
+        name="ability",
+        label="ability",
+        stimuli=_LADDER,
+        hits=better_or_half,
+        halves=True,
+        largest=LARGEST,
+        meaning="Mean of 1 better, 1/2 tie, 0 worse at the two largest steps; 1 is right, a coin reads 0.5.",
+        guide=Guide(
+            good="the threshold Δ75 lies within the ladder",
+            bad=f"below {ABLE:.2f}: hardly better than a coin",
+            advice=_STRONGER,
+        ),
+        direction="higher",
+        shifted=True,
+        column=True,
     ),
     _ladder_steps(
         name="conditional_accuracy",
@@ -806,7 +935,41 @@ AXES: tuple[Axis, ...] = (
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
         column=True,
-        **_bias(_READ_FACTS),
+        **_lower(f"{LEANS:.2f} or more at the two largest steps: counts words, does not read", _READ_FACTS),
+    ),
+    _matched_steps(
+        name="matched_ability",
+        label="chooses the better (same words, a tie is half)",
+        hits=better_or_half,
+        halves=True,
+        meaning="Mean over calls of 1 better, 1/2 tie or abstention, 0 worse, with the same words in both contents.",
+        direction="higher",
+        compared=False,
+    ),
+    Axis(
+        name="matched_ability",
+        label="ability (same words)",
+        stimuli=_MATCHED,
+        hits=better_or_half,
+        halves=True,
+        largest=LARGEST,
+        meaning="Mean of 1 better, 1/2 tie, 0 worse at the two largest steps of the matched ladder; 1 is right.",
+        direction="higher",
+        compared=False,
+    ),
+    Axis(
+        name="reading",
+        label="reading gap at the two largest steps",
+        stimuli=_MATCHED,
+        derived=reading_over_largest,
+        largest=LARGEST,
+        derived_from=("target_sensitivity", "matched_sensitivity"),
+        statistic="value",
+        meaning="How much more often the better is chosen where its words tell it, at the two largest steps; 0 reads.",
+        guide=Guide(
+            good=f"below {LEANS:.2f}", bad=f"{LEANS:.2f} or more: counts words, does not read", advice=_READ_FACTS
+        ),
+        direction="lower",
     ),
     Axis(
         name="matched_threshold_75",
@@ -833,7 +996,19 @@ AXES: tuple[Axis, ...] = (
         meaning="Share of calls that prefer the content with padding over the same content without; 0 is right.",
         headline=True,
         figure=True,
-        **_bias(_SURFACE),
+        **_lower("above one half of the preferences: see the padding lean", _SURFACE),
+    ),
+    Axis(
+        name="padding_lean",
+        label="padding lean",
+        stimuli=_FILLER,
+        unit="pair",
+        signed=padding_value,
+        statistic="value",
+        meaning="Pull of padding between two that say the same; + is the padded one, 0 is fair, 1 is always.",
+        guide=_lean(PADDING_LEANS, _SURFACE),
+        headline=True,
+        column=True,
     ),
     Axis(
         name="different_subset_preference",
@@ -892,7 +1067,7 @@ AXES: tuple[Axis, ...] = (
         meaning="Share of real pairs in which one slot wins in both orders; 0 is right.",
         column=True,
         figure=True,
-        **_bias(_BOTH_ORDERS),
+        **_lower("far above the share of wrong answers in both orders: the place decides", _BOTH_ORDERS),
     ),
     _natural_pairs(
         name="natural/one_sided",
@@ -989,7 +1164,6 @@ AXES: tuple[Axis, ...] = (
             advice=_READ_FACTS,
         ),
         direction="lower",
-        neutral=0.0,
         column=True,
     ),
     Axis(
@@ -1021,8 +1195,9 @@ AXES: tuple[Axis, ...] = (
         counting=partial(single_responses.padding, better=True),
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
+        guide=Guide(good="below 0.10", bad="0.10 or more: rewards padding", advice=_SURFACE),
+        direction="lower",
         **_MAIN,
-        **_bias(_SURFACE),
     ),
     Axis(
         name="pointwise/padding_penalty",
@@ -1045,6 +1220,19 @@ AXES: tuple[Axis, ...] = (
         ),
         direction="higher",
         **_MAIN,
+    ),
+    Axis(
+        name="constant_answer",
+        label="one answer to everything",
+        stimuli=_EVERY_CALL,
+        meaning="Least share, over what is right, of the judge's commonest answer; 1 is a judge that never changes it.",
+        guide=Guide(
+            good="below 0.90",
+            bad="0.90 or more: one answer whatever is right",
+            advice="Ask for reasons before the answer and say what each answer means; then measure again.",
+        ),
+        direction="lower",
+        compared=False,
     ),
     _confidence_value(
         name="confidence/brier",
@@ -1077,7 +1265,6 @@ AXES: tuple[Axis, ...] = (
             bad="an interval above 0: overconfident; below 0: underconfident",
             advice="Recalibrate on labelled calls before confidence decides anything.",
         ),
-        neutral=0.0,
     ),
     Axis(
         name="reason_conflict",
@@ -1100,15 +1287,14 @@ _STEP = re.compile(r"(?P<name>.+)/(?P<step>delta|level)_[0-9.]+")
 
 def find(key: str) -> Axis | None:
     """Return the declaration behind the key of an estimate: of an axis, of a step, or of an expected value."""
-    names = {axis.name: axis for axis in AXES}
     base = key.removeprefix(EXPECTED)
-    axis = names.get(base)
     # The bare name of a family is no estimate: a family has numbers at its steps only.
-    if axis is None or axis.by_step:
-        step = _STEP.fullmatch(base)
-        family = names.get(step["name"]) if step else None
-        axis = family if step and family is not None and family.by_step and family.step == step["step"] else None
-    return axis
+    axis = next((axis for axis in AXES if axis.name == base and not axis.by_step), None)
+    step = _STEP.fullmatch(base) if axis is None else None
+    if step is None:
+        return axis
+    families = (axis for axis in AXES if axis.by_step and axis.name == step["name"] and axis.step == step["step"])
+    return next(families, None)
 
 
 def declared(key: str) -> Axis:
@@ -1126,11 +1312,10 @@ def declared(key: str) -> Axis:
 
 def by_section(estimates: Iterable[str]) -> dict[str, list[str]]:
     """Return the headings, each with the keys of its estimates as they are shown: step by step, then the others."""
-    places = {axis.name: place for place, axis in enumerate(AXES)}
 
     def place(key: str) -> tuple[float, int]:
         axis = declared(key)
-        return (step_of(key), places[axis.name]) if axis.by_step else (math.inf, places[axis.name])
+        return step_of(key) if axis.by_step else math.inf, AXES.index(axis)
 
     groups: dict[str, list[str]] = {axis.stimuli.section: [] for axis in AXES}
     expected = [key for key in estimates if key.startswith(EXPECTED) and declared(key).expected]
@@ -1181,6 +1366,6 @@ def stimuli_axes() -> dict[Stimuli, list[Axis]]:
     """
     groups: dict[Stimuli, list[Axis]] = {}
     for axis in AXES:
-        if axis.hits or axis.derived:
+        if axis.hits or axis.signed or axis.derived:
             groups.setdefault(axis.stimuli, []).append(axis)
     return groups

@@ -24,12 +24,14 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, REASONS, Axis, delta_key, find, step_of
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
+from jrh_mlflow.measures.datasheet import response_units
+from jrh_mlflow.measures.findings import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, call_table, has_steps, is_pointwise, normalise, pair_table
-from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls
+from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
 from jrh_mlflow.perturb import expectation_of
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.scoring.ledger import Units
 from jrh_mlflow.scoring.metric import DEFAULT, is_metric
@@ -48,6 +50,8 @@ from jrh_mlflow.scoring.readings import (
     confused,
     errors,
     near,
+    noise_units,
+    on_same_sources,
     passed_items,
     rated_items,
     unanimity,
@@ -73,6 +77,7 @@ _SHARES: Mapping[str, Callable[[PointTable, str], Counted | None]] = {
     **{f"{AGREEMENT}{source}": partial(agreement, source=source) for source in LABEL_SOURCES},
 }
 _VALUES = ("matthews", *ORDINAL_VALUES)
+_EFFECTS = (NOISE_EXCESS.rstrip("/"), DROP.rstrip("/"), CONSTANT_ANSWER)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,16 +203,19 @@ class CallFinder:
         return self._told(calls.units(key), conflicts.astype(float))
 
     def _of_pairs(self, key: str) -> Behind | None:
-        families = [axis for axis in AXES if axis.by_step and axis.name == key and (axis.hits or axis.derived)]
         axis = find(key)
-        if families:
+        families = [other for other in AXES if other.by_step and other.name == key and (other.hits or other.derived)]
+        if families and axis is None:
             steps = families[0].where(self._pairs.condition, self._pairs.delta)
             return self._joined([self._of_pairs(step) for step in steps])
-        if axis is None or not (axis.hits or axis.derived):
+        if axis is None or not (axis.hits or axis.signed or axis.derived):
             return None
         if axis.derived_from:
-            step = f"/{delta_key(step_of(key))}" if axis.by_step else ""
-            return self._joined([self._of_pairs(f"{name}{step}") for name in axis.derived_from])
+            ends = [f"/{delta_key(step_of(key))}"] if axis.by_step else [""]
+            if axis.largest:
+                large = np.unique(self._pairs.delta[axis.stimuli.among(self._pairs.condition)])[-axis.largest :]
+                ends = [f"/{delta_key(step)}" for step in large]
+            return self._joined([self._of_pairs(f"{name}{end}") for name in axis.derived_from for end in ends])
         own = axis.where(self._pairs.condition, self._pairs.delta).get(key)
         if own is None:
             return None
@@ -223,6 +231,8 @@ class CallFinder:
         axis = find(key) or next((other for other in AXES if other.by_step and other.name == key), None)
         if axis is None:
             return None
+        if axis.name == CONSTANT_ANSWER:
+            return self._told(response_units(self._responses))
         if axis.gap:
             step = key.removeprefix(axis.name)
             return self._joined([self._of_responses(f"{family}{step}") for family in axis.gap])
@@ -254,7 +264,19 @@ class CallFinder:
         if kind in GROUPS and kind not in conditions:
             name, _, axis = rest.rpartition("/")
             return self._of_part(pooled_calls(calls, self._grouped(kind) == name), name, axis)
+        if kind in _EFFECTS and kind not in conditions:
+            return self._of_effect(calls, kind, rest)
         return self._of_test(calls, key)
+
+    def _of_effect(self, calls: PointTable, effect: str, test: str) -> Behind | None:
+        """Return the calls that a test is compared with, and its own; of one answer to all, those on labelled items."""
+        if effect == CONSTANT_ANSWER:
+            return self._told(calls.where(calls.expected != "").units(effect))
+        if effect == DROP.rstrip("/"):
+            parts = on_same_sources(calls, test)
+            return self._joined([self._counted(accuracy(part, test)) for part in parts])
+        found = noise_units(calls, test, unperturbed_calls(calls))
+        return None if isinstance(found, NotEstimable) else self._told(found[0])
 
     def _across(self, name: str) -> list[str]:
         """Return the tests behind their mean or spread; behind an end, those that have its value."""

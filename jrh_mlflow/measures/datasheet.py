@@ -1,9 +1,7 @@
-"""The datasheet: every declared axis measured, the biases that its readings show, and its profile in one line.
+"""The datasheet: every declared axis measured, and its profile in one line.
 
 Unlike a reliability report it needs no label: the better content, or the level of a content, is known by construction.
-
-A bias is found where the 95 % interval by task excludes what a judge without it reads (`Axis.neutral`). Where none is
-found, `detectable` tells a judge without it from a design that could not have shown it.
+What the readings show is told by `measures.findings`.
 
 The profile says a word when the 95 % interval by task lies wholly on its side of the limit, whatever the number itself
 is. Where it holds the limit, the profile says that this is not decided, with the reading and the limit: more tasks
@@ -31,7 +29,7 @@ The last four are said of the ladder and of the matched ladder. A rule over seve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -41,19 +39,18 @@ from jrh_mlflow.measures.axes import (
     ACTIVE,
     AGREES,
     AXES,
-    EXPECTED,
     LEAKS,
     LEANS,
     MISSES,
     PREFERS,
     SEPARATES,
+    TARGET,
     Axis,
     Basis,
     by_step,
     curve_of,
     declared,
     delta_key,
-    find,
     gap_reading,
     is_no_tie,
     one_order,
@@ -64,13 +61,15 @@ from jrh_mlflow.measures.axes import (
 )
 from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
 from jrh_mlflow.measures.single_responses import GradeScale, ResponseTable, UnitScores
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import LADDER
-from jrh_mlflow.scoring.ledger import Resampling
-from jrh_mlflow.scoring.readings import CONSISTENCY
-from jrh_mlflow.stats import Array
-from jrh_mlflow.stats.power import detectable_from_interval, detectable_share
-from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import LADDER, SINGLE_LADDERS, SINGLE_VACUUM
+from jrh_mlflow.scoring.ledger import Resampling, Units
+from jrh_mlflow.scoring.pointwise import left_out_counts
+from jrh_mlflow.scoring.readings import constant_answer
+from jrh_mlflow.stats import Array, Interval
+from jrh_mlflow.stats.power import detectable_from_interval
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson_share
+from jrh_mlflow.stats.psychometrics import decided_steps
 
 NO_PROFILE = "not enough measured for a profile"
 
@@ -110,8 +109,10 @@ def _add(
     if any(axis.unit == "pair" for axis in axes):
         tables["pair"] = pair_table(calls)
     for axis in axes:
-        if axis.hits:
-            key = f"{axis.name}{step}"
+        key = f"{axis.name}{step}"
+        if axis.hits and axis.largest:
+            estimates[key] = axis.share(calls.where(axis.where(calls.condition, calls.delta)[key]), key)
+        elif axis.hits or axis.signed:
             estimates[key] = axis.share(tables[axis.unit], key)
     readings = {key.removesuffix(step): reading for key, reading in estimates.items()}
     # Derived axes read the shares of the same step, so all shares are measured before the first of them.
@@ -141,7 +142,31 @@ def response_axes(table: ResponseTable) -> dict[str, Reading]:
         # A gap is declared after the two families that it is between, so both are measured by now.
         if axis.gap:
             estimates |= _gaps(axis, estimates, units, table.n_tasks)
-    return estimates
+    constant = _constant_answer(table)
+    return estimates if constant is None else {**estimates, "constant_answer": constant}
+
+
+def _constant_answer(table: ResponseTable) -> Reading | None:
+    """Return how constant the answers are over the levels; nothing to judge is a level of its own."""
+    right = np.where(np.isin(table.condition, SINGLE_VACUUM), "nothing", table.step.astype(str)).astype(object)
+    right[~np.isin(table.condition, (*SINGLE_LADDERS, *SINGLE_VACUUM))] = ""
+    answers = np.where(table.outcome == "abstain", "abstain", table.grade.astype(str)).astype(object)
+    return constant_answer(response_units(table), answers, right, table.item)
+
+
+def response_units(table: ResponseTable) -> Units:
+    """Return single responses as a denominator, each call a unit."""
+    return Units(
+        what="calls on single responses",
+        unit="call",
+        usable=table.answered,
+        clusters=table.task,
+        n_codes=table.n_tasks,
+        left_out=left_out_counts(table.outcome[~table.answered]),
+        max_excluded=table.max_excluded,
+        presentations=table.item,
+        members=(np.arange(len(table.row)), table.row),
+    )
 
 
 def _gaps(axis: Axis, estimates: dict[str, Reading], units: dict[str, UnitScores], n_tasks: int) -> dict[str, Reading]:
@@ -166,71 +191,14 @@ def _by_task(units: UnitScores, n_tasks: int) -> tuple[Array, Array]:
     return sums.astype(float), np.bincount(units.task[known], minlength=n_tasks).astype(float)
 
 
-State = Literal["found", "none found", "not known"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BiasReading:
-    """What a reading shows of one bias."""
-
-    key: str
-    """Of the estimate."""
-    state: State
-    reading: Reading
-    detectable: float | None
-    """Smallest bias that a run like this finds in four of five cases; None where it is not known."""
-
-
-def findings(estimates: Mapping[str, Reading]) -> list[BiasReading]:
-    """Return what was looked for, in the order of the declarations; a bias that nothing was asked about is left out."""
-    declared = [axis.main_key for axis in AXES if axis.neutral is not None]
-    return [
-        BiasReading(key=key, state=_state(_neutral(key), reading), reading=reading, detectable=detectable(key, reading))
-        for key in (*declared, *filter(_is_consistency, estimates))
-        if (reading := estimates.get(key)) is not None
-        if isinstance(reading, Estimate) or reading.withheld
-    ]
-
-
-def detectable(key: str, reading: Reading) -> float | None:
-    """Smallest effect that a run like this finds in four of five cases; None without an interval by cluster.
-
-    Of a bias that is a share, the share itself, however it clusters (`detectable_share`). Of every other reading the
-    distance of the truth from a limit, or from the neutral value (`detectable_from_interval`).
-    """
+def detectable(reading: Reading) -> float | None:
+    """Return the distance from a limit that a run like this finds in four of five cases; None without an interval."""
     if not isinstance(reading, Estimate) or reading.cluster_interval is None or reading.censored:
         return None
-    if _neutral(key) in (0.0, 1.0) and reading.statistic == "rate":
-        return detectable_share(reading.n_clusters)
     # Some bootstrap intervals leave their value out.
     low, high = reading.cluster_interval
     low, high = min(low, reading.value), max(high, reading.value)
     return detectable_from_interval(reading.value, low, high) or None
-
-
-def _neutral(key: str) -> float | None:
-    if _is_consistency(key):
-        return 1.0
-    axis = None if key.startswith(EXPECTED) else find(key)
-    return axis.neutral if axis else None
-
-
-def _is_consistency(key: str) -> bool:
-    return key.endswith(f"/{CONSISTENCY}")
-
-
-def finding_state(key: str, reading: Reading) -> State | None:
-    """Return what a reading shows of the bias that its axis is about; None where it is about none."""
-    neutral = _neutral(key)
-    return None if neutral is None else _state(neutral, reading)
-
-
-def _state(neutral: float | None, reading: Reading) -> State:
-    # The interval by task decides: the plain one takes calls of a task as independent and is too narrow.
-    ends = None if isinstance(reading, NotEstimable) else reading.cluster_interval
-    if ends is None or neutral is None:
-        return "not known"
-    return "none found" if ends[0] <= neutral <= ends[1] else "found"
 
 
 _KINDS = {
@@ -293,11 +261,32 @@ def line_of(parts: Sequence[Words]) -> str:
     return "; ".join(part for part in decided + undecided if part)
 
 
-def preference_kinds(calls: CallTable) -> dict[str, Share]:
+def by_call(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return readings as the paper reads them, with Wilson intervals over calls in place of those by task."""
+    plain = {
+        key: replace(reading, cluster_low=reading.ci_low, cluster_high=reading.ci_high)
+        if isinstance(reading, Estimate)
+        else reading
+        for key, reading in estimates.items()
+    }
+    for axis, reading in thresholds(plain).items():
+        curve = curve_of(declared(axis).stimuli, plain)
+        ends = {
+            step: (share.cluster_low, share.cluster_high) if isinstance(share, Estimate) else (None, None)
+            for step, share in curve.items()
+        }
+        below, above = decided_steps(ends, target=TARGET)
+        if isinstance(reading, Estimate):
+            plain[axis] = replace(reading, not_reached_at=below, reached_by=above)
+    return plain
+
+
+def preference_kinds(calls: CallTable, *, by_call: bool = False) -> dict[str, Share]:
     """Return which part of the false preference on delta 0 is positional, stable and one-sided.
 
     RFP0 = SCS + PFP + OSC/2 + Other, so the parts are PFP / RFP0, SCS / RFP0 and OSC / 2 / RFP0: shares among the
-    preferences, whose number differs from task to task. Empty where there is no preference.
+    preferences, whose number differs from task to task. Empty where there is no preference. `by_call` takes Wilson
+    intervals over the preferences.
     """
     pairs = pair_table(calls.where(declared("raw_false_preference").stimuli.among(calls.condition)))
     units = pairs.units("pairs of equal quality")
@@ -313,11 +302,13 @@ def preference_kinds(calls: CallTable) -> dict[str, Share]:
         # Replicates of a pair count once, as their mean.
         return collapse_replicates(mass[used].astype(float), items[used], units.clusters[used])[0]
 
+    def ends(part: Array) -> Interval | None:
+        if by_call:
+            return wilson_share(float(part[used].sum() / every[used].sum()), float(every[used].sum()))
+        return cluster_interval(by_task(part), by_task(every))
+
     return {
-        name: Share(
-            part[used].sum() / every[used].sum(), *(cluster_interval(by_task(part), by_task(every)) or (None, None))
-        )
-        for name, part in parts.items()
+        name: Share(part[used].sum() / every[used].sum(), *(ends(part) or (None, None))) for name, part in parts.items()
     }
 
 

@@ -24,6 +24,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import NO_PROFILE, Share, share_of
+from jrh_mlflow.measures.findings import CONSTANT_ANSWER, DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
@@ -40,8 +41,11 @@ from jrh_mlflow.scoring.readings import (
     accuracy_axes,
     agreement_axes,
     baseline_axes,
+    constant_answer,
+    drop,
     is_judged,
     label_axes,
+    noise_excess,
     pooled_axes,
     repeated,
     stability_axes,
@@ -65,7 +69,7 @@ def words_of_test(test: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReliabilityReadings:
+class ReliabilityReadings(WithVerdict):
     """What one pointwise judge reads on one reliability suite."""
 
     profile: str
@@ -161,6 +165,7 @@ def reliability_readings(
     for test in scored:
         estimates |= expectation_of(test.name).axes(calls, test.name)
         estimates.setdefault(test.axis, test.reading)
+    estimates |= _effects(calls, conditions)
     pooled = pooled_calls(calls)
     if len(pooled.test):
         estimates |= pooled_axes(pooled, ALL, resampling)
@@ -242,6 +247,28 @@ def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dic
     if expectation.repeats or len(repeated(calls).test):
         axes |= stability_axes(calls, name, resampling)
     return axes
+
+
+def _effects(calls: PointTable, conditions: Sequence[str]) -> dict[str, Reading]:
+    """Return what findings are made of: changes beyond the judge's own noise, lost accuracy, one answer to all."""
+    unperturbed, effects = unperturbed_calls(calls), dict[str, Reading]()
+    for name in conditions:
+        own = calls.of(name)
+        if expectation_of(name).repeats or not expectation_of(name).labelled:
+            continue
+        if np.asarray((own.label == own.base_label) & (own.label != "")).any():
+            effects[f"{NOISE_EXCESS}{name}"] = noise_excess(calls, name, unperturbed)
+        if (own.expected != "").any() and (calls.of(BASELINE).expected != "").any():
+            effects[f"{DROP}{name}"] = drop(calls, name)
+    given = np.where(calls.outcome == "abstain", "abstain", calls.answer)
+    constant = constant_answer(calls.units("calls with an expected answer"), given, calls.expected, calls.item)
+    return effects if constant is None else {**effects, CONSTANT_ANSWER: constant}
+
+
+def unperturbed_calls(calls: PointTable) -> Mask:
+    """Return which calls show a source as it is: the same input again and again is no change."""
+    as_it_is = [name for name in set(calls.test) if name == BASELINE or expectation_of(name).repeats]
+    return np.isin(calls.test, np.array(as_it_is, dtype=object))
 
 
 def _add_metric(

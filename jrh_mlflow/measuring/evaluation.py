@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.axes import thresholds
+from jrh_mlflow.measures.findings import Judged
 from jrh_mlflow.measures.records import Answerer, answered_by_text, are_several, label_sources
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
@@ -26,6 +29,7 @@ from jrh_mlflow.measuring.until import UntilReport
 from jrh_mlflow.options import Metrics
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
@@ -57,6 +61,9 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 Sheet = Datasheet | ReliabilityReport
+
+DEFAULT_SUITE = "datasheet-28x5-s0"
+"""Name of the suite that is asked where none is named."""
 
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
@@ -128,6 +135,14 @@ class Evaluation:
         if not isinstance(self.sheet, ReliabilityReport):
             raise AttributeError(f"Suite {self.suite.name!r} has no reliability test: its result is `.datasheet`.")
         return self.sheet
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is wrong, what the judge can do, what to do and what cannot be told, in one to four sentences."""
+        return self.sheet.verdict
+
+    def __str__(self) -> str:
+        return "\n".join([*self.verdict.sentences, repr(self)])
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -211,7 +226,8 @@ def _log(
         what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
     with calm_collector():
         seed, metric = int(measured.run["seed"]), measured.run.get("metric")
-        sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric)
+        judged = judged_by(measured.judge, measured.suite, run_id)
+        sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric, judged=judged)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=seed)
         try:
             points = evaluation_points(measured, sheet)
@@ -239,6 +255,19 @@ def _log(
         stopped=_stopped(measured, sheet),
         tracking_uri=store.uri,
     )
+
+
+def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> Judged:
+    """Return what a verdict must know: whether ties were offered, and the command that measures the judge again."""
+    settings, given = judge.settings, ""
+    if settings.get("kind") == PromptedJudge.kind and not judge.recorded:
+        given = f"--model {shlex.quote(str(settings['model']))}"
+    elif judge.simulated and judge.definition:
+        given = f"--judge scripted:{judge.definition['class']}"
+    # A suite of somebody's own may lie anywhere, but its run has it.
+    own = "" if suite.name == DEFAULT_SUITE else f" --suite runs:/{run_id}/suite"
+    command = f"jrh evaluate {given}{own}" if given and not judge.recorded else ""
+    return Judged(offers_tie=judge.criterion.offers_tie, command=command)
 
 
 def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
@@ -322,7 +351,10 @@ def _entry(
     if measured.tags.get(keys.TAG_STAGE) in ("search", "refine"):
         return None
     judge, readings = measured.judge, _reading_tags(sheet)
-    own = (keys.TAG_PROFILE, keys.TAG_RECORDED, keys.TAG_FINGERPRINT, keys.TAG_TRUNCATED, keys.TAG_WITHHELD)
+    own = (
+        *(keys.TAG_VERDICT, keys.TAG_PROFILE, keys.TAG_RECORDED),
+        *(keys.TAG_FINGERPRINT, keys.TAG_TRUNCATED, keys.TAG_WITHHELD),
+    )
     tags = {tag: text for tag, text in _tags(measured, sheet, answered).items() if tag in own}
     return JudgeEntry(
         label=judge.label,
@@ -350,7 +382,8 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
         keys.TAG_ANSWERED_BY: answered_by_text(answered) if are_several(answered) else None,
         keys.TAG_WITHHELD: ", ".join(sheet.withheld),
     }
-    tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
+    words = {keys.TAG_VERDICT: sheet.verdict.sentences[0], keys.TAG_PROFILE: sheet.profile}
+    tags = {**words, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
     return {**tags, keys.TAG_JUDGE: judge.name, **{tag: str(text) for tag, text in known.items() if text}}
 
 

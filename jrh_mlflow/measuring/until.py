@@ -190,7 +190,7 @@ def _pair_axes(items: Collection[Item]) -> dict[str, Countable]:
     shares = {}
     for axis in AXES:
         # What is no share, or a share among some of its units only, has no size that is known beforehand.
-        if axis.hits is None or axis.among is not None:
+        if axis.hits is None or axis.among is not None or axis.halves:
             continue
         for key, own in axis.where(condition, delta).items():
             if own.any():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
 Statistic = Literal["rate", "value"]
@@ -48,6 +48,8 @@ class Estimate:
     """Thresholds only: up to this step the intervals by cluster of the curve lie below the target. None: at no step."""
     reached_by: float | None = None
     """Thresholds only: from this step on they lie at or above it. None: at no step."""
+    at_level: Callable[[float], tuple[float, float] | None] | None = field(default=None, compare=False, repr=False)
+    """The interval by cluster at another level than 95 %; known while the counts are at hand, and in no file."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -68,7 +70,9 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {"kind": "estimate", **asdict(self)}
+        data = asdict(replace(self, at_level=None))
+        del data["at_level"]
+        return {"kind": "estimate", **data}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -17,7 +18,15 @@ import numpy.typing as npt
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe, wilson, wilson_share
+from jrh_mlflow.stats.paired import discordant_at
+from jrh_mlflow.stats.proportions import (
+    cluster_at,
+    cluster_interval,
+    collapse_replicates,
+    newcombe,
+    wilson,
+    wilson_share,
+)
 
 MAX_EXCLUDED = 0.05
 """Share of unusable calls past which a number is withheld."""
@@ -231,7 +240,56 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
         # As if every lost unit had been a miss, and every one a hit; `share` replaces both where more is known.
         bound_low=k / (n + excluded),
         bound_high=(k + excluded) / (n + excluded),
+        at_level=partial(cluster_at, by_cluster, sizes),
     )
+
+
+def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> Reading:
+    """Mean of the values of the usable units, each from -1 to 1, with both intervals and bounds.
+
+    The mean is the share of what is above 0 less the share of what is below it, and has the interval of such a
+    difference (`discordant_interval`): never of zero width, and narrow where most values are 0.
+
+    Args:
+        units: The denominator.
+        values: Of each unit; of an unusable one any.
+        ends: What the mean would be with every lost call answered, at the least and at the most.
+    """
+    reason = refuse(units, statistic="value")
+    if reason is not None:
+        return with_bounds(reason, units, ends)
+    used = units.usable
+    presentations = np.arange(len(used)) if units.presentations is None else units.presentations
+    (gains, sizes), (losses, _) = (
+        collapse_replicates(part[used], presentations[used], units.clusters[used])
+        for part in (np.maximum(values, 0.0), np.maximum(-values, 0.0))
+    )
+    n, n_clusters = int(used.sum()), int((sizes > 0).sum())
+    above, below = float(np.maximum(values[used], 0.0).mean()), float(np.maximum(-values[used], 0.0).mean())
+    at_level = partial(discordant_at, gains, losses, sizes)
+    plain = newcombe(below, wilson_share(below, n), above, wilson_share(above, n), correlation=_apart(above, below))
+    value = above - below
+    return Estimate(
+        value=value,
+        n=n,
+        excluded=int((~used).sum()),
+        **intervals(plain, at_level(0.95)),
+        n_clusters=n_clusters,
+        method=interval_method("difference of two shares (square and add)", n_clusters),
+        unit=units.unit,
+        statistic="value",
+        left_out=units.left_out,
+        n_calls=units.n_calls,
+        bound_low=min(ends[0], value) if ends else value,
+        bound_high=max(ends[1], value) if ends else value,
+        at_level=at_level,
+    )
+
+
+def _apart(above: float, below: float) -> float:
+    """Correlation of two shares of the same units of which a unit has only one."""
+    spread = above * (1 - above) * below * (1 - below)
+    return -above * below / spread**0.5 if spread else 0.0
 
 
 def estimate_difference(before: Estimate, after: Estimate, *, method: str, correlation: float = 0.0) -> Estimate:
@@ -252,7 +310,15 @@ def estimate_difference(before: Estimate, after: Estimate, *, method: str, corre
         n_clusters=n_clusters,
         method=interval_method(method, n_clusters),
         unit=after.unit,
+        at_level=partial(_difference_at, before, after, correlation),
     )
+
+
+def _difference_at(before: Estimate, after: Estimate, correlation: float, level: float) -> Interval | None:
+    if before.at_level is None or after.at_level is None:
+        return None
+    a, b = before.at_level(level), after.at_level(level)
+    return newcombe(before.value, a, after.value, b, correlation=correlation) if a and b else None
 
 
 HULL = "hull of clustered Wilson and beta-binomial"

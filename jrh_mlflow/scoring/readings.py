@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import LABEL_SOURCES
-from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, defined_ratio, refuse
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
+from jrh_mlflow.scoring.ledger import (
+    Resampling,
+    Sample,
+    Statistics,
+    Units,
+    defined_ratio,
+    difference_bounds,
+    estimate_difference,
+    estimate_share,
+    mean_value,
+    refuse,
+)
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
-from jrh_mlflow.stats import Array, Mask
+from jrh_mlflow.stats import Array, Codes, Interval, Mask, Texts
 from jrh_mlflow.stats.agreement import (
     MeasurementScale,
     concordance,
@@ -24,6 +38,7 @@ from jrh_mlflow.stats.agreement import (
     spearman,
     unanimous,
 )
+from jrh_mlflow.stats.proportions import share_correlation
 
 AGREEMENT = "agreement_"
 """Before the source of a label, in the name of an axis: agreement with it is no accuracy."""
@@ -94,6 +109,139 @@ def compared(calls: PointTable, name: str, axis: str) -> Counted:
     hits = np.asarray(verdicts & (same if axis == CONSISTENCY else ~same))
     abstains = (calls.outcome == "abstain") | (calls.base_outcome == "abstain")
     return Counted(units=units, hits=hits, can_hit=np.where(units.usable, hits, ~abstains))
+
+
+NO_REPEAT = "no source was asked twice without a change, so its own noise is not known"
+FEWEST_ITEMS = 10
+"""Items with one right answer, under which nothing is read of how a judge answers them."""
+
+
+def noise_excess(calls: PointTable, test: str, unperturbed: Mask) -> Reading:
+    """Return the mean of `noise_units`, or why there is none."""
+    found = noise_units(calls, test, unperturbed)
+    return found if isinstance(found, NotEstimable) else mean_value(*found)
+
+
+def noise_units(calls: PointTable, test: str, unperturbed: Mask) -> tuple[Units, Array] | NotEstimable:
+    """How much less often a changed source is answered like the unchanged one than the unchanged one like itself.
+
+    Of each source, once: the share of agreeing pairs among its unperturbed asks − the share of agreeing pairs of a
+    perturbed and an unperturbed ask. A judge whose changes are its own noise reads 0, however noisy it is.
+
+    Args:
+        calls: All of them.
+        test: One that keeps the label.
+        unperturbed: Which calls show a source as it is.
+    """
+    changed = np.asarray((calls.test == test) & (calls.label == calls.base_label) & (calls.n_bases == 1))
+    own = calls.where(np.asarray((changed | unperturbed) & np.isin(calls.original, calls.original[changed])))
+    if not len(own.test):
+        return NotEstimable(reason=f"no {test} calls with a baseline", statistic="value")
+    own_changed = np.asarray(own.test == test)
+    originals, first, of_call = np.unique(own.original, return_index=True, return_inverse=True)
+    answers = np.unique(np.where(own.outcome == "abstain", "abstain", own.answer), return_inverse=True)[1]
+    counts = np.zeros((2, len(originals), int(answers.max(initial=0)) + 1))
+    np.add.at(counts, (own_changed[own.usable].astype(int), of_call[own.usable], answers[own.usable]), 1)
+    (plain, perturbed), sizes = counts, counts.sum(axis=2)
+    asked = np.bincount(of_call[~own_changed], minlength=len(originals)) >= 2
+    if not asked.any():
+        return NotEstimable(reason=NO_REPEAT, statistic="value")
+    known = asked & (sizes[0] >= 2) & (sizes[1] >= 1)
+    pairs = np.maximum(sizes[0] * (sizes[0] - 1), 1)
+    itself = (np.square(plain).sum(axis=1) - sizes[0]) / pairs
+    across = (plain * perturbed).sum(axis=1) / np.maximum(sizes[0] * sizes[1], 1)
+    units = own.units_of(
+        f"sources of {test} that were asked twice without a change",
+        usable=known[asked],
+        lost=own.outcome[~own.usable & asked[of_call]],
+        clusters=own.source[first[asked]],
+        n_calls=int(asked[of_call].sum()),
+        members=((np.cumsum(asked) - 1)[of_call][asked[of_call]], own.row[asked[of_call]]),
+    )
+    return units, np.where(known, itself - across, 0.0)[asked]
+
+
+def on_same_sources(calls: PointTable, test: str) -> tuple[PointTable, PointTable]:
+    """Return the calls of a test and of the baseline that have an expected answer, on the sources that both have."""
+    judged = calls.where(calls.expected != "")
+    sources = set(judged.of(test).original) & set(judged.of(BASELINE).original)
+    both = judged.where(np.isin(judged.original, list(sources)))
+    return both.of(test), both.of(BASELINE)
+
+
+def drop(calls: PointTable, test: str) -> Reading:
+    """Baseline accuracy − accuracy under a test, on the sources that both have."""
+    before, after = on_same_sources(calls, test)
+    shares = [accuracy(part, name).reading for part, name in ((before, test), (after, BASELINE))]
+    for reading in shares:
+        if isinstance(reading, NotEstimable):
+            return replace(reading, statistic="value", bounds=difference_bounds(shares[1], shares[0]))
+    low, high = (reading for reading in shares if isinstance(reading, Estimate))
+    counts = [
+        np.bincount(part.source[part.usable], weights=score[part.usable], minlength=part.n_sources).astype(float)
+        for part in (before, after)
+        for score in (part.right.astype(float), part.usable.astype(float))
+    ]
+    difference = estimate_difference(
+        low, high, method="difference of two shares (square and add)", correlation=share_correlation(*counts)
+    )
+    bounds = difference_bounds(high, low)
+    return replace(
+        difference,
+        statistic="value",
+        left_out={name: n + low.left_out.get(name, 0) for name, n in high.left_out.items()},
+        bound_low=bounds.low if bounds else None,
+        bound_high=bounds.high if bounds else None,
+    )
+
+
+def constant_answer(units: Units, answers: Texts, right: Texts, items: Codes) -> Reading | None:
+    """Least share, over the right answers that ten items or more have, of the judge's commonest answer.
+
+    A judge that gives one answer to everything reads 1, one that is right reads 0. The least of several shares lies
+    between the least of their lower ends and the least of their upper ends.
+
+    Args:
+        units: The calls.
+        answers: Of each call; of an unusable one any.
+        right: What is right for each call, or its level; empty where that is not known.
+        items: Item of each call.
+
+    Returns:
+        The reading; None where fewer than two right answers have enough items.
+    """
+    # Calls on other items are none of its units.
+    several = [answer for answer in sorted(set(right) - {""}) if len(set(items[right == answer])) >= FEWEST_ITEMS]
+    if len(several) < 2:
+        return None
+    reason = refuse(units)
+    if reason is not None:
+        return reason
+    known = units.usable & np.isin(right, np.array(several, dtype=object))
+    if not known.any():
+        return None
+    commonest, _ = Counter(answers[known].tolist()).most_common(1)[0]
+    hits = np.asarray(answers == commonest)
+    parts = [known & (right == answer) for answer in several]
+    shares = [estimate_share(units, hits, among=part) for part in parts if part.any()]
+    least = min(shares, key=lambda share: share.value)
+
+    return replace(
+        least,
+        at_level=partial(_least_at, shares),
+        bound_low=None,
+        bound_high=None,
+        **intervals(_least([share.interval for share in shares]), _least_at(shares, 0.95)),
+    )
+
+
+def _least_at(shares: Sequence[Estimate], level: float) -> Interval | None:
+    return _least([share.at_level(level) if share.at_level else None for share in shares])
+
+
+def _least(ends: Sequence[Interval | None]) -> Interval | None:
+    known = [end for end in ends if end is not None]
+    return (min(low for low, _ in known), min(high for _, high in known)) if len(known) == len(ends) else None
 
 
 def pooled_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note
@@ -48,9 +49,9 @@ class Card:
         return clean_text(render_page("card.html", card={**shown, "tables": tables}))
 
 
-def finding_notes(estimates: Mapping[str, Reading]) -> list[str]:
-    """Say which biases were found, and which would have been."""
-    return [f"{head.capitalize()}: {line}." for head, line in finding_lines(estimates).items()]
+def finding_notes(findings: Sequence[Finding]) -> list[str]:
+    """Say which readings are a problem, which are not, and of which that cannot be told."""
+    return [f"{head.capitalize()}: {line}." for head, line in finding_lines(findings).items()]
 
 
 def missing_notes(estimates: Mapping[str, Reading]) -> list[str]:

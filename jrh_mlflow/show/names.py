@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
+from jrh_mlflow.measures.findings import DROP, NOISE_EXCESS
 from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
 from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
@@ -273,6 +274,9 @@ _KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")
 _DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
 
 
+_EFFECTS = {NOISE_EXCESS: "changes beyond its own noise", DROP: "lost accuracy"}
+
+
 def axis_name(key: str) -> str:
     """Return the one name for people of an axis, a test or a metric, by the key under which it is typed and logged.
 
@@ -416,7 +420,10 @@ def _what_changes(condition: str) -> str:
 
 
 def _test_name(key: str) -> str:
-    """Return the name of a reliability test, or of a statistic of one."""
+    """Return the name of a reliability test, or of a statistic or an effect of one."""
+    for effect, words in _EFFECTS.items():
+        if key.startswith(effect):
+            return f"{words_of_test(key.removeprefix(effect))}: {words}"
     test, _, statistic = key.rpartition("/")
     if not test:
         return words_of_test(key)

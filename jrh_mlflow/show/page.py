@@ -56,8 +56,8 @@ class Tile:
     """Where the number leads on a served page."""
     details: str = ""
     """Interval and n, in small letters."""
-    verdict: str = ""
-    """Of a bias: `bias found`, `none found` or `not known`."""
+    state: str = ""
+    """Of a reading that has a limit: `problem`, `ok`, `cannot tell` or `by design`."""
     meaning: str = ""
 
 
@@ -118,7 +118,7 @@ class Page:
         sections = [(section, list(_html_blocks(section))) for section in self._sections("html")]
         texts = [text for _, blocks in sections for kind, text in blocks if kind == "text"]
         texts += [*self.findings, *self.findings.values(), *self.notes, *(section.heading for section, _ in sections)]
-        texts += [text for tile in self.tiles for text in (tile.label, tile.verdict)]
+        texts += [text for tile in self.tiles for text in (tile.label, tile.state)]
         heads = [text for table in self._tables() for column in table.shown() for text in (column.head, column.meaning)]
         return render_page(
             "page.html",

@@ -86,8 +86,10 @@ def broken(text: str, *, width: int = WIDTH) -> list[str]:
 
 
 def wrapped_line(head: str, text: str) -> list[str]:
-    """Write a line under a head of one word, broken at the width of a screen."""
-    return textwrap.wrap(f"{head}: {plain(text)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    """Write a line under a head of one word, or without one, broken at the width of a screen."""
+    return textwrap.wrap(
+        f"{head}: {plain(text)}" if head else plain(text), WIDTH, subsequent_indent="  ", break_on_hyphens=False
+    )
 
 
 def shortened(markdown: str, *, artifact: str, most: int = MAX_DESCRIPTION) -> str:

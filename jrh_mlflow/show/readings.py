@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_step, declared, find
-from jrh_mlflow.measures.datasheet import BiasReading, detectable, finding_state, findings
+from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import mean_withheld
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.names import STEPS, axis_guide, axis_meaning, axis_name, reason_text, stimuli_name
@@ -38,15 +39,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from markupsafe import Markup
 
-DETECTABLE_NOTE = (
-    "Detectable is what a run like this finds in 4 of 5 cases: of a bias its size; of any other number its distance "
-    "from a limit."
-)
-_MOST_BIASES = 10
-"""Biases that a line names."""
+DETECTABLE_NOTE = "Detectable is the distance from a limit that a run like this finds in 4 of 5 cases."
+_MOST_NAMED = 10
+"""Findings that a line names."""
 _MOST_REASONS = 6
 """Reasons why numbers are withheld that a screen lists."""
-_VERDICTS = {"found": "bias found", "none found": "none found", "not known": "not known"}
 _PLURALS = {"person": "people"}
 _ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
 
@@ -76,14 +73,14 @@ class PageRow:
     """What is counted, and which value is good."""
     good: str = ""
     bad: str = ""
-    verdict: str = ""
-    """Of a bias: found, none found, or not known."""
+    state: str = ""
+    """Of a reading that has a limit: problem, ok, cannot tell, or by design."""
     address: str = ""
     """Of the calls behind it, on a served page."""
 
 
 def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
-    """Spell a reading under a label; the key of its axis says whether it is a bias."""
+    """Spell a reading under a label."""
     lost = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
     left_out = f"{reading.excluded:,} ({lost})" if lost else f"{reading.excluded:,}"
     spelled = PageRow(label=label, value="", left_out=left_out, key=key, reading=reading)
@@ -99,20 +96,20 @@ def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
         value=threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.3f}",
         interval=_ends(reading),
         n=f"{reading.n:,} {unit if reading.n == 1 else _PLURALS.get(unit, f'{unit}s')}",
-        detectable=number_text(detectable(key, reading)),
+        detectable=number_text(detectable(reading)),
         bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
     )
 
 
-def axis_row(key: str, reading: Reading, *, label: str = "", address: str = "") -> PageRow:
+def axis_row(key: str, reading: Reading, *, label: str = "", address: str = "", state: str = "") -> PageRow:
     """Spell a reading under the name of its key, with what it means and which values are good."""
-    guide, state = axis_guide(key), finding_state(key, reading)
+    guide = axis_guide(key)
     return replace(
         page_row(label or axis_name(key), reading, key=key),
         meaning=axis_meaning(key),
         good=guide.good if guide else "",
         bad=guide.bad if guide else "",
-        verdict=_VERDICTS[state] if state else "",
+        state=state,
         address=address,
     )
 
@@ -313,18 +310,15 @@ def _count(reading: Reading | None) -> str:
     return f"{reading.n} (−{reading.excluded})" if reading.excluded else str(reading.n)
 
 
-def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
-    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none.
-
-    Under the name of its axis a bias says how large it must be to be found; see `measures.datasheet.detectable`.
-    """
+def reading_columns(reading: Reading) -> dict[str, Any]:
+    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none."""
     known = reading if isinstance(reading, Estimate) else None
     return {
         "value": known and known.value,
         "n": reading.n,
         "excluded": reading.excluded,
         **{name: known and getattr(known, name) for name in _ENDS},
-        "detectable": detectable(axis, reading),
+        "detectable": detectable(reading),
         "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
     }
 
@@ -333,7 +327,7 @@ def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
     """Return one row per axis, in the order of the readings; what is missing is an empty cell, never 0."""
     import pandas as pd
 
-    rows = [{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()]
+    rows = [{"axis": axis, **reading_columns(reading)} for axis, reading in readings.items()]
     frame: pd.DataFrame = pd.DataFrame(rows)
     return frame
 
@@ -405,48 +399,35 @@ def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
     return f"{max(counts)} {cluster}s are few: intervals by {cluster} are wide (under {FEW_CLUSTERS})."
 
 
-def finding_lines(estimates: Mapping[str, Reading]) -> dict[str, str]:
-    """Return `bias found`, `no bias found` and `bias not known` to a line each; those without any are left out.
+FINDINGS: Table[Finding] = Table.of(
+    Column("state", lambda row: Cell(row.state, tone=row.state.replace(" ", "-")), brief=True),
+    Column("finding", lambda row: row.text, words=True, brief=True),
+    Column("what to do", lambda row: " ".join(filter(None, (row.advice, row.command))) or "–", words=True),
+)
+"""What was looked for in a run, problems first."""
+
+
+def finding_lines(findings: Sequence[Finding]) -> dict[str, str]:
+    """Return each state to the readings that are in it, with their numbers; states without any are left out.
 
     Of a suite with many tests the first are named, and the others counted. Names may be a user's: whoever shows them
     escapes them.
     """
-    biases = findings(estimates)
-    numbers = [f"{axis_name(bias.key)} {_bias_number(bias.reading)}" for bias in biases if bias.state == "found"]
-    sizes = _by_text(biases, "none found", lambda bias: f"one of {bias.detectable:.2f} or more")
-    reasons = _by_text(biases, "not known", lambda bias: _why_not_known(bias.reading))
-    lines = {
-        "bias found": _first_names(numbers),
-        "no bias found": f"{sizes} would have been found in 4 of 5 cases" if sizes else "",
-        "bias not known": reasons,
-    }
-    return {head: line for head, line in lines.items() if line}
-
-
-def _by_text(biases: Sequence[BiasReading], state: str, text: Callable[[BiasReading], str]) -> str:
-    """Name the biases of a state, those with the same text together."""
     groups: dict[str, list[str]] = {}
-    for bias in biases:
-        if bias.state == state:
-            groups.setdefault(text(bias), []).append(axis_name(bias.key))
-    return "; ".join(f"{_first_names(labels)}: {shared}" for shared, labels in groups.items())
+    for finding in findings:
+        groups.setdefault(finding.state, []).append(f"{axis_name(finding.axis)} {_finding_number(finding)}".rstrip())
+    return {state: _first_names(names) for state, names in groups.items()}
+
+
+def _finding_number(finding: Finding) -> str:
+    if finding.state in ("ok", "by design"):
+        return ""
+    return reading_text(finding.reading, places=2) if isinstance(finding.reading, Estimate) else "(no number)"
 
 
 def _first_names(names: Sequence[str]) -> str:
-    more = [f"and {len(names) - _MOST_BIASES} more"] if len(names) > _MOST_BIASES else []
-    return ", ".join([*names[:_MOST_BIASES], *more])
-
-
-def _bias_number(reading: Reading) -> str:
-    """Write a number and its interval, with more places where two would round an end to 0 or 1 that excludes it."""
-    assert isinstance(reading, Estimate)
-    ends = [end for end in (reading.value, reading.cluster_low, reading.cluster_high) if end is not None]
-    value, low, high = (f"{end:.{4 if end % 1 and round(end, 2) % 1 == 0 else 2}f}" for end in ends)
-    return f"{value} [{low}, {high}]"
-
-
-def _why_not_known(reading: Reading) -> str:
-    return "no interval by task" if isinstance(reading, Estimate) else "withheld"
+    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return ", ".join([*names[:_MOST_NAMED], *more])
 
 
 def brief_sheet(estimates: Mapping[str, Reading]) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import (
+    by_call,
     datasheet_axes,
     detectable,
     preference_kinds,
@@ -19,6 +20,7 @@ from jrh_mlflow.measures.datasheet import (
     response_axes,
     response_profile,
 )
+from jrh_mlflow.measures.findings import Judged, WithVerdict
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
@@ -32,6 +34,7 @@ from jrh_mlflow.measures.reliability import (
 from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
+from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
@@ -49,11 +52,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Datasheet:
+class Datasheet(WithVerdict):
     """What one judge reads on one suite."""
 
     profile: str
     """A descriptive sketch for this stimulus family, never a grade; its words are those that the intervals support."""
+    paper_profile: str = ""
+    """The same by the paper's own rule, Wilson intervals over calls; empty where there is none."""
     outcomes: Mapping[str, int]
     """How the calls ended."""
     max_excluded: float
@@ -193,6 +198,8 @@ def read_report(data: Mapping[str, Any]) -> Report:
 
     shared: dict[str, Any] = {name: data[name] for name in ("profile", "outcomes", "max_excluded")}
     shared["estimates"] = readings(data["estimates"])
+    shared |= {"paper_profile": data["paper_profile"]} if "paper_profile" in data else {}
+    shared["said"] = _said(data["verdict"], shared["estimates"]) if "verdict" in data else None
     # No file says which of the two it is, but only reports have scores.
     if "scores" not in data:
         return Datasheet(**shared)
@@ -210,12 +217,19 @@ def read_report(data: Mapping[str, Any]) -> Report:
     )
 
 
+def _said(data: Mapping[str, Any], estimates: Mapping[str, Reading]) -> Verdict:
+    found = [Finding(**finding, reading=estimates[finding["axis"]]) for finding in data["findings"]]
+    return Verdict(sentences=tuple(data["sentences"]), findings=tuple(found))
+
+
 def _with_detectable(sheet: Report) -> dict[str, Any]:
     """Return the fields of a sheet, each of its estimates with what it would have taken to be found."""
-    data = plain_fields(sheet)
+    data = plain_fields(replace(sheet, judged=Judged(), said=None))
+    del data["judged"], data["said"]
+    data["verdict"] = sheet.verdict.to_dict()
     for axis, reading in sheet.estimates.items():
         if isinstance(reading, Estimate):
-            data["estimates"][axis]["detectable"] = detectable(axis, reading)
+            data["estimates"][axis]["detectable"] = detectable(reading)
     return data
 
 
@@ -237,9 +251,10 @@ def sheet_card(
     ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sheet.outcomes.items() if count)
     return Card(
         title=title,
+        verdict=sheet.verdict.sentences,
         profile=sheet.profile,
         tables=[summary_table(sheet)],
-        notes=[*notes, *finding_notes(sheet.estimates), *missing_notes(sheet.estimates)],
+        notes=[*notes, *finding_notes(sheet.verdict.findings), *missing_notes(sheet.estimates)],
         facts={"calls": f"{sum(sheet.outcomes.values()):,} ({ended})", **facts},
         links=links,
     )
@@ -260,6 +275,7 @@ def measure(
     labels: Sequence[str] | None = None,
     ordinal: bool | None = None,
     metric: str | None = None,
+    judged: Judged | None = None,
 ) -> Datasheet | ReliabilityReport:
     """Measure call records: numbers in, numbers out, no MLflow and no network.
 
@@ -273,6 +289,7 @@ def measure(
         ordinal: Whether the labels are a scale; None: as the suite says, else three or more whole numbers are one.
         metric: What stands for reliability tests whose items carry the right answer, in place of accuracy: a function
             of sklearn.metrics that takes (expected, answer), or `matthews`, `kappa`, `kappa_quadratic`, `mae`, ….
+        judged: What the verdict must know of the judge: whether it was offered a tie, and how it is measured again.
 
     Returns:
         A `Datasheet` for pairs and for single responses of known level (conditions `pointwise_…`, the column `delta`
@@ -292,7 +309,8 @@ def measure(
     if chosen is not None and (has_steps(frame) or not is_pointwise(frame)):
         raise ValueError("`metric` is that of reliability tests, but these records are of none.")
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
-    return measured(frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=chosen)
+    sheet = measured(frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=chosen)
+    return sheet if judged is None else replace(sheet, judged=judged)
 
 
 def measured(
@@ -320,8 +338,13 @@ def measured(
     estimates = datasheet_axes(table, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     estimates |= reason_axes(frame, max_excluded=max_excluded)
-    profile, outcomes = profile_line(estimates, preference_kinds(table)), outcome_counts(frame)
-    return Datasheet(estimates=estimates, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
+    return Datasheet(
+        estimates=estimates,
+        outcomes=outcome_counts(frame),
+        profile=profile_line(estimates, preference_kinds(table)),
+        paper_profile=profile_line(by_call(estimates), preference_kinds(table, by_call=True)),
+        max_excluded=max_excluded,
+    )
 
 
 def by_category(

@@ -10,10 +10,12 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, REASONS, by_section, declared, find, headline_axes
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
+from jrh_mlflow.measures.findings import DROP, NOISE_EXCESS
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.expectations import USUAL
 from jrh_mlflow.scoring.metric import DEFAULT
@@ -44,6 +46,7 @@ from jrh_mlflow.show.page import (
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, line_text, literal, wrapped_line
 from jrh_mlflow.show.readings import (
     DETECTABLE_NOTE,
+    FINDINGS,
     MISSING,
     PageRow,
     across_row,
@@ -101,6 +104,10 @@ class Sheet(Protocol):
     @property
     def estimates(self) -> Mapping[str, Reading]:
         """All readings."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What they show, in words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,13 +170,14 @@ def sheet_page(
         navigation = Navigation(addresses=links.addresses, here="datasheet", **ids)
     return Page(
         title=title,
-        lead=f"{sheet.profile}.",
+        lead=sheet.verdict.sentences[0],
+        sentences=sheet.verdict.sentences[1:],
         notes=notes,
         marks=marks,
         facts=facts,
-        findings=finding_lines(sheet.estimates),
         tiles=[_tile(row) for row in headline_rows(sheet, links)],
         sections=[
+            Section(heading="Findings", blocks=[FINDINGS(sheet.verdict.findings)], media=_PAGE),
             *leading,
             Section(heading="Figures", blocks=[drawings], media=_PAGE),
             *others,
@@ -177,17 +185,31 @@ def sheet_page(
             _calls_section(sheet, links),
             Section(heading="Worst items", blocks=[_worst_items(worst, links)], media=_PAGE),
             Section(heading="Other judges on this suite", blocks=[_other_judges(links)], media=_PAGE),
+            Section(heading="Profile", blocks=profile_sentences(sheet), always=True, media=_PAGE),
             Section(heading="Judge", blocks=[Facts(judge)], media=_PAGE),
         ],
         navigation=navigation,
     )
 
 
+def profile_sentences(sheet: Sheet) -> list[str]:
+    """Return the judge in the words of the Judge Datasheet: by intervals over tasks, and by the paper's own rule."""
+    own = [f"By intervals over tasks: {sheet.profile}."]
+    paper = getattr(sheet, "paper_profile", "")
+    return [*own, f"By the rule of the paper (Wilson intervals over calls): {paper}."] if paper else own
+
+
+def states_of(sheet: Sheet) -> dict[str, str]:
+    """Return the state of each reading that has a limit."""
+    return {finding.axis: finding.state for finding in sheet.verdict.findings}
+
+
 def sheet_sections(sheet: Sheet, links: PageLinks | None = None) -> tuple[list[Section], list[Section]]:
     """Return the readings of a page: the sections that stand before the figures, and the others."""
     if isinstance(sheet, ReliabilityReadings):
         return _report_sections(sheet, links)
-    sections = [_axis_section(heading, keys, links) for heading, keys in _by_heading(sheet.estimates).items()]
+    states = states_of(sheet)
+    sections = [_axis_section(heading, keys, links, states) for heading, keys in _by_heading(sheet.estimates).items()]
     # A ladder, step by step, says most in the least room.
     leading = [section for section in sections if isinstance(section.blocks[0], FilledTable)]
     return leading, [section for section in sections if section not in leading]
@@ -199,7 +221,8 @@ def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]
     Of a report they are the mean over tests, the baseline, and the score of each test.
     """
     if not isinstance(sheet, ReliabilityReadings):
-        return _rows({key: sheet.estimates[key] for key in headline_axes() if key in sheet.estimates}, links)
+        known = {key: sheet.estimates[key] for key in headline_axes() if key in sheet.estimates}
+        return _rows(known, links, states=states_of(sheet))
     mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, sheet.scores, sheet.metric)
     rows = _rows({key: reading for key, (_, reading) in _keyed_scores(sheet).items()}, links)
     address = links.calls(metric_keys.RELIABILITY_MEAN) if links else ""
@@ -207,10 +230,19 @@ def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]
 
 
 def _rows(
-    readings: Mapping[str, Reading], links: PageLinks | None, labels: Mapping[str, str] | None = None
+    readings: Mapping[str, Reading],
+    links: PageLinks | None,
+    labels: Mapping[str, str] | None = None,
+    states: Mapping[str, str] | None = None,
 ) -> list[PageRow]:
     return [
-        axis_row(key, reading, label=(labels or {}).get(key, ""), address=links.calls(key) if links else "")
+        axis_row(
+            key,
+            reading,
+            label=(labels or {}).get(key, ""),
+            address=links.calls(key) if links else "",
+            state=(states or {}).get(key, ""),
+        )
         for key, reading in readings.items()
         if is_shown(reading)
     ]
@@ -225,7 +257,7 @@ def _tile(row: PageRow) -> Tile:
         value=row.value,
         address=row.address,
         details=details,
-        verdict=row.verdict,
+        state=row.state,
         meaning=row.meaning,
     )
 
@@ -237,7 +269,9 @@ def _by_heading(estimates: Mapping[str, Reading]) -> dict[str, dict[str, Reading
     return {heading: {key: estimates[key] for key in keys} for heading, keys in groups.items()}
 
 
-def _axis_section(heading: str, readings: Mapping[str, Reading], links: PageLinks | None) -> Section:
+def _axis_section(
+    heading: str, readings: Mapping[str, Reading], links: PageLinks | None, states: Mapping[str, str] | None = None
+) -> Section:
     """Show families over steps as a table of steps, and a row for each other axis.
 
     Markdown has a sentence for the threshold of a curve. Its table of confidence is another (`_confidence_section`).
@@ -253,7 +287,7 @@ def _axis_section(heading: str, readings: Mapping[str, Reading], links: PageLink
             *(replace(table, label=f"{heading}, step by step: {table.columns[0].head}") for table in steps),
             *([Only(_PAGE, f"(−2): two were left out; why is said on hover {lost}".rstrip() + ".")] if steps else []),
             *(Only(_FILE, _threshold_sentence(key, others[key])) for key in curves),
-            Only(_PAGE, _BY_TASK(_rows(others, links), style="axes")),
+            Only(_PAGE, _BY_TASK(_rows(others, links, states=states), style="axes")),
             Only(_FILE, _BY_TASK(_rows({key: others[key] for key in others if key not in curves}, None))),
         ],
         media=("html",) if heading == CONFIDENCE.section else ("html", "markdown"),
@@ -342,11 +376,16 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
     for key, reading in report.estimates.items():
         test, _, name = key.rpartition("/")
         heading, label = axis_name(test or key), statistic_name(name) if test and not find(key) else ""
+        if key.startswith((NOISE_EXCESS, DROP)):
+            # Named by the effect first: its test follows, and has a section of its own.
+            heading, label = axis_name(name), axis_name(key)
         if name.startswith(AGREEMENT):
             heading, label = NO_ACCURACY, ""
-        declaration = find(key)
-        heading = declaration.stimuli.section if declaration else heading[:1].upper() + heading[1:]
-        groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}))
+        axis = find(key)
+        if axis is not None:
+            heading = axis.stimuli.section
+        heading = heading[:1].upper() + heading[1:]
+        groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}, states_of(report)))
     for kind, named in (("Rubric", report.rubrics), ("Category", report.categories)):
         for name, readings in named.items():
             keyed = {f"{kind.lower()}/{name}/{axis}": (axis, reading) for axis, reading in readings.items()}
@@ -447,13 +486,21 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
     """
     parts = [f"# {line_text(title)}", *([f"> {line_text(note)}"] if note else [])]
     # First, because a description that is too long is cut at its end.
-    parts += [f"**Profile:** {literal(sheet.profile)}."]
-    parts += [f"**{head.capitalize()}:** {literal(line)}." for head, line in finding_lines(sheet.estimates).items()]
+    first, *others = map(literal, sheet.verdict.sentences)
+    parts += [f"**{first}**", *others]
+    parts += [f"{head.capitalize()}: {literal(line)}." for head, line in finding_lines(sheet.verdict.findings).items()]
     ended = ", ".join(f"{name} {count}" for name, count in sheet.outcomes.items())
     calls, bounds = f"Calls: {sum(sheet.outcomes.values())} ({ended}).", bounds_note(sheet.estimates.values())[:1]
     if isinstance(sheet, ReliabilityReadings):
         parts += [part for part in (_tests_table(sheet).to_markdown(), _across(sheet)) if part]
-        tail = [*_missing_markdown(sheet.estimates), f"{calls} {_labels_sentence(sheet)}", _REPORT_NOTE, *bounds]
+        profile = f"**Profile:** {literal(sheet.profile)}."
+        tail = [
+            profile,
+            *_missing_markdown(sheet.estimates),
+            f"{calls} {_labels_sentence(sheet)}",
+            _REPORT_NOTE,
+            *bounds,
+        ]
         sections = [
             *_details(sheet),
             _confidence_section(sheet.estimates, by="source"),
@@ -470,7 +517,8 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
         Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
     ]
     parts += [*bounds, *(section_markdown(section) for section in sections if has_markdown(section))]
-    return "\n\n".join([*parts, calls, _SHEET_NOTE, ""])
+    profiles = [f"**Profile.** {literal(sentence)}" for sentence in profile_sentences(sheet)]
+    return "\n\n".join([*parts, *profiles, calls, _SHEET_NOTE, ""])
 
 
 _SHEET_NOTE = (
@@ -550,7 +598,7 @@ def _tests_table(report: ReliabilityReadings) -> FilledTable[str]:
         *(chosen if metric != DEFAULT else []),
         Column("accuracy [95 % by source]", lambda test: with_interval(accuracy(test))),
         *(_axis_column(head, axis, estimates) for head, axis in others.items()),
-        Column("detectable", lambda test: number_text(detectable(f"{test}/accuracy", accuracy(test)))),
+        Column("detectable", lambda test: number_text(detectable(accuracy(test)))),
         Column("n calls", lambda test: str(accuracy(test).n)),
         Column("left out", lambda test: str(accuracy(test).excluded)),
     )

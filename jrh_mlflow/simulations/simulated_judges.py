@@ -121,12 +121,15 @@ def known_readings() -> dict[str, float]:
     for axis in AXES:
         if axis.hits and axis.by_step and axis.stimuli.conditions[0] in LADDERS:
             known |= {f"{axis.name}/{key}": _truth(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
-        elif axis.hits and axis.stimuli.conditions[0] in pairs:
+        elif axis.hits and axis.largest:
+            large = sorted(CURVE)[-axis.largest :]
+            known[axis.name] = sum(_truth(axis, _ladder_pairs(CURVE[step])) for step in large) / len(large)
+        elif (axis.hits or axis.signed) and axis.stimuli.conditions[0] in pairs:
             known[axis.name] = _truth(axis, pairs[axis.stimuli.conditions[0]])
     # d' of two alternatives: twice the quantile of the share of right choices.
     known |= {f"d_prime/{key}": 2 * float(ndtri(right)) for key, right in step_keys.items()}
     # The judge is the same on both ladders.
-    known |= {f"reading_gap/{key}": 0.0 for key in step_keys}
+    known |= {f"reading_gap/{key}": 0.0 for key in step_keys} | {"reading": 0.0}
     crossing = float(np.interp(0.75, list(CURVE.values()), list(CURVE)))
     return known | {"threshold_75": crossing, "matched_threshold_75": crossing}
 
@@ -150,16 +153,17 @@ def _ladder_pairs(right: float) -> Judgments:
 
 
 def _truth(axis: Axis, judgments: Judgments) -> float:
-    """Share of hits where u is the better content."""
+    """Mean of what is counted, where u is the better content."""
 
-    def share(event: Event) -> float:
+    def mean(event: Event) -> float:
         if axis.unit == "pair":
-            return sum(chance * bool(event(*both, "u")) for both, chance in judgments.items())
+            return sum(chance * float(event(*both, "u")) for both, chance in judgments.items())
         # A pair is two calls, each half of its chance.
-        return sum(chance * bool(event(choice, "u")) / 2 for both, chance in judgments.items() for choice in both)
+        return sum(chance * float(event(choice, "u")) / 2 for both, chance in judgments.items() for choice in both)
 
-    assert axis.hits is not None
-    return share(axis.hits) / (share(axis.among) if axis.among else 1.0)
+    counted = axis.hits or axis.signed
+    assert counted is not None
+    return mean(counted) / (mean(axis.among) if axis.among else 1.0)
 
 
 # --- the promise

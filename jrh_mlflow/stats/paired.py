@@ -211,6 +211,11 @@ def discordant_interval(gains: Array, losses: Array, sizes: Array, *, level: flo
     return newcombe(next(shares), of_losses, next(shares), of_gains, correlation=min(0.0, together))
 
 
+def discordant_at(gains: Array, losses: Array, sizes: Array, level: float) -> Interval | None:
+    """Return `discordant_interval` at a level that stands last, so that the counts can be bound first."""
+    return discordant_interval(gains, losses, sizes, level=level)
+
+
 def cluster_sign_p(a: Array, b: Array, clusters: Codes, *, n_resamples: int = 9999, seed: int = 0) -> float:
     """Two-sided permutation p-value of mean(a) - mean(b): within a cluster, all units swap judges together.
 

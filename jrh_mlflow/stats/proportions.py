@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -148,6 +149,42 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     inner = beta_binomial_interval(successes, sizes, level=level)
     # The hull, not a choice between the two: which of them fails depends on a truth that the counts do not show.
     return min(outer[0], inner[0]), max(outer[1], inner[1])
+
+
+def cluster_at(successes: Array, sizes: Array, level: float) -> Interval | None:
+    """Return `cluster_interval` at a level that stands last, so that the counts can be bound first."""
+    return cluster_interval(successes, sizes, level=level)
+
+
+_SMALLEST_P = 1e-6
+
+
+def level_beyond(at_level: Callable[[float], Interval | None], limit: float, *, above: bool) -> float:
+    """Smallest one-sided level at which an interval lies wholly above a limit, or wholly below it.
+
+    A p-value of "not beyond the limit": the interval at the level `1 - 2 p` just touches it. 1 where no interval up to
+    the level 0 lies beyond; nothing below a millionth is told apart.
+
+    Example:
+        >>> counts = np.array([9.0, 8.0, 9.0, 10.0]), np.full(4, 10.0)
+        >>> round(level_beyond(lambda level: cluster_interval(*counts, level=level), 0.75, above=True), 3)
+        0.043
+    """
+
+    def is_beyond(p: float) -> bool:
+        ends = at_level(1 - 2 * p)
+        return ends is not None and (ends[0] > limit if above else ends[1] < limit)
+
+    low, high = math.log(_SMALLEST_P), math.log(0.499)
+    if is_beyond(_SMALLEST_P):
+        return _SMALLEST_P
+    if not is_beyond(0.499):
+        return 1.0
+    # Intervals only widen with the level, so halving finds where they begin to touch the limit.
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_beyond(math.exp(middle)) else (middle, high)
+    return math.exp(high)
 
 
 def beta_binomial_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> Interval:

@@ -137,7 +137,8 @@ def test_every_estimate_has_its_declaration_and_its_kind_of_number(calls: Any) -
 
 
 def test_declarations_are_told_apart_and_say_what_they_mean() -> None:
-    names = [axis.name for axis in axes.AXES]
+    # A family and what pools some of its steps share a name: `ability/delta_5`, `ability`.
+    names = [(axis.name, axis.by_step) for axis in axes.AXES]
     assert len(names) == len(set(names))
     for axis in axes.AXES:
         assert axis.label

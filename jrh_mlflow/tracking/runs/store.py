@@ -686,7 +686,7 @@ def table_tags(name: str) -> dict[str, str]:
 
 def axes_table(readings: Mapping[str, Reading]) -> str:
     """Write one row per axis: its number with n and intervals, or why there is none."""
-    return table_text([{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()])
+    return table_text([{"axis": axis, **reading_columns(reading)} for axis, reading in readings.items()])
 
 
 _APART = "\n\n"

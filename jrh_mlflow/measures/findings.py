@@ -1,0 +1,703 @@
+"""Findings: what the readings of a run show, each in one of four states, and the verdict made of them.
+
+A finding is a reading beside a limit (`LIMITS`); other readings have no state. Its p is the smallest one-sided level at
+which the interval by task lies wholly beyond the limit.
+
+| state | rule |
+|---|---|
+| problem | p, adjusted by Holm for all findings of the run, is at most 0.05 |
+| ok | the 95 % interval lies wholly on the good side of the limit |
+| by design | the right answer was not offered: a judge without ties cannot call a tie |
+| cannot tell | none of these; the text says what a run like this would find, and what would tell |
+
+The ability to find the better content is ok where the threshold lies within the ladder; "counts words" is said only of
+a judge that finds the better content where its words tell it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from jrh_mlflow.measures.axes import (
+    ABLE,
+    AGREES,
+    CONFLICTS,
+    LEAKS,
+    LEANS,
+    MISSES,
+    PADDING_LEANS,
+    PREFERS,
+    SEPARATES,
+    SLOT_LEANS,
+    by_step,
+    find,
+)
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Finding, State, Verdict
+from jrh_mlflow.stats.paired import holm
+from jrh_mlflow.stats.power import detectable_from_interval
+from jrh_mlflow.stats.proportions import level_beyond
+
+ALPHA = 0.05
+NOISE, DROPS, CONSTANT, PADS = 0.05, 0.10, 0.90, 0.10
+"""Limits of noise excess, drop, constant answer, and padding of single responses."""
+NOISE_EXCESS, DROP, CONSTANT_ANSWER, REASON_CONFLICT = "noise_excess/", "drop/", "constant_answer", "reason_conflict"
+_MOST_NAMED = 3
+"""Problems that a verdict spells out, and things that it cannot tell; the others are counted."""
+_COIN = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What a verdict must know of the judge besides its readings."""
+
+    offers_tie: bool = True
+    command: str = "jrh evaluate --model MODEL"
+    """Measures the same judge on the same suite again; a change is added behind it. Empty: there is no such command."""
+
+
+Side = Literal["above", "below", "both"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """When a reading is a problem, and the words for it."""
+
+    at: float
+    side: Side
+    """Where the problem lies; of `both` beyond `at` or beyond its negative."""
+    problem: Callable[[Estimate], str]
+    """What follows "It" in a sentence."""
+    about: str
+    """What is asked, for what cannot be told: `whether it prefers a place`."""
+    fine: str
+    """What follows "It" where there is no problem."""
+    change: str = ""
+    """Options that try the advice, behind the command that measures the judge again."""
+    advice: str = ""
+    """What to do; that of the axis where empty."""
+    below: str = ""
+    """What to do about a reading below 0, where that is something else."""
+    of_ties: bool = False
+    """Whether nothing is found without ties: they are the right answer, or what is counted."""
+
+    def p(self, reading: Estimate) -> float:
+        """Return the smallest one-sided level at which the interval lies wholly beyond the limit."""
+        sides = [side for side in ("above", "below") if self.side in (side, "both")]
+        return min(self._p(reading, above=side == "above") for side in sides)
+
+    def _p(self, reading: Estimate, *, above: bool) -> float:
+        at = -self.at if self.side == "both" and not above else self.at
+        if reading.at_level is not None:
+            return level_beyond(reading.at_level, at, above=above)
+        # Read from a file, a number has its 95 % interval only: beyond it a side is wrong in at most half of 5 %.
+        ends = reading.cluster_interval
+        beyond = ends is not None and (ends[0] > at if above else ends[1] < at)
+        return ALPHA / 2 if beyond else 1.0
+
+    def is_ok(self, reading: Estimate) -> bool:
+        """Whether the 95 % interval lies wholly on the good side."""
+        ends = reading.cluster_interval
+        if ends is None:
+            return False
+        return (self.side == "above" or ends[0] > (-self.at if self.side == "both" else self.at)) and (
+            self.side == "below" or ends[1] < self.at
+        )
+
+    def beyond(self, reading: Estimate) -> float:
+        """Return how far beyond the limit a reading lies, 1 being as far as it can."""
+        if self.side == "below":
+            return (self.at - reading.value) / self.at
+        value = abs(reading.value) if self.side == "both" else reading.value
+        return (value - self.at) / (1 - self.at)
+
+
+# --- words
+
+
+def share_text(reading: Estimate) -> str:
+    """Write a share with its interval by task, in percent: `52 % [41–63 %]`."""
+    ends = reading.cluster_interval
+    return f"{_percent(reading.value)} %" + (f" [{_percent(ends[0])}–{_percent(ends[1])} %]" if ends else "")
+
+
+def _percent(share: float) -> str:
+    # An end that is not 0 or 1 is not written as if it were.
+    if 0 < share < 0.005:
+        return "<1"
+    return ">99" if 0.995 <= share < 1 else f"{100 * share:.0f}"
+
+
+def size_text(reading: Estimate) -> str:
+    """Write the size of an effect without its direction: `0.30 [0.12, 0.45]`."""
+    sign = -1 if reading.value < 0 else 1
+    ends = reading.cluster_interval
+    low, high = sorted(sign * end + 0.0 for end in ends) if ends else (0.0, 0.0)
+    return f"{abs(reading.value):.2f}" + (f" [{low:.2f}, {high:.2f}]" if ends else "")
+
+
+def points_text(reading: Estimate) -> str:
+    """Write a difference of shares in points: `35 points [20–48]`."""
+    ends = reading.cluster_interval
+    value = f"{100 * reading.value:.0f} points"
+    return value + (f" [{100 * ends[0]:.0f} to {100 * ends[1]:.0f}]" if ends else "")
+
+
+def _first(reading: Estimate) -> str:
+    return "first" if reading.value > 0 else "second"
+
+
+def _place(reading: Estimate) -> str:
+    if reading.value > 0:
+        return f"lets the place decide where both answers are equally good ({size_text(reading)} more than the text)"
+    return f"lets the wording decide where both answers are equally good ({size_text(reading)} more than the place)"
+
+
+def _padding(reading: Estimate) -> str:
+    kind = "padded answers to" if reading.value > 0 else "answers without padding to padded ones of"
+    return f"prefers {kind} the same content (lean {size_text(reading)}; 0 is fair, 1 is always)"
+
+
+_ORDERS_ADVICE = "Ask both orders and keep only what they agree on, or draw the order at random for every pair."
+_SURFACE = "Say in the prompt that wording, style and length do not count, only substance."
+_ONLY_SUBSTANCE = '--rubric "Length, wording and style do not count. Only substance does."'
+_TIE_RULE = "--criterion strict"
+_SECOND_OPINIONS = {"slot_lean/vacuum": "slot_lean", "positional_excess": "slot_lean"}
+"""Findings that a verdict leaves out beside the one that says the same more plainly."""
+_FAIR = "lean {}; 0 is fair, 1 is always"
+
+LIMITS: Mapping[str, Limit] = {
+    CONSTANT_ANSWER: Limit(
+        at=CONSTANT,
+        side="above",
+        problem=lambda reading: (
+            f"gives one and the same answer to nearly everything, {share_text(reading)} even where another is right"
+        ),
+        about="whether it gives more than one answer",
+        fine="gives different answers where different ones are right",
+        advice="Ask for reasons before the answer and say what each answer means; then measure again.",
+        change='--rubric "Name the evidence for and against first. Then answer."',
+    ),
+    "slot_lean": Limit(
+        at=SLOT_LEANS,
+        side="both",
+        problem=lambda reading: (
+            f"prefers the answer shown {_first(reading)} where both are equally good "
+            f"({_FAIR.format(size_text(reading))})"
+        ),
+        about="whether it prefers the answer shown first or second",
+        fine="prefers neither the first nor the second place",
+        advice=_ORDERS_ADVICE,
+    ),
+    "padding_lean": Limit(
+        at=PADDING_LEANS,
+        side="both",
+        problem=_padding,
+        about="whether padding moves it",
+        fine="is not moved by padding",
+        change=_ONLY_SUBSTANCE,
+    ),
+    "dark_current": Limit(
+        at=LEAKS,
+        side="above",
+        problem=lambda reading: f"picks a side in {share_text(reading)} of the pairs with nothing to judge",
+        about="whether it picks a side where there is nothing to judge",
+        fine="picks no side where there is nothing to judge",
+        change=_TIE_RULE,
+        of_ties=True,
+    ),
+    "slot_lean/vacuum": Limit(
+        at=SLOT_LEANS,
+        side="both",
+        problem=lambda reading: (
+            f"prefers the {_first(reading)} place even with nothing to judge ({_FAIR.format(size_text(reading))})"
+        ),
+        about="whether it prefers a place where there is nothing to judge",
+        fine="prefers no place where there is nothing to judge",
+        advice=_ORDERS_ADVICE,
+    ),
+    "raw_false_preference": Limit(
+        at=PREFERS,
+        side="above",
+        problem=lambda reading: f"picks a side in {share_text(reading)} of the pairs that are equally good",
+        about="whether it picks a side between equally good answers",
+        fine="calls equally good answers equal",
+        change=_TIE_RULE,
+        of_ties=True,
+    ),
+    "positional_excess": Limit(
+        at=SLOT_LEANS,
+        side="both",
+        problem=_place,
+        about="whether place or wording decides between equally good answers",
+        fine="lets neither place nor wording decide between equally good answers",
+        advice=_ORDERS_ADVICE,
+        below=_SURFACE,
+        change=_ONLY_SUBSTANCE,
+    ),
+    "miss_by_tie/delta_1": Limit(
+        at=MISSES,
+        side="above",
+        problem=lambda reading: (
+            f"calls {share_text(reading)} of the pairs equal in which one answer meets one more requirement"
+        ),
+        about="whether it misses small differences by calling a tie",
+        fine="seldom misses a small difference by calling a tie",
+        change="--criterion allowed",
+        of_ties=True,
+    ),
+    "ability": Limit(
+        at=ABLE,
+        side="below",
+        problem=lambda reading: f"hardly finds the better of two answers ({share_text(reading)}; a coin gets 50 %)",
+        about="how small a difference between two answers it still sees",
+        fine="finds the better of two answers",
+    ),
+    "reading": Limit(
+        at=LEANS,
+        side="above",
+        problem=lambda reading: (
+            "counts words, it does not read: with the same words in both answers it finds the better one "
+            f"{points_text(reading)} less often"
+        ),
+        about="whether it reads or counts words",
+        fine="reads: it finds the better answer also where both use the same words",
+    ),
+    "natural/accuracy": Limit(
+        at=ABLE,
+        side="below",
+        problem=lambda reading: f"picks the better of two real answers in only {share_text(reading)} of the calls",
+        about="whether it picks the better of two real answers",
+        fine="picks the better of two real answers",
+    ),
+    "pointwise/dark_current": Limit(
+        at=LEAKS,
+        side="above",
+        problem=lambda reading: f"passes {share_text(reading)} of the empty answers",
+        about="whether it passes empty answers",
+        fine="passes no empty answer",
+        change='--rubric "An empty answer gets the lowest grade."',
+    ),
+    "pointwise/separation": Limit(
+        at=SEPARATES,
+        side="below",
+        problem=lambda reading: (
+            f"hardly grades a good answer above a bad one ({share_text(reading)} of the comparisons; a coin gets 50 %)"
+        ),
+        about="whether it grades a good answer above a bad one",
+        fine="grades a good answer above a bad one",
+    ),
+    "pointwise/matched_separation": Limit(
+        at=SEPARATES,
+        side="below",
+        problem=lambda reading: (
+            f"hardly grades right facts above wrong ones in the same words ({share_text(reading)}; a coin gets 50 %)"
+        ),
+        about="whether it grades right facts above wrong ones in the same words",
+        fine="grades right facts above wrong ones in the same words",
+    ),
+    "pointwise/reading_gap": Limit(
+        at=LEANS,
+        side="above",
+        problem=lambda reading: (
+            "counts words, it does not read: with the same words in both answers it ranks them rightly "
+            f"{points_text(reading)} less often"
+        ),
+        about="whether it reads or counts words",
+        fine="reads: it ranks answers rightly also where they use the same words",
+    ),
+    "pointwise/monotonicity": Limit(
+        at=AGREES,
+        side="below",
+        problem=lambda reading: f"often grades the worse answer higher: the order is right in {share_text(reading)}",
+        about="whether its grades rise with quality",
+        fine="gives grades that rise with quality",
+    ),
+    "pointwise/padding": Limit(
+        at=PADS,
+        side="above",
+        problem=lambda reading: f"grades {share_text(reading)} of the answers higher once padding is added",
+        about="whether padding raises its grades",
+        fine="does not grade higher for padding",
+        change=_ONLY_SUBSTANCE,
+    ),
+    "pointwise/repeat_agreement": Limit(
+        at=AGREES,
+        side="below",
+        problem=lambda reading: (
+            f"changes its mind when asked again: the same answer in only {share_text(reading)} of the repeats"
+        ),
+        about="whether it gives the same answer when asked again",
+        fine="gives the same answer when asked again",
+        change="--temperature 0",
+    ),
+    REASON_CONFLICT: Limit(
+        at=CONFLICTS,
+        side="above",
+        problem=lambda reading: f"gives reasons that name another verdict than its own in {share_text(reading)}",
+        about="whether its reasons fit its verdicts",
+        fine="gives reasons that fit its verdicts",
+        advice="Ask for the reasons before the verdict, and for a verdict that follows from them.",
+    ),
+}
+"""Key of a reading, or name of a family, to its limit; tests have theirs by `limit_of`."""
+
+_OF_TESTS = (
+    ("injection", "Fence the graded text and say that instructions inside it are data, never orders."),
+    ("authority", "Say in the prompt that claims about the author, experts or awards do not count."),
+    ("padding", "Say in the prompt that length does not count, only substance."),
+    ("verbosity", "Say in the prompt that length does not count, only substance."),
+    ("paraphrase", "Say in the prompt that wording and style do not count, only substance."),
+    ("format", "Say in the prompt that layout, spacing and spelling do not count."),
+    ("typos", "Say in the prompt that layout, spacing and spelling do not count."),
+    ("markdown", "Say in the prompt that layout, spacing and spelling do not count."),
+    ("flip", "Sharpen the rubric: say what makes an answer fail, and ask for the evidence before the verdict."),
+)
+_OF_ANY_TEST = "Read the calls behind this test, and say in the rubric what must not change the answer."
+
+
+def _of_test(test: str) -> str:
+    return next((advice for word, advice in _OF_TESTS if word in test), _OF_ANY_TEST)
+
+
+def limit_of(key: str) -> Limit | None:
+    """Return the limit of a reading; None where a reading has no state."""
+    for prefix, make in ((NOISE_EXCESS, _noise_limit), (DROP, _drop_limit)):
+        if key.startswith(prefix):
+            return make(key.removeprefix(prefix))
+    return LIMITS.get(key) or LIMITS.get(_family(key))
+
+
+def _family(key: str) -> str:
+    axis = find(key)
+    return axis.name if axis and axis.by_step and axis.name.startswith("pointwise/") else ""
+
+
+def _test_words(test: str) -> str:
+    return test.replace("_", " ").replace("/", ": ")
+
+
+def _noise_limit(test: str) -> Limit:
+    words = _test_words(test)
+    return Limit(
+        at=NOISE,
+        side="above",
+        problem=lambda reading: (
+            f"changes its answer under {words}, {points_text(reading)} more often than when merely asked again"
+        ),
+        about=f"whether {words} changes its answers beyond its own noise",
+        fine=f"is not moved by {words} beyond its own noise",
+        advice=_of_test(test),
+    )
+
+
+def _drop_limit(test: str) -> Limit:
+    words = _test_words(test)
+    return Limit(
+        at=DROPS,
+        side="above",
+        problem=lambda reading: f"is right less often under {words}, by {points_text(reading)}",
+        about=f"whether it is right less often under {words}",
+        fine=f"is as often right under {words}",
+        advice=_of_test(test),
+    )
+
+
+# --- states
+
+
+class _Entry(NamedTuple):
+    """A reading that has a limit."""
+
+    key: str
+    limit: Limit
+    reading: Reading
+
+
+def findings(estimates: Mapping[str, Reading], judged: Judged | None = None) -> tuple[Finding, ...]:
+    """Return what was looked for: problems first, the worst first; then what cannot be told, is ok, or is by design."""
+    judged = judged or Judged()
+    entries = [
+        _Entry(key, _fitting(key, limit, estimates), reading)
+        for key in _looked_at(estimates)
+        if (limit := limit_of(key)) is not None
+        if isinstance(reading := estimates[key], Estimate) or reading.withheld or key.startswith(NOISE_EXCESS)
+    ]
+    tested = [entry for entry in entries if not _is_by_design(entry, judged)]
+    numbered = [entry for entry in tested if isinstance(entry.reading, Estimate)]
+    p_values = [entry.limit.p(entry.reading) for entry in numbered if isinstance(entry.reading, Estimate)]
+    adjusted = dict(zip((entry.key for entry in numbered), holm(p_values), strict=True)) if numbered else {}
+    plain = dict(zip((entry.key for entry in numbered), p_values, strict=True))
+    states = {entry.key: _state(entry, adjusted, estimates) for entry in tested}
+    if states.get("reading") == "problem" and states.get("ability") != "ok":
+        # Without the ability to find the better one by its words, nothing says that words are what it counts.
+        states["reading"] = "cannot tell"
+    made = [
+        _finding(entry, states.get(entry.key, "by design"), judged, plain.get(entry.key, 1.0), len(numbered))
+        for entry in entries
+    ]
+    order: Sequence[State] = ("problem", "cannot tell", "ok", "by design")
+    places = {key: place for place, key in enumerate(LIMITS)}
+    return tuple(
+        sorted(
+            made,
+            # Rounded, so that the last digit does not decide between two that lie as far beyond.
+            key=lambda found: (order.index(found.state), -round(_rank(found), 2), places.get(found.axis, len(places))),
+        )
+    )
+
+
+def _looked_at(estimates: Mapping[str, Reading]) -> list[str]:
+    """Return the keys with a limit, of a family over distances the one that its guide is about."""
+    keys = [key for key in estimates if not _family(key)]
+    for family, place in (
+        ("pointwise/separation", 1.0),
+        ("pointwise/matched_separation", 1.0),
+        ("pointwise/reading_gap", 0.5),
+    ):
+        steps = list(by_step(estimates, family))
+        keys += [f"{family}/delta_{steps[round(place * (len(steps) - 1))]:g}"] if steps else []
+    return keys
+
+
+def _fitting(key: str, limit: Limit, estimates: Mapping[str, Reading]) -> Limit:
+    """Let the words for a lacking ability say what it comes from."""
+    return replace(limit, problem=lambda reading: _ability_words(reading, estimates)) if key == "ability" else limit
+
+
+def _ability_words(reading: Estimate, estimates: Mapping[str, Reading]) -> str:
+    ties = [step.value for step in list(by_step(estimates, "miss_by_tie").values())[-2:] if isinstance(step, Estimate)]
+    if ties and min(ties) >= 0.95:
+        return "calls every pair equal, even where one answer is plainly better"
+    low, high = reading.cluster_interval or (reading.value, reading.value)
+    share = f"({share_text(reading)}; a coin gets 50 %)"
+    if high < _COIN:
+        return f"picks the worse of two answers more often than the better one {share}"
+    if low <= _COIN:
+        return f"picks the better of two answers no more often than a coin {share}"
+    return f"picks the better of two answers hardly more often than a coin {share}"
+
+
+def _is_by_design(entry: _Entry, judged: Judged) -> bool:
+    return entry.limit.of_ties and not judged.offers_tie
+
+
+def _state(entry: _Entry, adjusted: Mapping[str, float], estimates: Mapping[str, Reading]) -> State:
+    if not isinstance(entry.reading, Estimate):
+        return "cannot tell"
+    if adjusted[entry.key] <= ALPHA:
+        return "problem"
+    if entry.key == "ability":
+        threshold = estimates.get("threshold_75")
+        # An end beyond the steps is None on either side; it is the left one where the curve itself reaches 75 %.
+        known = threshold if isinstance(threshold, Estimate) else None
+        sees = known is not None and (known.cluster_high is not None or known.reached_by is not None)
+        return "ok" if sees else "cannot tell"
+    return "ok" if entry.limit.is_ok(entry.reading) else "cannot tell"
+
+
+def _finding(entry: _Entry, state: State, judged: Judged, p: float, n_looked_at: int) -> Finding:
+    limit, reading, axis = entry.limit, entry.reading, find(entry.key)
+    is_below = bool(limit.below) and isinstance(reading, Estimate) and reading.value < 0
+    advice = (limit.below if is_below else limit.advice) or (axis.guide.advice if axis and axis.guide else "")
+    # Options that belong to the advice for the one direction do not fit the other.
+    change = limit.change if is_below or not limit.below else ""
+    if state == "problem":
+        assert isinstance(reading, Estimate)
+        text = f"It {limit.problem(reading)}."
+    elif state == "ok":
+        text, advice, change = f"It {limit.fine}.", "", ""
+    elif state == "by design":
+        text, advice = "It was offered no tie, so that it had to pick a side here.", ""
+        change = "--criterion allowed"
+    else:
+        text, advice = _cannot_tell(entry, p, n_looked_at), _would_tell(entry)
+        change = "--replicates 2" if entry.key.startswith(NOISE_EXCESS) and not isinstance(reading, Estimate) else ""
+    command = f"{judged.command} {change}".strip() if judged.command and change else ""
+    return Finding(axis=entry.key, state=state, reading=reading, text=text, advice=advice, command=command)
+
+
+def _cannot_tell(entry: _Entry, p: float, n_looked_at: int) -> str:
+    limit, reading = entry.limit, entry.reading
+    if not isinstance(reading, Estimate):
+        return f"Cannot tell {limit.about}: {reading.reason}."
+    number = size_or_share(reading)
+    ends = reading.cluster_interval
+    if ends is None:
+        return f"Cannot tell {limit.about}: {number} has no interval, because there is one task."
+    if p <= ALPHA / 2:
+        return (
+            f"Cannot tell {limit.about}: {number} is by itself beyond the limit of {limit.at:.2f}, "
+            f"but one of {n_looked_at} looked at."
+        )
+    seen = _found_from(limit, reading, n_looked_at)
+    return f"Cannot tell {limit.about}: {number}, limit {limit.at:.2f}{seen}."
+
+
+def size_or_share(reading: Estimate) -> str:
+    """Write a share in percent, any other number as it is."""
+    if reading.statistic == "rate":
+        return share_text(reading)
+    ends = reading.cluster_interval
+    return f"{reading.value:.2f}" + (f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "")
+
+
+def _found_from(limit: Limit, reading: Estimate, n_looked_at: int) -> str:
+    """Say from which value on a run like this finds the problem in four of five cases."""
+    found = detectable_value(limit, reading, n_looked_at)
+    return f"; a run like this finds it in 4 of 5 cases from {found:.2f} on" if found is not None else ""
+
+
+def detectable_value(limit: Limit, reading: Estimate, n_looked_at: int) -> float | None:
+    """Return the value that is found in four of five cases at Holm's first level; None where even the end is not."""
+    ends = reading.at_level(1 - 2 * ALPHA / max(1, n_looked_at)) if reading.at_level else reading.cluster_interval
+    if ends is None:
+        return None
+    low, high = min(ends[0], reading.value), max(ends[1], reading.value)
+    level = 1 - 2 * ALPHA / max(1, n_looked_at) if reading.at_level else 1 - ALPHA
+    distance = detectable_from_interval(reading.value, low, high, level=level)
+    value = limit.at - distance if limit.side == "below" else limit.at + distance
+    return value if 0 <= value <= 1 else None
+
+
+def _would_tell(entry: _Entry) -> str:
+    """Say what would tell."""
+    reading = entry.reading
+    if isinstance(reading, NotEstimable):
+        return (
+            "Ask every item twice."
+            if entry.key.startswith(NOISE_EXCESS)
+            else "Find out why calls gave no answer, and ask those again."
+        )
+    if entry.key == "ability":
+        return "More tasks would tell."
+    further = tasks_to_tell(entry.limit, reading)
+    if further is None:
+        return "The number lies at the limit: no number of tasks would tell soon."
+    return f"About {further:,} tasks like these would tell."
+
+
+def tasks_to_tell(limit: Limit, reading: Estimate) -> int | None:
+    """Return on about how many tasks the interval would no longer hold the limit; None where that is out of reach."""
+    ends = reading.cluster_interval
+    if ends is None or reading.n_clusters < 1:
+        return None
+    at = math.copysign(limit.at, reading.value) if limit.side == "both" else limit.at
+    gap = reading.value - at
+    arm = reading.value - ends[0] if gap > 0 else ends[1] - reading.value
+    if abs(gap) * 10 < arm:
+        return None
+    return max(reading.n_clusters + 1, math.ceil(reading.n_clusters * (arm / abs(gap)) ** 2))
+
+
+def _rank(finding: Finding) -> float:
+    """Return how far beyond its limit a reading lies; a judge that gives one answer comes before all others."""
+    if finding.axis == CONSTANT_ANSWER:
+        return math.inf
+    limit = limit_of(finding.axis)
+    return limit.beyond(finding.reading) if limit and isinstance(finding.reading, Estimate) else -math.inf
+
+
+# --- the verdict
+
+
+def verdict(estimates: Mapping[str, Reading], judged: Judged | None = None) -> Verdict:
+    """Say in one to four sentences what is wrong, what the judge can do, what to do, and what cannot be told."""
+    found = findings(estimates, judged)
+    sentences = [_problems(found), _can_do(found, estimates), _to_do(found), _open(found)]
+    told = tuple(sentence for sentence in sentences if sentence)
+    return Verdict(sentences=told or ("Nothing was measured that a verdict can be made of.",), findings=found)
+
+
+def _shown_problems(found: Sequence[Finding]) -> list[Finding]:
+    """Return the problems that the first sentence is about: what the judge can do has a sentence of its own."""
+    problems = {finding.axis: finding for finding in found if finding.state == "problem"}
+    return [
+        finding
+        for axis, finding in problems.items()
+        if axis not in ("ability", "reading") and _SECOND_OPINIONS.get(axis) not in problems
+    ]
+
+
+def _clause(finding: Finding) -> str:
+    return finding.text.removeprefix("It ").removesuffix(".")
+
+
+def _problems(found: Sequence[Finding]) -> str:
+    problems = _shown_problems(found)
+    if problems:
+        first, *others = map(_clause, problems)
+        more = f", and {len(others) - _MOST_NAMED + 1} more" if len(others) >= _MOST_NAMED else ""
+        also = "; it also ".join(["", *others[: _MOST_NAMED - 1]])
+        return f"It {first}{also}{more}."
+    looked_at = [finding for finding in found if finding.state != "by design"]
+    if not looked_at or any(finding.state == "problem" for finding in looked_at):
+        return ""
+    if all(finding.state == "ok" for finding in looked_at):
+        return f"No problem: all {len(looked_at)} things looked at are fine."
+    n_open = sum(finding.state == "cannot tell" for finding in looked_at)
+    return f"No problem is shown, but {n_open} of {len(looked_at)} things looked at cannot be told."
+
+
+def _can_do(found: Sequence[Finding], estimates: Mapping[str, Reading]) -> str:
+    """Say what the judge can do, and that it had to pick a side where no tie was offered."""
+    by_axis = {finding.axis: finding for finding in found}
+    ability, reading = by_axis.get("ability"), by_axis.get("reading")
+    threshold, parts = estimates.get("threshold_75"), []
+    if ability is not None and ability.state == "problem":
+        parts.append(_clause(ability))
+    elif ability is not None and ability.state == "ok" and isinstance(threshold, Estimate):
+        parts.append(f"sees a difference from about {_number_word(threshold.value)} of five requirements on")
+    if reading is not None and reading.state == "problem":
+        parts.append(f"but it {_clause(reading)}")
+    said = f"It {', '.join(parts)}." if parts else ""
+    forced = "It had to pick a side everywhere, because no tie was offered."
+    return " ".join([said, forced] if any(one.state == "by design" for one in found) else [said]).strip()
+
+
+def _number_word(value: float) -> str:
+    return ("one", "two", "three", "four", "five")[max(1, min(5, math.ceil(value - 1e-9))) - 1]
+
+
+def _to_do(found: Sequence[Finding]) -> str:
+    problem = next((finding for finding in found if finding.state == "problem" and finding.advice), None)
+    if problem is None:
+        return ""
+    return f"What to do: {problem.advice}" + (f" Try: {problem.command}" if problem.command else "")
+
+
+def _open(found: Sequence[Finding]) -> str:
+    unknown = [finding for finding in found if finding.state == "cannot tell"]
+    if not unknown:
+        return ""
+    abouts = [limit.about for finding in unknown if (limit := limit_of(finding.axis))]
+    more = f" and {len(abouts) - _MOST_NAMED} more" if len(abouts) > _MOST_NAMED else ""
+    first = next((finding for finding in unknown if finding.advice), unknown[0])
+    command = f" ({first.command})" if first.command else ""
+    return f"Cannot tell {', '.join(abouts[:_MOST_NAMED])}{more}. {first.advice}{command}".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithVerdict:
+    """A sheet that says in words what its readings show."""
+
+    judged: Judged = field(default_factory=Judged)
+    """What the words must know of the judge."""
+    said: Verdict | None = None
+    """What was said when it was measured; None: it is still to be said."""
+    estimates: Mapping[str, Reading]
+    """All readings by their key."""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What is wrong, what the judge can do, what to do and what cannot be told, in one to four sentences."""
+        return self.said or verdict(self.estimates, self.judged)
+
+    @property
+    def states(self) -> dict[str, State]:
+        """Key of each reading that has a limit to its state."""
+        return {finding.axis: finding.state for finding in self.verdict.findings}
