@@ -25,11 +25,11 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, REASONS, Axis, delta_key, find, step_of
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
 from jrh_mlflow.measures.datasheet import response_units
-from jrh_mlflow.measures.findings import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, call_table, has_steps, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
+from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import LABEL_SOURCES

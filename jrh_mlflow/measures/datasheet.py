@@ -1,7 +1,7 @@
 """The datasheet: every declared axis measured, and its profile in one line.
 
 Unlike a reliability report it needs no label: the better content, or the level of a content, is known by construction.
-What the readings show is told by `measures.findings`.
+What the readings show is told by `measures.verdict`.
 
 The profile says a word when the 95 % interval by task lies wholly on its side of the limit, whatever the number itself
 is. Where it holds the limit, the profile says that this is not decided, with the reading and the limit: more tasks

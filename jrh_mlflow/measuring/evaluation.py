@@ -13,9 +13,9 @@ from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.axes import thresholds
-from jrh_mlflow.measures.findings import Judged
 from jrh_mlflow.measures.records import Answerer, answered_by_text, are_several, label_sources
 from jrh_mlflow.measures.reliability import worst_items
+from jrh_mlflow.measures.verdict import JudgeContext
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.run_page import (
     NOT_ASKED,
@@ -257,7 +257,7 @@ def _log(
     )
 
 
-def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> Judged:
+def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> JudgeContext:
     """Return what a verdict must know: whether ties were offered, and the command that measures the judge again."""
     settings, given = judge.settings, ""
     if settings.get("kind") == PromptedJudge.kind and not judge.recorded:
@@ -267,7 +267,7 @@ def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> Judged:
     # A suite of somebody's own may lie anywhere, but its run has it.
     own = "" if suite.name == DEFAULT_SUITE else f" --suite runs:/{run_id}/suite"
     command = f"jrh evaluate {given}{own}" if given and not judge.recorded else ""
-    return Judged(offers_tie=judge.criterion.offers_tie, command=command)
+    return JudgeContext(offers_tie=judge.criterion.offers_tie, command=command)
 
 
 def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:

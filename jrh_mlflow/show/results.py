@@ -20,7 +20,6 @@ from jrh_mlflow.measures.datasheet import (
     response_axes,
     response_profile,
 )
-from jrh_mlflow.measures.findings import Judged, WithVerdict
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
@@ -32,6 +31,7 @@ from jrh_mlflow.measures.reliability import (
     without_flattery,
 )
 from jrh_mlflow.measures.single_responses import response_table
+from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
 from jrh_mlflow.schema.findings import Finding, Verdict
@@ -224,7 +224,7 @@ def _said(data: Mapping[str, Any], estimates: Mapping[str, Reading]) -> Verdict:
 
 def _with_detectable(sheet: Report) -> dict[str, Any]:
     """Return the fields of a sheet, each of its estimates with what it would have taken to be found."""
-    data = plain_fields(replace(sheet, judged=Judged(), said=None))
+    data = plain_fields(replace(sheet, judged=JudgeContext(), said=None))
     del data["judged"], data["said"]
     data["verdict"] = sheet.verdict.to_dict()
     for axis, reading in sheet.estimates.items():
@@ -275,7 +275,7 @@ def measure(
     labels: Sequence[str] | None = None,
     ordinal: bool | None = None,
     metric: str | None = None,
-    judged: Judged | None = None,
+    judged: JudgeContext | None = None,
 ) -> Datasheet | ReliabilityReport:
     """Measure call records: numbers in, numbers out, no MLflow and no network.
 

@@ -10,8 +10,8 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, REASONS, by_section, declared, find, headline_axes
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
-from jrh_mlflow.measures.findings import DROP, NOISE_EXCESS
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
+from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

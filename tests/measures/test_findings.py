@@ -9,7 +9,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.datasheet import detectable
-from jrh_mlflow.measures.findings import LIMITS, Judged, findings, limit_of, verdict
+from jrh_mlflow.measures.verdict import LIMITS, JudgeContext, findings, limit_of, verdict
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.stats.power import detectable_from_interval
@@ -79,7 +79,7 @@ def test_a_judge_that_never_reads_is_not_said_to_prefer_padding(sheets: Any) -> 
 
 def test_without_ties_what_only_a_tie_could_have_done_right_is_by_design() -> None:
     forced = verdict(
-        jrh.measure(asked(jrh.scripted.AlwaysFirst(), SUITE), n_resamples=50).estimates, Judged(offers_tie=False)
+        jrh.measure(asked(jrh.scripted.AlwaysFirst(), SUITE), n_resamples=50).estimates, JudgeContext(offers_tie=False)
     )
     found = {one.axis: one.state for one in forced.findings}
     assert {axis for axis, state in found.items() if state == "by design"} == {*SIDES, "miss_by_tie/delta_1"}

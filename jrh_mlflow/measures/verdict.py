@@ -52,7 +52,7 @@ _COIN = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class JudgeContext:
     """What a verdict must know of the judge besides its readings."""
 
     offers_tie: bool = True
@@ -418,9 +418,9 @@ class _Entry(NamedTuple):
     reading: Reading
 
 
-def findings(estimates: Mapping[str, Reading], judged: Judged | None = None) -> tuple[Finding, ...]:
+def findings(estimates: Mapping[str, Reading], judged: JudgeContext | None = None) -> tuple[Finding, ...]:
     """Return what was looked for: problems first, the worst first; then what cannot be told, is ok, or is by design."""
-    judged = judged or Judged()
+    judged = judged or JudgeContext()
     entries = [
         _Entry(key, _fitting(key, limit, estimates), reading)
         for key in _looked_at(estimates)
@@ -482,7 +482,7 @@ def _ability_words(reading: Estimate, estimates: Mapping[str, Reading]) -> str:
     return f"picks the better of two answers hardly more often than a coin {share}"
 
 
-def _is_by_design(entry: _Entry, judged: Judged) -> bool:
+def _is_by_design(entry: _Entry, judged: JudgeContext) -> bool:
     return entry.limit.of_ties and not judged.offers_tie
 
 
@@ -500,7 +500,7 @@ def _state(entry: _Entry, adjusted: Mapping[str, float], estimates: Mapping[str,
     return "ok" if entry.limit.is_ok(entry.reading) else "cannot tell"
 
 
-def _finding(entry: _Entry, state: State, judged: Judged, p: float, n_looked_at: int) -> Finding:
+def _finding(entry: _Entry, state: State, judged: JudgeContext, p: float, n_looked_at: int) -> Finding:
     limit, reading, axis = entry.limit, entry.reading, find(entry.key)
     is_below = bool(limit.below) and isinstance(reading, Estimate) and reading.value < 0
     advice = (limit.below if is_below else limit.advice) or (axis.guide.advice if axis and axis.guide else "")
@@ -605,7 +605,7 @@ def _rank(finding: Finding) -> float:
 # --- the verdict
 
 
-def verdict(estimates: Mapping[str, Reading], judged: Judged | None = None) -> Verdict:
+def verdict(estimates: Mapping[str, Reading], judged: JudgeContext | None = None) -> Verdict:
     """Say in one to four sentences what is wrong, what the judge can do, what to do, and what cannot be told."""
     found = findings(estimates, judged)
     sentences = [_problems(found), _can_do(found, estimates), _to_do(found), _open(found)]
@@ -685,7 +685,7 @@ def _open(found: Sequence[Finding]) -> str:
 class WithVerdict:
     """A sheet that says in words what its readings show."""
 
-    judged: Judged = field(default_factory=Judged)
+    judged: JudgeContext = field(default_factory=JudgeContext)
     """What the words must know of the judge."""
     said: Verdict | None = None
     """What was said when it was measured; None: it is still to be said."""
