@@ -109,7 +109,6 @@ def _about(evaluation: Evaluation) -> list[str]:
 
 def _notes(evaluation: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
-    from jrh_mlflow.measuring.run_page import evaluation_notes
     from jrh_mlflow.show.readings import few_clusters
     from jrh_mlflow.show.results import Datasheet
     from jrh_mlflow.show.sheets import invalid_note
@@ -117,10 +116,7 @@ def _notes(evaluation: Evaluation) -> list[str]:
     cluster = "task" if isinstance(evaluation.sheet, Datasheet) else "source"
     few = few_clusters(evaluation.sheet.estimates.values(), cluster=cluster)
     left_out = invalid_note(evaluation.suite.origin.get("invalid"))
-    notes = evaluation_notes(
-        evaluation.judge, evaluation.calls, truncated=evaluation.truncated, stopped=evaluation.stopped
-    )
-    return [*notes, *left_out, *([few] if few else [])]
+    return [*evaluation.notes, *left_out, *([few] if few else [])]
 
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:

@@ -27,7 +27,7 @@ from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import prepare
-from jrh_mlflow.measuring.run_page import SIMULATED_NOTE, evaluation_notes
+from jrh_mlflow.measuring.run_page import SIMULATED_NOTE
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.presentation import Criterion
@@ -115,11 +115,7 @@ class CriterionShift:
 
     def _repr_html_(self) -> str:
         first = next(iter(self.arms.values()))
-        notes = [
-            f"{name}: {note}" if arm.truncated else note
-            for name, arm in self.arms.items()
-            for note in evaluation_notes(arm.judge, arm.calls, truncated=arm.truncated, stopped=arm.stopped)
-        ]
+        notes = [f"{name}: {note}" if arm.truncated else note for name, arm in self.arms.items() for note in arm.notes]
         return Card(
             title=f"Criterion shift: {self._judge}",
             tables=self.page.tables,

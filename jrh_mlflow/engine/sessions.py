@@ -27,6 +27,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from contextvars import Context
+from datetime import datetime, timezone
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from jrh_mlflow.engine.budget import AnsweredElsewhere, judge_price
 from jrh_mlflow.engine.calls import AHEAD, Numbering, has_text, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
-from jrh_mlflow.engine.journal import Journal, Reservation
+from jrh_mlflow.engine.journal import Journal, JournalledAnswer, Reservation
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.judges import APART, AnsweringJudge, Judge, ModelJudge
@@ -232,7 +233,7 @@ class KeyedCall(NamedTuple):
     call: Call
     request: Request
     key: str
-    kept: str | None
+    kept: JournalledAnswer | None
     """Its answer in the journal, where there is one, fresh enough and with a text."""
 
 
@@ -253,7 +254,7 @@ class ModelSession(JudgeSession):
         while chunk := list(islice(rest, ahead)):
             ahead = min(2 * ahead, AHEAD)
             prepared = [(call, *self._numbering.prepare(call)) for call in chunk]
-            kept = self._journal.get_many([key for _, _, key in prepared], newer_than=self._fresh_after)
+            kept = self._journal.serve([key for _, _, key in prepared], newer_than=self._fresh_after)
             for call, request, key in prepared:
                 yield KeyedCall(call, request, key, kept.get(key))
 
@@ -264,9 +265,9 @@ class ModelSession(JudgeSession):
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
         """Read the journalled answer that `prepare` found, if it has a text."""
-        if work.kept is None or not has_text(work.kept):
+        if work.kept is None or not has_text(work.kept.response):
             return None
-        return self._record(work, Response.from_json(work.kept))
+        return self._record(work, Response.from_json(work.kept.response), asked_at=work.kept.at)
 
     def may_pass(self, record: CallRecord) -> bool:
         """Whether the transport says so: its failures begin with their kind."""
@@ -285,7 +286,7 @@ class ModelSession(JudgeSession):
         # Where nothing was kept when the calls were prepared, reserving tells what others have answered since.
         looked_at, kept = time.time(), None if keyed.kept is None else self._client.kept(keyed.key)
         if kept is not None and (kept.text or "").strip():
-            return self._record(keyed, kept)
+            return self._record(keyed, kept, asked_at=looked_at)
         # An empty answer that an older version kept makes way for the new one.
         replaces_before = None if kept is None else looked_at
         readings: list[ParsedAnswer] = []
@@ -304,7 +305,8 @@ class ModelSession(JudgeSession):
                 keyed.request, keyed.key, unusable=unusable, replaces_before=replaces_before
             )
         except AnsweredElsewhere as answered:
-            return self._record(keyed, answered.response)
+            # Another process, while this one waited for it.
+            return self._record(keyed, answered.response, asked_at=time.time())
         except TransportError as error:
             return CallRecord(
                 **identity(keyed.call),
@@ -319,7 +321,13 @@ class ModelSession(JudgeSession):
         return self._record(keyed, response, reading=readings[-1], seconds=time.perf_counter() - started)
 
     def _record(
-        self, keyed: KeyedCall, response: Response, *, reading: ParsedAnswer | None = None, seconds: float | None = None
+        self,
+        keyed: KeyedCall,
+        response: Response,
+        *,
+        reading: ParsedAnswer | None = None,
+        seconds: float | None = None,
+        asked_at: float | None = None,
     ) -> CallRecord:
         """Write a record; a response without a reading comes from the journal."""
         cached, reading = reading is None, reading or self.judge.read(response, keyed.call)
@@ -335,6 +343,8 @@ class ModelSession(JudgeSession):
             cost_usd=None if cost is None else cost / 1_000_000,
             latency_s=seconds,
             cached=cached,
+            # The journal knows when recorded answers were read in, not when the model gave them.
+            asked_at=None if asked_at is None or self.judge.recorded else _utc_text(asked_at),
             model=response.model or self.judge.model,
             system_fingerprint=response.system_fingerprint,
             prompt_sha256=keyed.key,
@@ -342,6 +352,10 @@ class ModelSession(JudgeSession):
             confidence=reading.confidence,
             probabilities=_as_json(reading.probabilities),
         )
+
+
+def _utc_text(moment: float) -> str:
+    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="seconds")
 
 
 class PairOfWork(NamedTuple):
@@ -413,6 +427,7 @@ class PointwiseSession(JudgeSession):
             **sums,
             latency_s=_sum_of("latency_s", both.values()),
             cached=first.cached and second.cached,
+            asked_at=min((half.asked_at for half in both.values() if half.asked_at), default=None),
             model=first.model,
             system_fingerprint=first.system_fingerprint,
             prompt_sha256=hashlib.sha256(f"{first.prompt_sha256}\n{second.prompt_sha256}".encode()).hexdigest(),
@@ -549,8 +564,7 @@ class NoJournal(Journal):
     def _errors(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def peek(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, str]:
-        """Return nothing."""
+    def _answers(self, keys: Sequence[str], newer_than: float | None) -> dict[str, JournalledAnswer]:
         return {}
 
     async def reserve(self, key: str, **_: Any) -> Reservation:

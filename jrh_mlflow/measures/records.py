@@ -615,6 +615,64 @@ def are_several(answering: Sequence[Answerer]) -> bool:
     return len({answerer.model for answerer in answering}) > 1 or len(systems) > 1
 
 
+# --- How old the answers are: those that the journal had, and the days on which they were asked for
+
+OLD_DAYS = 7
+"""Answers of the journal that are older come with the way to ask again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JournalAnswers:
+    """Answers of a run that the journal had."""
+
+    n: int
+    calls: int
+    """Of the run."""
+    first: pd.Timestamp | None
+    """When the oldest was asked for; None where the run does not tell, as runs of earlier versions."""
+    last: pd.Timestamp | None
+    undated: int
+
+    @property
+    def text(self) -> str:
+        """How many there are, and of which days: `112 of 128 answers came from the journal, asked 2026-10-12`."""
+        counted = f"{self.n:,} of {self.calls:,} answers came from the journal"
+        if self.first is None or self.last is None:
+            return f"{counted}, of unknown date"
+        days = dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in (self.first, self.last))
+        undated = f"; {self.undated:,} are of unknown date" if self.undated else ""
+        return f"{counted}, asked {' to '.join(days)}{undated}"
+
+    def days_before(self, moment: float) -> float | None:
+        """Return how many days before a moment (seconds since 1970) the oldest was asked for."""
+        return None if self.first is None else max(0.0, (moment - self.first.timestamp()) / 86_400)
+
+    def old_note(self, days: float | None) -> str:
+        """Say how to ask again where the oldest was `days` old when the run was made; nothing where it was not old."""
+        if days is None or self.first is None or days <= OLD_DAYS:
+            return ""
+        # The journal passes over what is older than that day, so that of all days before the run nothing is left.
+        today = self.first + pd.Timedelta(days=days)
+        again = f"--fresh-after {today:%Y-%m-%d} (`fresh_after=` in Python) asks again"
+        return f"{self.text}. The oldest is {days:.0f} days old: {again}."
+
+
+def journal_answers(calls: pd.DataFrame) -> JournalAnswers | None:
+    """Return what a run took from the journal; None where that is nothing."""
+    cached = calls[calls["cached"].astype(bool)] if "cached" in calls else calls[:0]
+    if cached.empty:
+        return None
+    given = cached["asked_at"] if "asked_at" in cached else pd.Series(None, index=cached.index, dtype=object)
+    dates = pd.to_datetime(given, utc=True).dropna()
+    return JournalAnswers(
+        n=len(cached),
+        calls=len(calls),
+        first=None if dates.empty else dates.min(),
+        last=None if dates.empty else dates.max(),
+        undated=len(cached) - len(dates),
+    )
+
+
 def _plain(name: object) -> str | None:
     """Return a name from a server as it may stand in params, Markdown and pages."""
     if not isinstance(name, str):

@@ -21,6 +21,7 @@ from jrh_mlflow.measuring.run_page import (
     NOT_ASKED,
     ShownRun,
     accuracy_price,
+    answers_served,
     evaluation_notes,
     judge_answerers,
     sheet_figures,
@@ -116,11 +117,22 @@ class Evaluation:
 
     @property
     def cost_text(self) -> str:
-        """What was paid, for people, and for how many calls the journal had an answer; unknown is never 0."""
+        """What was paid, for people, and which answers came from the journal; unknown is never 0."""
         known = "no price known" if self.cost_usd is None else at_least_text(self.cost_usd, self.unknown_costs)
         paid = NOT_ASKED if self.judge.simulated or self.judge.recorded else known
-        cached = int(self.calls["cached"].sum()) if "cached" in self.calls else 0
-        return f"{paid}; {cached:,} of {len(self.calls):,} calls answered from the journal" if cached else paid
+        journalled = answers_served(self.judge, self.calls)
+        return f"{paid}; {journalled.text}" if journalled else paid
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know before the numbers."""
+        return evaluation_notes(
+            self.judge,
+            self.calls,
+            truncated=self.truncated,
+            stopped=self.stopped,
+            oldest_days=self.metrics.get(metric_keys.OLDEST_ANSWER),
+        )
 
     @property
     def datasheet(self) -> Datasheet:
@@ -160,8 +172,7 @@ class Evaluation:
             "suite": f"{self.suite.name} ({len(self.suite):,} items, sha256 {self.suite.sha256[:12]})",
             "cost": self.cost_text,
         }
-        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated, stopped=self.stopped)
-        notes += invalid_note(self.suite.origin.get("invalid"))
+        notes = [*self.notes, *invalid_note(self.suite.origin.get("invalid"))]
         return self.sheet.card(
             title=self.judge.label, facts=facts, notes=notes, links=[self.link, self.view_link]
         ).to_html()
@@ -277,7 +288,7 @@ def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
 
 def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """Return every number of an evaluation."""
-    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
+    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, at=measured.at)
     return [*keys.sheet_points(sheet), *spent, *accuracy_price(measured.calls, sheet)]
 
 
@@ -294,6 +305,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         seconds=measured.seconds,
         truncated=measured.truncated,
         stopped=stopped,
+        oldest_days=keys.last_values(points).get(metric_keys.OLDEST_ANSWER),
         worst=() if isinstance(sheet, Datasheet) else worst_items(measured.calls, items),
     )
     markdown = shown.markdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,8 @@ class Measured:
     """Which calls become MLflow traces: `failures`, `all` or `none`."""
     metrics: Metrics = "headline"
     """Which numbers become metrics of the run."""
+    at: float = field(default_factory=time.time)
+    """When it was measured, in seconds since 1970: the age of answers is counted from there."""
 
     def without_texts(self) -> Measured:
         """Return all that is measured, with a hash in the place of each text: what prompts and answers say."""

@@ -11,10 +11,20 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.records import Answerer, answered_by_text, answerers, are_several, label_sources, n_alone
+from jrh_mlflow.measures.records import (
+    Answerer,
+    JournalAnswers,
+    answered_by_text,
+    answerers,
+    are_several,
+    journal_answers,
+    label_sources,
+    n_alone,
+)
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.until import UNTIL, UntilReport, until_section
+from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.show.decided_rules import DecisionSection, with_section
@@ -53,6 +63,8 @@ class ShownRun:
     """How long it took; None where the run does not tell."""
     truncated: str | None
     stopped: UntilReport | None
+    oldest_days: float | None = None
+    """How old the oldest answer of the journal was when the run was made; None where that is not known."""
     worst: Sequence[WorstItem] = ()
     decided: Sequence[DecisionSection] = ()
     """What was decided about a logged run later."""
@@ -67,13 +79,18 @@ class ShownRun:
     @property
     def notes(self) -> list[str]:
         """What a reader must know before the numbers."""
-        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated, stopped=self.stopped)
+        notes = evaluation_notes(
+            self.judge, self.calls, truncated=self.truncated, stopped=self.stopped, oldest_days=self.oldest_days
+        )
         notes += [NO_TEXTS_NOTE] if "texts" in self.suite else []
         return [*notes, *invalid_note((self.suite.get("origin") or {}).get("invalid"))]
 
     def markdown(self) -> str:
         """Return the description of the run."""
-        note = " ".join(self.notes) or None
+        journalled = answers_served(self.judge, self.calls)
+        # Where they are old, a note says so already.
+        new = [f"{journalled.text}."] if journalled and not journalled.old_note(self.oldest_days) else []
+        note = " ".join([*self.notes, *new]) or None
         if isinstance(self.sheet, Datasheet):
             return self.sheet.to_markdown(title=self.title, note=note)
         return self.sheet.to_markdown(title=self.title, note=note, worst=self.worst)
@@ -139,6 +156,7 @@ def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence
         seconds=run.seconds,
         truncated=run.tags.get(keys.TAG_TRUNCATED),
         stopped=None if run.until is None else UntilReport.from_dict(run.until),
+        oldest_days=(run.sheet.get("metrics") or {}).get(metric_keys.OLDEST_ANSWER),
         worst=() if run.suite is None else worst_items(run.calls, {item.id: item for item in run.suite.items}),
         decided=decided,
         links=links,
@@ -168,6 +186,11 @@ def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
     return answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
 
 
+def answers_served(judge: JudgeFacts, calls: pd.DataFrame) -> JournalAnswers | None:
+    """Return what came from the journal; a recorded judge says itself when its answers were given."""
+    return None if judge.recorded else journal_answers(calls)
+
+
 def accuracy_price(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
     """What a point of accuracy costs, where both are known."""
     if isinstance(sheet, Datasheet):
@@ -186,6 +209,7 @@ def _facts(run: ShownRun) -> Mapping[str, str]:
         "suite": f"{suite['name']} ({suite['n_items']:,} items)",
         "sha256": suite["sha256"][:16],
         "calls": f"{len(calls):,}",
+        **({"answers": journalled.text} if (journalled := answers_served(run.judge, calls)) else {}),
         "cost": NOT_ASKED if run.judge.simulated or run.judge.recorded else at_least_text(cost, unknown),
         **({} if run.seconds is None else {"time": f"{run.seconds:,.1f} s"}),
     }
@@ -216,12 +240,19 @@ def _labels_note(calls: pd.DataFrame) -> str:
 
 
 def evaluation_notes(
-    judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None, stopped: UntilReport | None = None
+    judge: JudgeFacts,
+    calls: pd.DataFrame,
+    *,
+    truncated: str | None,
+    stopped: UntilReport | None = None,
+    oldest_days: float | None = None,
 ) -> list[str]:
     """Say what a reader must know of an evaluation before its numbers."""
     notes = [SIMULATED_NOTE] if judge.simulated else []
     notes += [judge.recorded] if judge.recorded else []
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
+    journalled = answers_served(judge, calls)
+    notes += [old] if journalled and (old := journalled.old_note(oldest_days)) else []
     notes += [_labels_note(calls)] if label_sources(calls) else []
     notes += stopped.lines if stopped else []
     # Calls that the rules did not need are not missing: the lines of the rules say so.

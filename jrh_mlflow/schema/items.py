@@ -376,6 +376,8 @@ class CallRecord:
     """None is unknown, never free."""
     latency_s: float | None = None
     cached: bool = False
+    asked_at: str | None = None
+    """When the model gave an answer that the journal had, in UTC; None of answers that were asked for in this run."""
     model: str | None = None
     system_fingerprint: str | None = None
     """What the provider says of the system behind the model, where it says it."""

@@ -228,6 +228,10 @@ _RUN: Mapping[str, Named] = {
     metric_keys.CALLS_CACHED: Named(
         name="calls from the journal", meaning="Calls that had been paid before; more costs less."
     ),
+    metric_keys.OLDEST_ANSWER: Named(
+        name="age of the oldest answer",
+        meaning="Days since the oldest answer of the journal was asked for; fewer is better.",
+    ),
     metric_keys.INPUT_TOKENS: Named(name="input tokens", meaning="Tokens of the prompts; fewer cost less."),
     metric_keys.OUTPUT_TOKENS: Named(name="output tokens", meaning="Tokens of the answers; fewer cost less."),
     metric_keys.COST: Named(

@@ -44,7 +44,7 @@ ABOUT_JUDGE: dict[str, Any] = {"api_base": "http://127.0.0.1:18431/v1", "max_tok
 NOTE = "mlflow.note.content"
 TOKEN = "a-token-for-tests-only"
 """The console script; the one name below the top of the package that is used here."""
-CHANGING = ("time/", "calls/cached")
+CHANGING = ("time/", "calls/cached", "calls/oldest_answer_days")
 """Metrics that say how a run went, not what it measured."""
 WIDENED = ("/cluster_ci_low", "/cluster_ci_high")
 ACROSS = "reliability/"

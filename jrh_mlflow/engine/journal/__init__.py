@@ -9,10 +9,10 @@ import importlib.util
 import os
 
 from jrh_mlflow.engine.journal._base import Journal, Summary
-from jrh_mlflow.engine.journal.rows import Recovery, Reservation
+from jrh_mlflow.engine.journal.rows import JournalledAnswer, Recovery, Reservation
 from jrh_mlflow.errors import JournalError, demand_posix
 
-__all__ = ["Journal", "Recovery", "Reservation", "Summary", "open_journal", "shown_place"]
+__all__ = ["Journal", "JournalledAnswer", "Recovery", "Reservation", "Summary", "open_journal", "shown_place"]
 
 _MODULES = {"": "sqlite", "postgresql": "postgres"}
 """Where the module has another name than the scheme: a path has none."""

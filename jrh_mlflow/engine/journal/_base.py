@@ -22,6 +22,7 @@ from jrh_mlflow.engine.journal.rows import (
     RESERVED,
     CallRow,
     Held,
+    JournalledAnswer,
     Recovery,
     Reservation,
     SettledCall,
@@ -133,9 +134,13 @@ class Journal(ABC):
 
         Answers of before `newer_than` (seconds since 1970) are passed over.
         """
-        responses = self.peek(keys, newer_than=newer_than)
-        self._hits += len(responses)
-        return responses
+        return {key: answer.response for key, answer in self.serve(keys, newer_than=newer_than).items()}
+
+    def serve(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, JournalledAnswer]:
+        """Return the same as `get_many`, each with the moment when it came."""
+        answers = self._answers(keys, newer_than)
+        self._hits += len(answers)
+        return answers
 
     def get(self, key: str, *, newer_than: float | None = None) -> str | None:
         """Return the response of an answered call, or None."""
@@ -143,6 +148,9 @@ class Journal(ABC):
 
     def peek(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, str]:
         """Return the same as `get_many`, but not as served: for a quote or an export."""
+        return {key: answer.response for key, answer in self._answers(keys, newer_than).items()}
+
+    def _answers(self, keys: Sequence[str], newer_than: float | None) -> dict[str, JournalledAnswer]:
         self._demand_open()
         with self._errors(), self._reading:
             rows = self._find_rows(keys)
@@ -150,7 +158,7 @@ class Journal(ABC):
             self._note_damage(key)
             del rows[key]
         oldest = -math.inf if newer_than is None else newer_than
-        return {key: row.response or "" for key, row in rows.items() if row.at >= oldest}
+        return {key: JournalledAnswer(row.response or "", row.at) for key, row in rows.items() if row.at >= oldest}
 
     def _note_damage(self, key: str) -> None:
         if not self._damaged:

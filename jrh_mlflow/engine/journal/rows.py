@@ -53,6 +53,14 @@ class CallRow(NamedTuple):
         return digest(self[:-1]) == self.sha256
 
 
+class JournalledAnswer(NamedTuple):
+    """An answer as it is served."""
+
+    response: str
+    at: float
+    """When it came, in seconds since 1970."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recovery:
     """What opening a journal found of processes that had died."""

@@ -18,6 +18,7 @@ import pandas as pd
 
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.records import journal_answers
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import OUTCOMES
@@ -191,6 +192,8 @@ _ALWAYS = (
     metric_keys.CALLS_TOTAL,
     metric_keys.CALLS_UNPARSED,
     metric_keys.CALLS_ERROR,
+    metric_keys.CALLS_CACHED,
+    metric_keys.OLDEST_ANSWER,
     metric_keys.SECONDS,
 )
 """Headline metrics of every evaluation."""
@@ -325,7 +328,8 @@ def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityRepor
     chosen = {*_ALWAYS, metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN, *_MEAN_ENDS}
     chosen |= {key for axis, reading in sheet.headline.items() for key in _headline_keys(axis, reading)}
     chosen |= {f"{axis.name}/curve" for axis in axes.AXES if axis.headline and axis.curve}
-    return [point for point in points if point.key in chosen]
+    # Most runs ask for every answer, and need not say so in a number.
+    return [point for point in points if point.key in chosen and (point.value or point.key != metric_keys.CALLS_CACHED)]
 
 
 def _headline_keys(axis: str, reading: Estimate) -> tuple[str, ...]:
@@ -335,10 +339,10 @@ def _headline_keys(axis: str, reading: Estimate) -> tuple[str, ...]:
 def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
 
-    How long a run took is of the run, the page shows no curves and no intervals, and the bound of a censored threshold
-    would be drawn as if it had been read. The description of the entry has it in words.
+    How long a run took and how old its answers are is of the run, the page shows no curves and no intervals, and the
+    bound of a censored threshold would be drawn as if it had been read. The description of the entry has it in words.
     """
-    left_out = {metric_keys.SECONDS, *_MEAN_ENDS}
+    left_out = {metric_keys.SECONDS, metric_keys.CALLS_CACHED, metric_keys.OLDEST_ANSWER, *_MEAN_ENDS}
     for axis, reading in sheet.headline.items():
         left_out |= {*_headline_keys(axis, reading)} if reading.censored else {*_end_keys(axis)}
     headline = headline_points(points, sheet)
@@ -394,13 +398,19 @@ def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
     ]
 
 
-def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None) -> list[Point]:
-    """Counts by outcome, tokens, cost and time; totals are of the calls where they are known."""
-    counts = calls["outcome"].value_counts()
+def call_points(
+    calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None, at: float | None = None
+) -> list[Point]:
+    """Counts by outcome, tokens, cost and time; totals are of the calls where they are known.
+
+    With the moment at which the run was made (seconds since 1970) also how old the oldest answer was.
+    """
+    counts, journalled = calls["outcome"].value_counts(), journal_answers(calls)
     values: dict[str, float | None] = {
         metric_keys.CALLS_TOTAL: len(calls),
         **{f"{metric_keys.CALLS}{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
         metric_keys.CALLS_CACHED: int(calls["cached"].sum()),
+        metric_keys.OLDEST_ANSWER: journalled.days_before(at) if journalled and at is not None else None,
         metric_keys.INPUT_TOKENS: known_total(calls, "input_tokens"),
         metric_keys.OUTPUT_TOKENS: known_total(calls, "output_tokens"),
         metric_keys.COST: known_total(calls, "cost_usd"),
