@@ -289,7 +289,8 @@ def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> 
 def _apart(above: float, below: float) -> float:
     """Correlation of two shares of the same units of which a unit has only one."""
     spread = above * (1 - above) * below * (1 - below)
-    return -above * below / spread**0.5 if spread else 0.0
+    # Where every unit has one of the two it is -1, and the last digit may fall beyond.
+    return max(-1.0, -above * below / spread**0.5) if spread else 0.0
 
 
 def estimate_difference(before: Estimate, after: Estimate, *, method: str, correlation: float = 0.0) -> Estimate:

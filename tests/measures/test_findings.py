@@ -72,6 +72,11 @@ def test_a_lean_has_the_sign_of_the_slot(sheets: Any) -> None:
     assert " second " in texts["slot_lean"]
 
 
+def test_every_pair_may_pull_to_one_slot_or_the_other() -> None:
+    lean = jrh.measure(pairs([("1", "1"), *[("2", "2")] * 4], delta=0)).estimates["slot_lean"]
+    assert lean.value == pytest.approx(-0.6)
+
+
 def test_a_judge_that_never_reads_is_not_said_to_prefer_padding(sheets: Any) -> None:
     assert sheets["AlwaysFirst"].estimates["padding_lean"].value == 0
     assert states(sheets["AlwaysFirst"])["padding_lean"] == "ok"
