@@ -28,6 +28,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.review.contents import folder_review
 from jrh_mlflow.review.finish import finish
+from jrh_mlflow.schema.findings import Verdict
 from tests.comparing.jury.jury_tools import family, said
 from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
@@ -484,7 +485,7 @@ def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_
     assert (three["accuracy"].value, three["no_decision"].value) == (39 / 40, 1 / 40)
     two = [jury_report({name: judges[name] for name in order}, n_resamples=20) for order in ("ab", "ba")]
     assert [one.readings["no_decision"].value for one in two] == [1, 1]
-    assert "ties: abstain" in jury_page(two[0], title="Jury").to_markdown()
+    assert "ties: abstain" in jury_page(two[0], Verdict(sentences=("Use one.",)), title="Jury").to_markdown()
 
 
 # Review page. More in tests/review.

@@ -105,6 +105,8 @@ def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(quoted.to_dict(), indent=1))
         return
+    for note in quoted.notes:
+        click.echo(f"note: {note}", err=True)
     click.echo(f"configurations  {quoted.configurations} of {quoted.judges} judges")
     click.echo(f"whole grid      {quoted.grid_calls} different calls: {_dollars(quoted, 'grid')}")
     click.echo(f"{quoted.n_trials} trials".ljust(16) + f"{quoted.trials_calls} calls: {_dollars(quoted, 'trials')}")

@@ -20,11 +20,13 @@ from jrh_mlflow.comparing.comparison_view import (
     comparison_tables,
     differences_table,
 )
+from jrh_mlflow.comparing.recommendation import recommendation
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.evaluate import checked_metric
 from jrh_mlflow.measuring.evaluation import Evaluation
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
@@ -95,6 +97,11 @@ class Comparison(MadeOfRuns):
 
     contrasts: Contrasts
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Which judge to use and why, or that nothing tells them apart."""
+        return recommendation(self.contrasts)
+
     @property
     def notes(self) -> list[str]:
         """What a reader must know first."""
@@ -137,7 +144,11 @@ class Comparison(MadeOfRuns):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {**self.sources, **self.contrasts.to_dict(), "differences": frame_rows(self.differences)}
+        own = {"verdict": self.verdict.to_dict(), **self.sources}
+        return {**own, **self.contrasts.to_dict(), "differences": frame_rows(self.differences)}
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self!r}"
 
     def __repr__(self) -> str:
         names = ", ".join(brief_name(run.judge) for run in self.runs[:3]) + (", …" if len(self.runs) > 3 else "")
@@ -147,6 +158,7 @@ class Comparison(MadeOfRuns):
     def _repr_html_(self) -> str:
         return Card(
             title=self.title,
+            verdict=self.verdict.sentences,
             tables=comparison_card(self.contrasts),
             notes=self.notes,
             facts={
@@ -243,7 +255,7 @@ def compare(
         tags: More tags for the run.
         metric: What labelled reliability tests are compared by, as for `evaluate`; when None, that of the runs where
             they all have one, else accuracy.
-        primary: The deciding axes; the others are exploratory. When None, of a datasheet its headline axes, of
+        primary: The deciding axes; the others are exploratory. When None, of a datasheet `deciding_axes`, of
             reliability tests all of them and their mean.
         baseline: The run that every other is compared with, named or not among `runs`; each with each when None.
         margin: Judges that are shown to differ by less, either way, are equivalent.
@@ -377,6 +389,7 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
         },
         description=markdown,
         described_in=COMPARISON_MARKDOWN,
+        tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
             COMPARISON_JSON: done.to_dict(),
             COMPARISON_MARKDOWN: markdown,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields
+from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, MAX_EXCLUDED, Resampling, interval_method, mean_of_shares
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, cells_of, find_metric, is_share, scorer, within_reason
@@ -43,6 +44,10 @@ Cells = dict[str, dict[str, Reading]]
 
 ALPHA, MARGIN = 0.05, 0.1
 """Chance of any false difference in the deciding family, and how far apart judges may be that are called equivalent."""
+BY_ABILITY = ("target_sensitivity", "matched_sensitivity")
+"""Families of the headline that count a tie as wrong, and so rank a coin over an honest tie: ability decides."""
+LEANS = ("slot_lean", "padding_lean")
+"""Effects with a sign that weigh by what was found of each judge."""
 _MOST_REASONS = 3
 """Readings of one judge whose missing numbers are told one by one."""
 _FEWEST_PATTERNS, _CELLS = 999, 20_000_000
@@ -80,7 +85,7 @@ def compare_calls(
         max_excluded: Withhold a number when more than this share of its calls gave no usable answer.
         metric: As for `measure`: labelled tests are then compared on the axes `<test>/<metric>`. There is no mean over
             tests with it.
-        primary: Axes of the deciding family; the others are exploratory. When None, of a datasheet the headline axes,
+        primary: Axes of the deciding family; the others are exploratory. When None, of a datasheet `deciding_axes`,
             of reliability tests all and their mean.
         baseline: Name of the judge that the others are compared with; each with each when None.
         margin: Judges whose difference is shown to be less, either way, are equivalent.
@@ -157,7 +162,17 @@ def compare_calls(
         margin=margin,
         n_calls=len(first),
         baseline=baseline,
+        leans=_leans(reports),
     )
+
+
+def _leans(reports: Mapping[str, Report]) -> dict[str, dict[str, Finding]]:
+    leans: dict[str, dict[str, Finding]] = {axis: {} for axis in LEANS}
+    for name, report in reports.items():
+        for finding in report.verdict.findings if isinstance(report, Datasheet) else ():
+            if finding.axis in leans:
+                leans[finding.axis][name] = finding
+    return {axis: row for axis, row in leans.items() if row}
 
 
 def _check(judges: Mapping[str, pd.DataFrame], *, alpha: float, margin: float, baseline: str | None) -> None:
@@ -184,9 +199,15 @@ def _primary(chosen: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> 
             raise RecipeError(
                 f"Judges are not compared on {axis!r} here.{close} Axes of this suite: {', '.join(cells)}."
             )
-    wanted = chosen or (cells if has_tests else headline_axes())
+    wanted = chosen or (cells if has_tests else deciding_axes())
     # A suite may have none of the headline axes.
     return tuple(axis for axis in cells if axis in wanted) or tuple(cells)
+
+
+def deciding_axes() -> list[str]:
+    """Return the axes by which datasheets are told apart: ability, and the headline that counts no tie as wrong."""
+    able = ("ability", "ability/delta_1", "matched_ability")
+    return [*able, *(key for key in headline_axes() if key.partition("/")[0] not in BY_ABILITY)]
 
 
 def _axes(table: ScoreTable, *, has_tests: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -661,6 +682,8 @@ class Contrasts:
     """Calls of each judge that are compared."""
     baseline: str | None = None
     """The judge that the others are compared with; None: each with each."""
+    leans: Mapping[str, Mapping[str, Finding]] = field(default_factory=dict)
+    """Axis to judge to what was found: a lean has two bad ends, so that no difference says who is better."""
 
     def __repr__(self) -> str:
         return f"Contrasts({len(self.judges)} judges, {len(self.axes)} axes, {self.told})"

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.comparison import ORDINAL_METRICS, Contrasts, Difference
+from jrh_mlflow.comparing.recommendation import better_first, closing, listed, recommendation, short_name
 from jrh_mlflow.measures.axes import find, lower_is_better
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.reliability import OVERALL, WorstItem
@@ -399,49 +400,35 @@ def headline(comparison: Contrasts) -> list[tuple[str, str]]:
         if apart and comparison.baseline:
             decided.append((axis_text(axis), _against_baseline(apart)))
         elif apart:
-            decided.append((axis_text(axis), _winners(apart, n_others=len(comparison.judges) - 1)))
+            decided.append((axis_text(axis), _winners(axis, apart, n_others=len(comparison.judges) - 1)))
         elif own:
             quiet.append(f"{axis_name(axis)} (detectable: {_detectable_range(own)})")
     who = f"from {short_name(comparison.baseline)}" if comparison.baseline else "from another"
     return [*decided, *([(f"No judge is told apart {who} on", f"{'; '.join(quiet)}.")] if quiet else [])]
 
 
-def _better(difference: Difference) -> tuple[str, str]:
-    """Return the better and the worse judge of a difference."""
-    a, b = difference.a, difference.b
-    return (b, a) if (difference.value > 0) == lower_is_better(difference.axis) else (a, b)
-
-
-def _winners(apart: Sequence[Difference], *, n_others: int) -> str:
-    """Name the judge that is better than most others, and those; then how many pairs that leaves."""
+def _winners(axis: str, apart: Sequence[Difference], *, n_others: int) -> str:
+    """Name the judge that is ahead of most others on one axis, and those; then how many pairs that leaves."""
     beaten: dict[str, list[str]] = {}
     for difference in apart:
-        winner, loser = _better(difference)
+        winner, loser = better_first(difference)
         beaten.setdefault(winner, []).append(loser)
     most = max(map(len, beaten.values()))
     first = [name for name, losers in beaten.items() if len(losers) == most]
-    lead = f"{_listed(first)} {'is' if len(first) == 1 else 'are each'} better than {most} of {n_others} others"
-    named = f" ({_listed(beaten[first[0]])})" if len(first) == 1 else ""
+    # Not `better`: that is said of the judge as a whole, and by the verdict.
+    reads = f"{'reads' if len(first) == 1 else 'read'} {'lower' if lower_is_better(axis) else 'higher'}"
+    lead = f"{listed(first)} {reads} than {most} of {n_others} others"
+    named = f" ({listed(beaten[first[0]])})" if len(first) == 1 else ""
     pairs = f"{len(apart)} {'pair is' if len(apart) == 1 else 'pairs are'} told apart in all"
     return f"{lead}{named}; {pairs}."
 
 
 def _against_baseline(apart: Sequence[Difference]) -> str:
     sides = {
-        "better": [difference.a for difference in apart if _better(difference)[0] == difference.a],
-        "worse": [difference.a for difference in apart if _better(difference)[0] != difference.a],
+        "better": [difference.a for difference in apart if better_first(difference)[0] == difference.a],
+        "worse": [difference.a for difference in apart if better_first(difference)[0] != difference.a],
     }
-    return "; ".join(f"{word} than the baseline: {_listed(names)}" for word, names in sides.items() if names) + "."
-
-
-def _listed(names: Sequence[str], *, most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(short_name, names[:most])) + more
-
-
-def short_name(name: str) -> str:
-    """Shorten a long name in its middle: judges often differ in the last characters only."""
-    return name if len(name) <= 40 else f"{name[:22]}…{name[-16:]}"
+    return "; ".join(f"{word} than the baseline: {listed(names)}" for word, names in sides.items() if names) + "."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -528,7 +515,7 @@ def comparison_page(
     notes: Sequence[str] = (),
     addresses: Addresses | None = None,
 ) -> Page:
-    """Return the comparison: what is told apart in words, then every judge on every axis, then how it was decided.
+    """Return the comparison: what to do, what is told apart, every judge on every axis, then how it was decided.
 
     Args:
         comparison: The numbers.
@@ -542,14 +529,16 @@ def comparison_page(
     """
     links = JudgeLinks(addresses, judges, comparison.n_calls) if addresses else None
     facts = {**suite, "calls compared": f"{comparison.n_calls:,} of each judge"}
-    summaries = comparison.summaries
+    summaries, verdict = comparison.summaries, recommendation(comparison)
+    told = [f"{comparison.told}.", *(f"{axis}: {words}" for axis, words in headline(comparison))]
     return Page(
         title=title,
-        lead=f"{comparison.told}.",
-        sentences=[f"{axis}: {words}" for axis, words in headline(comparison)],
+        lead=verdict.sentences[0],
+        sentences=verdict.sentences[1:],
         notes=(*notes, *comparison.notes),
         facts={**facts, "baseline": comparison.baseline} if comparison.baseline else facts,
         sections=[
+            Section(heading="What is told apart", blocks=told, always=True),
             _scores_section(comparison, judges, links),
             Section(heading="Judges", blocks=[judges_table(comparison, judges, links)]),
             Section(heading="Figures", blocks=[list(figures)]),
@@ -566,6 +555,7 @@ def comparison_page(
             ),
             Section(heading="Against the expected levels", blocks=[ordinal_table(comparison)], media=_DETAILS),
             _worst_section(worst, links),
+            closing(verdict.sentences[0]),
         ],
         navigation=Navigation(addresses=addresses, here="compare") if addresses else None,
     )
@@ -595,7 +585,7 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
     # A description of a run holds little: a long list would push all else out of it.
     listed, pointer = comparison.differences, ""
     if len(listed) > _MOST_DIFFERENCES:
-        listed, pointer = comparison.different, " Only those are listed; the table `differences` has all."
+        listed, pointer = comparison.different, "Those told apart; the table `differences` has all."
     surest = differences_table(comparison.different).first(_MOST_TOLD, what="differences", where="--markdown")
     which = "Differences are the score of the first judge minus that of the second, on the units that both answered."
     shown = sorted(comparison.differences, key=lambda pair: (not pair.told_apart, pair.axis != OVERALL))
@@ -605,7 +595,7 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
         Section(
             heading="Differences",
             blocks=[
-                Only(_DETAILS, f"{comparison.told}.{pointer}"),
+                *([Only(("markdown",), pointer)] if pointer else []),
                 findings_table(comparison),
                 *(Only(_DETAILS, text) for text in how_decided(comparison)),
                 Only(("text",), _DETECTABLE),

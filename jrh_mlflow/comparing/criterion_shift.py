@@ -8,6 +8,7 @@ preferences on pairs of equal quality, both as (k + 1/2) / (n + 1). Sweeps draw 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,8 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
+from jrh_mlflow.comparing.comparison import MARGIN
+from jrh_mlflow.comparing.recommendation import COIN, against, closing, listed, says, tasks_for
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes, task_counts
@@ -30,6 +33,7 @@ from jrh_mlflow.measuring.resolve import prepare
 from jrh_mlflow.measuring.run_page import SIMULATED_NOTE
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.presentation import Criterion
 from jrh_mlflow.scoring.ledger import difference_bounds, estimate_difference
 from jrh_mlflow.show.cards import Card, brief_run
@@ -73,6 +77,8 @@ _CRITERION = "tie_rate/delta_0_same"
 """The criterion C itself: its shift is what a change of the criterion is named by."""
 
 
+_ABLE, _INVENTED, _MISSED = "ability", "raw_false_preference", "miss_by_tie/delta_1"
+"""What decides between criteria, and what one costs."""
 _RESAMPLES = 2000
 _LEVEL = 0.95
 
@@ -98,9 +104,22 @@ class CriterionShift:
         """What every medium shows of it."""
         return _page_of(self.arms, self.shifts)
 
+    @property
+    def verdict(self) -> Verdict:
+        """Which criterion to use, and what it costs."""
+        return shift_verdict(_sheets(self.arms), self.shifts)
+
     def to_markdown(self) -> str:
         """Return the shift as a readable page."""
         return self.page.to_markdown()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        own = {"run_id": self.run_id, "link": self.link, "arms": {name: arm.run_id for name, arm in self.arms.items()}}
+        return {"verdict": self.verdict.to_dict(), **own, "shifts": plain_data(self.shifts), "metrics": self.metrics}
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self!r}"
 
     def __repr__(self) -> str:
         arms = " → ".join(map(brief_name, self.arms))
@@ -118,6 +137,7 @@ class CriterionShift:
         notes = [f"{name}: {note}" if arm.truncated else note for name, arm in self.arms.items() for note in arm.notes]
         return Card(
             title=f"Criterion shift: {self._judge}",
+            verdict=self.verdict.sentences,
             tables=self.page.tables,
             notes=[*dict.fromkeys(notes), *bounds_note(self.shifts.values())],
             facts={
@@ -184,7 +204,7 @@ def criterion_shift(
         where |= {"parent_run_id": parent, "texts": texts}
         evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, metrics=metrics, **where, **as_evaluate)
         shifts = criterion_axes(
-            {name: arm.datasheet.estimates for name, arm in evaluations.items()},
+            _sheets(evaluations),
             calls={name: arm.calls for name, arm in evaluations.items()},
         )
         # Settings may hold a rubric, which is a text.
@@ -230,15 +250,15 @@ def _content(
     metrics: Metrics,
 ) -> RunContent:
     readings = shift_readings(shifts)
-    markdown = _page_of(arms, shifts).to_markdown()
+    markdown, verdict = _page_of(arms, shifts).to_markdown(), shift_verdict(_sheets(arms), shifts)
     return RunContent(
         points=keys.all_points(readings) if metrics == "all" else keys.value_points(headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
         description=markdown,
         described_in=_MARKDOWN,
-        tags=table_tags(keys.AXES_TABLE),
+        tags={**table_tags(keys.AXES_TABLE), keys.TAG_VERDICT: verdict.sentences[0]},
         artifacts={
-            _JSON: {"shifts": plain_data(shifts), "metrics": _numbers(shifts)},
+            _JSON: {"verdict": verdict.to_dict(), "shifts": plain_data(shifts), "metrics": _numbers(shifts)},
             _MARKDOWN: markdown,
             keys.AXES_TABLE: axes_table(readings),
             **figure_files(_figures(arms)),
@@ -251,15 +271,18 @@ def _content(
 
 def _figures(arms: Mapping[str, Evaluation]) -> dict[str, Figure]:
     """Draw the arms as operating points first, then side by side as judges are."""
-    sheets = {name: arm.datasheet.estimates for name, arm in arms.items()}
+    sheets = _sheets(arms)
     segment = operating_points(sheets, judge=next(iter(arms.values())).judge.label)
     return {**({} if segment is None else {"operating_points.png": segment}), **datasheet_figures(sheets)}
 
 
+def _sheets(arms: Mapping[str, Evaluation]) -> dict[str, Mapping[str, Reading]]:
+    return {name: arm.datasheet.estimates for name, arm in arms.items()}
+
+
 def _page_of(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> Page:
     first = next(iter(arms.values())).judge
-    sheets = {name: arm.datasheet.estimates for name, arm in arms.items()}
-    return shift_page(sheets, shifts, judge=first.label, notes=[SIMULATED_NOTE] if first.simulated else [])
+    return shift_page(_sheets(arms), shifts, judge=first.label, notes=[SIMULATED_NOTE] if first.simulated else [])
 
 
 def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dict[str, Reading]]:
@@ -342,7 +365,83 @@ def shift_page(
         media=("html", "markdown"),
         always=True,
     )
-    return Page(title=f"Criterion shift: {judge}", notes=notes, sections=[*sections, about])
+    verdict = shift_verdict(sheets, shifts).sentences
+    return Page(
+        title=f"Criterion shift: {judge}",
+        lead=verdict[0],
+        sentences=verdict[1:],
+        notes=notes,
+        sections=[*sections, about, closing(verdict[0])],
+    )
+
+
+def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading]) -> Verdict:
+    """Say which criterion to use and what it costs.
+
+    Ability decides first, then preferences between equally good answers; misses by tie are what it costs. What is told
+    apart is what the interval by task of a shift says.
+
+    Args:
+        sheets: Criterion to the estimates of its datasheet; the first is the base.
+        shifts: `<criterion>/<axis>` to the difference against the base.
+    """
+    base, *others = sheets
+    moved = {arm: {axis: _told(shifts.get(f"{arm}/{axis}")) for axis in (_ABLE, _INVENTED, _MISSED)} for arm in others}
+    # Fewer invented preferences are good: the sign of their shift is turned.
+    gain = {arm: told[_ABLE] or -told[_INVENTED] for arm, told in moved.items()}
+    able = [reading for sheet in sheets.values() if isinstance(reading := sheet.get(_ABLE), Estimate)]
+    if able and all((source_ends(reading)[0] or 0.0) <= COIN for reading in able):
+        does = says(_ABLE, reading_text(max(able, key=lambda reading: reading.value), places=2))
+        first = f"Use none of these criteria: under none is the judge shown to beat a coin; at best it {does}"
+        return Verdict(sentences=(f"{first} (a tie counts half).",))
+    best = max(others, key=lambda arm: (gain[arm], moved[arm][_ABLE], -_value(sheets[arm].get(_INVENTED))))
+    if gain[best] > 0:
+        return Verdict(sentences=tuple(_use(best, base, sheets, moved[best], sign=1)))
+    worst = min(others, key=lambda arm: gain[arm])
+    if all(gain[arm] < 0 for arm in others):
+        return Verdict(sentences=tuple(_use(base, worst, sheets, moved[worst], sign=-1)))
+    alike = [arm for arm in others if not gain[arm]]
+    shift = shifts.get(f"{alike[0]}/{_INVENTED}")
+    tasks = None
+    if isinstance(shift, Estimate):
+        tasks = tasks_for(MARGIN, *source_ends(shift), shift.n_clusters or 0)
+    more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
+    lines = [f"Nothing tells {listed([base, *alike])} apart: keep {base}{more}."]
+    if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
+        readings = (sheets[arm][_INVENTED] for arm in (base, alike[0]))
+        lines.append(f"With {base} the judge {against(_INVENTED, *readings, alike[0])}.")
+    return Verdict(sentences=tuple(lines))
+
+
+def _use(
+    name: str, other: str, sheets: Mapping[str, Mapping[str, Reading]], told: Mapping[str, int], *, sign: int
+) -> list[str]:
+    """Name the criterion to use, why, and what it costs; `sign` turns shifts that were measured the other way."""
+
+    def compared(axis: str) -> str:
+        return against(axis, sheets[name][axis], sheets[other][axis], other)
+
+    able, invented, missed = (sign * told[axis] for axis in (_ABLE, _INVENTED, _MISSED))
+    lines = [f"Use {name}: with it the judge {compared(_ABLE if able > 0 else _INVENTED)}."]
+    if invented > 0:
+        lines.append(f"But it {compared(_INVENTED)}.")
+    if not all(isinstance(sheets[arm].get(_MISSED), Estimate) for arm in (name, other)):
+        return lines
+    if missed > 0:
+        return [*lines, f"What that costs: it {compared(_MISSED)}."]
+    return [*lines, f"It is not shown to miss more real differences: it {compared(_MISSED)}."]
+
+
+def _told(shift: Reading | None) -> int:
+    """Return the direction of a shift whose interval by task excludes 0; 0 where it does not, or there is none."""
+    if not isinstance(shift, Estimate):
+        return 0
+    low, high = source_ends(shift)
+    return 0 if low is None or high is None or low <= 0 <= high else 1 if low > 0 else -1
+
+
+def _value(reading: Reading | None) -> float:
+    return reading.value if isinstance(reading, Estimate) else math.inf
 
 
 def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:

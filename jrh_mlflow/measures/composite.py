@@ -44,7 +44,7 @@ from jrh_mlflow.measures.records import choice, has_steps, is_pointwise, normali
 from jrh_mlflow.measures.unit_scores import unit_scores
 from jrh_mlflow.perturb import counted_once
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.schema.items import BASELINE, OPTIONAL_COLUMNS, PAIR_CONDITIONS
+from jrh_mlflow.schema.items import BASELINE, LADDER, OPTIONAL_COLUMNS, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
@@ -322,6 +322,29 @@ def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Ta
         sizes=sizes,
         excluded=tuple(int(n) for n in lost),
         replicates=tuple(mean_replicates(items[usable & (column == cell)]) for cell in range(len(cells))),
+    )
+
+
+def ability_tally(decisions: pd.DataFrame) -> Tally | None:
+    """Count the decisions of the two largest steps of a ladder by task: 1 better, 1/2 no preference, 0 worse.
+
+    In halves, so that counts stay whole: every decision is two units. None where there is no ladder, or no answer.
+    """
+    ladder = decisions[(decisions["condition"] == LADDER) & (decisions["decision"] != "")]
+    ladder = ladder[ladder["delta"].isin(sorted(set(ladder["delta"]))[-axes.LARGEST :])]
+    if ladder.empty:
+        return None
+    tasks = sorted(set(ladder["task"]))
+    row = ladder["task"].map(tasks.index).to_numpy()
+    halves = 2 * axes.better_or_half(ladder["decision"].to_numpy(object), ladder["better"].to_numpy(object))
+    hits, sizes = (np.bincount(row, weights=units, minlength=len(tasks)) for units in (halves, np.full(len(row), 2.0)))
+    return Tally(
+        cells=("ability",),
+        tasks=tuple(tasks),
+        hits=hits[:, None],
+        sizes=sizes[:, None],
+        excluded=(0,),
+        replicates=(2 * mean_replicates(pd.factorize(ladder["suite_item"])[0]),),
     )
 
 

@@ -416,6 +416,26 @@ def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float =
     return n_tasks
 
 
+def tasks_to_tell(difference: float, standard_error: float, n_tasks: int, *, alpha: float = 0.05) -> int:
+    """Tasks on which a test at alpha finds a difference with a chance of 80 %, by the spread that `n_tasks` showed.
+
+    The standard error falls with the root of the number of tasks; then as `sign_flip_power`.
+
+    Example:
+        >>> tasks_to_tell(0.1, 0.1, 28), tasks_to_tell(0.1, 0.1, 28, alpha=0.01)
+        (222, 331)
+    """
+    if not difference > 0 or not standard_error > 0 or n_tasks < 1:
+        raise ValueError(f"All must be above 0, but got {difference=}, {standard_error=}, {n_tasks=}.")
+    spread = standard_error * math.sqrt(n_tasks)
+
+    def is_enough(n: int) -> bool:
+        critical = sign_flip_critical(n, alpha=alpha)
+        return sign_flip_power(difference, spread / math.sqrt(n), n, critical=critical) >= POWER
+
+    return _smallest(is_enough, FEWEST_TO_TELL_APART, start=_FEW)
+
+
 def _missing(reached: float, power: float) -> float:
     """How many times as many tasks turn one power into another."""
     # Outside of .2 … .99 a simulated power says too little of the distance: the next guess would leap.

@@ -1,4 +1,4 @@
-"""Pareto fronts: who is on them, how much they cover, how sure either is; then the ties and the best of a sweep.
+"""Pareto fronts: who is on them, how much they cover, how sure either is; then the members, ties and best of a sweep.
 
 A direction is +1 for an objective to maximise and -1 for one to minimise. Where scores are resampled, whole clusters
 (tasks) are drawn, the same ones for all configurations, because the configurations judged the same tasks.
@@ -9,16 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from jrh_mlflow.measures.composite import CompositeDifference, composite_difference
+from jrh_mlflow.measures.composite import CompositeDifference, composite_difference, parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import holm
-from jrh_mlflow.sweeps.space import COST, is_map
+from jrh_mlflow.sweeps.space import COST, Configuration, is_map
 from jrh_mlflow.sweeps.trials import TrialResult
+from jrh_mlflow.text import brief_name
 
 
 def pareto(points: Array, directions: Sequence[int]) -> Mask:
@@ -329,3 +333,87 @@ def _arrays(results: Sequence[TrialResult]) -> tuple[Array, Array, Array]:
         columns = [tasks.index(task) for task in result.tally.tasks]
         scores[row, columns], weights[row, columns] = result.tally.by_task()
     return scores, weights, np.array([result.usd_per_1k for result in results], float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A configuration that was measured in full, with all that is known of it."""
+
+    configuration: Configuration
+    search: TrialResult
+    """On the searched half: the best of many, so it tends to be too good."""
+    holdout: TrialResult | None
+    """On the half nobody searched; None when it was not measured there."""
+    probability: float | None
+    """Share of resampled tasks in which the search has it on the front."""
+    tie: Tie | None
+    """Against the best, on the held-out half."""
+    on_front: bool
+    """Of the searched half."""
+    seed: int = 0
+
+    def __repr__(self) -> str:
+        return f"Member({brief_name(self.label)}: {reading_text(self.reliability, places=2)})"
+
+    @property
+    def label(self) -> str:
+        """The choices that vary."""
+        return self.configuration.label
+
+    @property
+    def fair(self) -> TrialResult:
+        """The held-out result, or the search's where there is none."""
+        return self.holdout or self.search
+
+    @property
+    def run_id(self) -> str:
+        """Of the fair result: what `jrh.to_mlflow` exports."""
+        return self.fair.run_id
+
+    @cached_property
+    def reliability(self) -> Reading:
+        """The composite on the fair half, with its interval by task."""
+        return reliability(self.fair.tally, seed=self.seed)
+
+    @cached_property
+    def parts(self) -> dict[str, Reading]:
+        """What the composite is the mean of."""
+        return dict(parts(self.fair.tally, seed=self.seed))
+
+    @property
+    def usd_per_1k(self) -> float | None:
+        """Dollars of 1,000 judgments."""
+        return self.fair.usd_per_1k
+
+    @property
+    def bias(self) -> float | None:
+        """Search minus held-out value: how much the selection flattered it."""
+        return None if self.holdout is None else self.search.tally.value - self.holdout.tally.value
+
+    @property
+    def tied(self) -> bool:
+        """Whether it cannot be told from the best."""
+        return self.tie is not None and self.tie.tied
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "configuration": self.configuration.key,
+            "params": dict(self.configuration.params),
+            "label": self.label,
+            "on_front": self.on_front,
+            "reliability": self.reliability.to_dict(),
+            "parts": {name: reading.to_dict() for name, reading in self.parts.items()},
+            "search_value": self.search.tally.value,
+            "holdout_value": None if self.holdout is None else self.holdout.tally.value,
+            "bias": self.bias,
+            "usd_per_1k_judgments": self.usd_per_1k,
+            "values": dict(self.fair.values),
+            "keeps_constraints": self.fair.feasible,
+            "front_probability": self.probability,
+            "tied_with_best": self.tied,
+            "ahead_of_best": self.tie is not None and self.tie.ahead,
+            "p_holm": None if self.tie is None else self.tie.p_holm,
+            "replicates_of_measurement": self.search.repeats,
+            "runs": {"search": self.search.run_id, "holdout": self.holdout and self.holdout.run_id},
+        }

@@ -12,15 +12,26 @@ from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.spreadsheets import report_frame
-from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
-from jrh_mlflow.sweeps.space import Configuration
+from jrh_mlflow.sweeps.front import (
+    Member,
+    Tie,
+    area,
+    best_of,
+    cheapest_tied,
+    has_map,
+    on_front,
+    probabilities,
+    ties,
+)
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
+from jrh_mlflow.sweeps.sweep_verdict import few_tasks, sweep_verdict
 from jrh_mlflow.sweeps.sweep_view import (
     SWEEP_MARKDOWN,
     TRIALS_FILE,
@@ -62,90 +73,6 @@ class Findings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
-    """A configuration that was measured in full, with all that is known of it."""
-
-    configuration: Configuration
-    search: TrialResult
-    """On the searched half: the best of many, so it tends to be too good."""
-    holdout: TrialResult | None
-    """On the half nobody searched; None when it was not measured there."""
-    probability: float | None
-    """Share of resampled tasks in which the search has it on the front."""
-    tie: Tie | None
-    """Against the best, on the held-out half."""
-    on_front: bool
-    """Of the searched half."""
-    seed: int = 0
-
-    def __repr__(self) -> str:
-        return f"Member({brief_name(self.label)}: {reading_text(self.reliability, places=2)})"
-
-    @property
-    def label(self) -> str:
-        """The choices that vary."""
-        return self.configuration.label
-
-    @property
-    def fair(self) -> TrialResult:
-        """The held-out result, or the search's where there is none."""
-        return self.holdout or self.search
-
-    @property
-    def run_id(self) -> str:
-        """Of the fair result: what `jrh.to_mlflow` exports."""
-        return self.fair.run_id
-
-    @cached_property
-    def reliability(self) -> Reading:
-        """The composite on the fair half, with its interval by task."""
-        return reliability(self.fair.tally, seed=self.seed)
-
-    @cached_property
-    def parts(self) -> dict[str, Reading]:
-        """What the composite is the mean of."""
-        return dict(parts(self.fair.tally, seed=self.seed))
-
-    @property
-    def usd_per_1k(self) -> float | None:
-        """Dollars of 1,000 judgments."""
-        return self.fair.usd_per_1k
-
-    @property
-    def bias(self) -> float | None:
-        """Search minus held-out value: how much the selection flattered it."""
-        return None if self.holdout is None else self.search.tally.value - self.holdout.tally.value
-
-    @property
-    def tied(self) -> bool:
-        """Whether it cannot be told from the best."""
-        return self.tie is not None and self.tie.tied
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        return {
-            "configuration": self.configuration.key,
-            "params": dict(self.configuration.params),
-            "label": self.label,
-            "on_front": self.on_front,
-            "reliability": self.reliability.to_dict(),
-            "parts": {name: reading.to_dict() for name, reading in self.parts.items()},
-            "search_value": self.search.tally.value,
-            "holdout_value": None if self.holdout is None else self.holdout.tally.value,
-            "bias": self.bias,
-            "usd_per_1k_judgments": self.usd_per_1k,
-            "values": dict(self.fair.values),
-            "keeps_constraints": self.fair.feasible,
-            "front_probability": self.probability,
-            "tied_with_best": self.tied,
-            "ahead_of_best": self.tie is not None and self.tie.ahead,
-            "p_holm": None if self.tie is None else self.tie.p_holm,
-            "replicates_of_measurement": self.search.repeats,
-            "runs": {"search": self.search.run_id, "holdout": self.holdout and self.holdout.run_id},
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """The map of reliability against cost."""
 
@@ -178,6 +105,14 @@ class Sweep:
     best_key: str | None = None
     cheapest_key: str | None = None
     simulated: bool = False
+
+    n_tasks: int = 0
+    """Of the suite, both halves together."""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Which configuration to use and why, or what so few tasks cannot tell."""
+        return sweep_verdict(self.members, constraints=self.constraints, n_tasks=self.n_tasks)
 
     @property
     def n_calls(self) -> int:
@@ -222,6 +157,7 @@ class Sweep:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         return {
+            "verdict": self.verdict.to_dict(),
             "run_id": self.run_id,
             "link": self.link,
             "study": self.study,
@@ -249,6 +185,9 @@ class Sweep:
             ],
         }
 
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self!r}"
+
     def __repr__(self) -> str:
         best = "nothing held out" if self.best is None else f"best {brief_name(self.best.label)}"
         read = "" if self.best is None else f" {reading_text(self.best.reliability, places=2)}"
@@ -259,6 +198,7 @@ class Sweep:
         share = f", {self.n_calls / self.grid_calls:.0%} of the grid" if self.grid_calls else ""
         return Card(
             title=f"Sweep on {self.suite}",
+            verdict=self.verdict.sentences,
             tables=[front_first(self.to_dict()).first(what="configurations")],
             notes=self.page.notes,
             facts={
@@ -310,9 +250,12 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
     search, holdout = findings.search, findings.holdout
     mapped = has_map([*search.values(), *holdout.values()], objectives)
     # The searched half picks, the held-out half reads.
-    front, best = {result.key for result in on_front(search.values(), objectives)}, best_of(search, holdout)
+    front = {result.key for result in on_front(search.values(), objectives)}
+    # What breaks a constraint where nobody searched is not named, however good it looked.
+    kept = {key: result for key, result in holdout.items() if result.feasible}
+    best = best_of(search, kept)
     # Ties need reliabilities and prices of all.
-    tied = ties(holdout, best=best, seed=seed) if mapped and best else {}
+    tied = ties(kept, best=best, seed=seed) if mapped and best else {}
     hypervolume: Reading = NotEstimable(reason=_NO_MAP)
     if mapped:
         dearest = max((result.usd_per_1k or 0.0 for result in search.values()), default=0.0)
@@ -341,10 +284,15 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
         paid=paid,
         grid_calls=calls_each * sum(configuration.policy.replicates for configuration in trials.grid),
         truncated=findings.truncated,
-        notes=[*(f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()), *refused],
+        notes=[
+            *few_tasks(context.suite),
+            *(f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()),
+            *refused,
+        ],
         best_key=best,
-        cheapest_key=cheapest_tied(search, holdout, tied),
+        cheapest_key=cheapest_tied(search, kept, tied),
         simulated=any(result.simulated for result in search.values()),
+        n_tasks=len({item.task for item in context.suite.items}),
     )
 
 
@@ -441,7 +389,10 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
         params={"sweep": settings, "suite": {"name": done.suite}},
         description=markdown,
         described_in=SWEEP_MARKDOWN,
-        tags={keys.TAG_TRUNCATED: done.truncated} if done.truncated else {},
+        tags={
+            keys.TAG_VERDICT: done.verdict.sentences[0],
+            **({keys.TAG_TRUNCATED: done.truncated} if done.truncated else {}),
+        },
         artifacts={
             keys.SWEEP_JSON: done.to_json() + "\n",
             SWEEP_MARKDOWN: markdown,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.budget import BUDGET, checked_cap, judge_price
 from jrh_mlflow.engine.calls import Quote
+from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
@@ -42,6 +43,7 @@ from jrh_mlflow.sweeps.study import (
     open_study,
     quiet,
 )
+from jrh_mlflow.sweeps.sweep_verdict import few_tasks
 from jrh_mlflow.sweeps.trials import TAG_TRIAL, BudgetReached, SweepContext, completed, run_trial
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, ending, first_tags, publish
@@ -112,6 +114,9 @@ def sweep(
         ) as context,
         ending(context.store, context.parent),
     ):
+        for note in few_tasks(context.suite):
+            # Before anything is paid for: what this many tasks will not tell.
+            say(f"note: {note}")
         findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
         is_priced = all(
             judge_price(judge, as_evaluate.get("prices")) is not None for judge in judges_of(context.trials)
@@ -478,6 +483,8 @@ class SweepQuote:
     """Those it covers at what calls usually cost."""
     sure_usd: float | None = None
     """The cap from which on one configuration, the cheapest, is sure to have an answer."""
+    notes: tuple[str, ...] = ()
+    """What so few tasks will not tell."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -534,6 +541,7 @@ def price_sweep(
         trials_worst_usd=_total(dearest, "worst_usd"),
         holdout_worst_usd=max((quote.worst_usd or 0.0 for quote in held_out), default=None),
         max_usd=max_usd,
+        notes=tuple(few_tasks(suite)),
         **_shared_cap(list(zip(quotes, held_out, strict=True)), [shared[judge.judge_key] for judge in judges], max_usd),
     )
 

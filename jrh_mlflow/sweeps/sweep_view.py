@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift, curve
+from jrh_mlflow.comparing.recommendation import closing
 from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, canvas, reach, short
@@ -70,10 +71,12 @@ def sweep_page(
         shifts: How far each prompt lies off the curve of the others.
     """
     notes = [*(["Simulated judges, not models."] if sweep["simulated"] else []), *sweep["notes"]]
+    verdict = sweep["verdict"]["sentences"]
     notes += [f"Truncated ({sweep['truncated']}): told on what was measured."] if sweep["truncated"] else []
     return Page(
         title=f"Sweep on {sweep['suite']['name']}",
-        sentences=answer_lines(sweep),
+        lead=verdict[0],
+        sentences=verdict[1:],
         notes=notes,
         facts={
             "configurations": f"{sweep['n_trials']} of {sweep['n_configurations']} tried",
@@ -101,33 +104,9 @@ def sweep_page(
                 always=bool(sweep["importance"]),
             ),
             _curve(operating, shifts),
+            closing(verdict[0]),
         ],
     )
-
-
-def answer_lines(sweep: Facts) -> list[str]:
-    """Name the most reliable configuration, and the cheapest that cannot be told from it."""
-    members = {member["configuration"]: member for member in sweep["measured"]}
-    best, cheap = members.get(sweep["best"]), members.get(sweep["cheapest_tied"])
-    if best is None:
-        return ["No answer yet. Nothing was measured on the held-out half."]
-    tied = sum(member["tied_with_best"] for member in sweep["measured"]) - 1
-    others = f"; {tied} others cannot be told to be worse" if tied > 0 else ""
-    picked = f"Picked on the searched half, where it read {best['search_value']:.3f}{others}."
-    lines = [f"Most reliable: {_member_text(best)} {picked}"]
-    if cheap is not None and cheap is not best:
-        lines.append(f"Cheapest that cannot be told from it: {_member_text(cheap)}")
-    elif cheap is not None:
-        lines.append("No cheaper configuration is tied with it.")
-    return lines
-
-
-def _member_text(member: Facts) -> str:
-    usd = member["usd_per_1k_judgments"]
-    dollars = "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
-    broken = "" if member["keeps_constraints"] else " On the held-out half it breaks a constraint."
-    reading = reading_facts(member["reliability"], interval=short_interval)
-    return f"{member['label']}: {reading} held out, {dollars}.{broken}"
 
 
 def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:

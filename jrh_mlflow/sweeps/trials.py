@@ -29,6 +29,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.composite import (
     Tally,
     Vote,
+    ability_tally,
     cast_vote,
     cell_weights,
     decision_of,
@@ -95,6 +96,8 @@ class TrialResult:
     feasible: bool = True
     operating: Mapping[str, Any] | None = None
     """Counts behind the operating point."""
+    ability: Tally | None = None
+    """Decisions on the two largest steps of a ladder, ties as half; None without a ladder."""
     simulated: bool = False
 
     def __repr__(self) -> str:
@@ -102,12 +105,14 @@ class TrialResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {**vars(self), "tally": self.tally.to_dict()}
+        return {**vars(self), "tally": self.tally.to_dict(), "ability": self.ability and self.ability.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TrialResult:
         """Read what `to_dict` wrote."""
-        return cls(**{**data, "tally": Tally.from_dict(data["tally"])})
+        # Earlier versions wrote down no ability.
+        ability = data.get("ability") and Tally.from_dict(data["ability"])
+        return cls(**{**data, "tally": Tally.from_dict(data["tally"]), "ability": ability})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +252,7 @@ class SweepContext:
             values=values,
             feasible=whole and all(limit.excess(values[limit.metric]) <= 0 for limit in self.space.limits),
             operating=operating_counts(done.calls),
+            ability=ability_tally(decisions),
             simulated=done.judge.simulated,
         )
 

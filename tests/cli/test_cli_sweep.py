@@ -49,7 +49,11 @@ def test_a_space_of_a_file_is_swept_and_printed(space: str, store_uri: str, tmp_
     assert joined.exit_code == 0
     assert "0 trial(s) run" in joined.stdout
     told = run(space, *where, "--max-replicates", "1")
-    assert "Most reliable: model quiet" in told.stdout
+    lines = told.stdout.splitlines()
+    assert "too few" in "".join(lines[1:4])
+    assert data["verdict"]["sentences"][0].startswith("4 tasks are too few")
+    assert "4 tasks are few" in told.stderr
+    assert any("4 tasks are few" in note for note in data["notes"])
 
 
 def test_a_dry_run_prices_and_logs_nothing(tmp_path: Path) -> None:
@@ -60,6 +64,7 @@ def test_a_dry_run_prices_and_logs_nothing(tmp_path: Path) -> None:
     unknown = run(*where)
     assert "4 of 2 judges" in unknown.stdout
     assert "dollars unknown" in unknown.stdout
+    assert "4 tasks are few" in unknown.stderr
     known = json.loads(run(*where, "--price", "my/model=1,2", "--n-trials", "1", "--json").stdout)
     assert known["grid_worst_usd"] > known["grid_usd"] > known["trials_usd"] > 0
     assert not (tmp_path / ".jrh" / "sweeps").exists()

@@ -1,7 +1,8 @@
-"""Pointwise call records written by hand, for comparisons."""
+"""Call records written by hand, for comparisons."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,57 @@ def point_calls(
                         "outcome": "unparsed" if answer is None else "verdict",
                         "answer": answer or "",
                         "expected": expected,
+                        "cost_usd": cost_usd,
+                    }
+                )
+    return normalise(rows)
+
+
+PairJudge = Callable[[str, float, random.Random], str]
+"""Condition, step and luck to `better`, `worse`, `tie`, or a slot: `1`, `2`."""
+
+
+def coin(condition: str, delta: float, luck: random.Random) -> str:
+    return luck.choice("12")
+
+
+def honest(condition: str, delta: float, luck: random.Random) -> str:
+    """Calls a small difference a tie, and sees a large one."""
+    return "better" if delta >= 4 else "tie"
+
+
+def blind(condition: str, delta: float, luck: random.Random) -> str:
+    """Never has a preference."""
+    return "tie"
+
+
+def able_but(condition: str, delta: float, luck: random.Random) -> str:
+    """Sees every difference, and prefers the first of two empty answers."""
+    return "1" if condition.startswith("vacuum") else "better" if delta else "tie"
+
+
+def pair_calls(judge: PairJudge, *, n_tasks: int = 24, cost_usd: float | None = None, seed: int = 0) -> pd.DataFrame:
+    """Ask a judge about empty pairs, equal pairs and a ladder of five steps, all in both orders."""
+    luck, rows = random.Random(seed), []
+    asked = [("vacuum_empty", 0.0), ("delta_0_same", 0.0), *(("ladder", float(step)) for step in range(1, 6))]
+    for task in range(n_tasks):
+        for condition, delta in asked:
+            for order in ("uv", "vu"):
+                said = judge(condition, delta, luck)
+                # The better content is u, which order uv shows in slot 1.
+                slot = {"better": "12"[order == "vu"], "worse": "21"[order == "vu"]}.get(said, said)
+                rows.append(
+                    {
+                        "suite_item": f"t{task}/{condition}/{delta:g}",
+                        "task": f"t{task}",
+                        "condition": condition,
+                        "delta": None if condition == "vacuum_empty" else delta,
+                        "order": order,
+                        "better": "u" if delta else "",
+                        "replicate": 0,
+                        "outcome": "tie" if slot == "tie" else "verdict",
+                        "answer": "" if slot == "tie" else slot,
+                        "expected": "",
                         "cost_usd": cost_usd,
                     }
                 )

@@ -86,7 +86,7 @@ def test_on_pairs_the_oracle_is_told_from_a_judge_that_takes_the_first():
     }
     found = compare_calls(judges, n_resamples=200)
     assert found.letters["dark_current"] == {"oracle": "a", "first": "b"}, "low is good here"
-    assert found.letters["target_sensitivity/delta_1"] == {"oracle": "a", "first": "b"}
+    assert found.letters["ability/delta_1"] == {"oracle": "a", "first": "b"}
     dark = next(one for one in found.differences if one.axis == "dark_current")
     assert (dark.a, dark.b, dark.value) == ("first", "oracle", 1.0)
     # A datasheet is a description, never one grade.
@@ -398,7 +398,7 @@ def test_a_grid_too_long_for_a_page_lists_what_was_told_apart():
     judges["right"] = point_calls(oracle, tests=TESTS, n_sources=6)
     found = compared(judges)
     assert len(found.differences) == 50
-    assert "Only those are listed" in comparison_page(found).to_markdown()
+    assert "Those told apart; the table" in comparison_page(found).to_markdown()
     assert len(comparison_tables(found)["differences"]) == 50
 
 

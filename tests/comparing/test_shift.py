@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.comparing.criterion_shift import criterion_axes, difference
+from jrh_mlflow.comparing.criterion_shift import criterion_axes, difference, shift_page, shift_verdict
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.stats.proportions import newcombe
 from tests.benchmarks.shifts import measured, moving, together
@@ -185,3 +185,62 @@ def test_a_shift_in_whole_tasks_that_is_rare_is_covered():
     """Where the arms are the same but for one task in sixteen, many runs show no difference at all to correlate."""
     draw = moving(28, 12, 0.5, moves=1 / 16, icc=0)
     assert measured(draw, 0.5 / 16, 12, draws=100)[1, 0] >= 0.93
+
+
+def advice(**arms: jrh.Datasheet) -> tuple[str, ...]:
+    sheets = {name: sheet.estimates for name, sheet in arms.items()}
+    shifts = criterion_axes(sheets)
+    sentences = shift_verdict(sheets, shifts).sentences
+    page = shift_page(sheets, shifts, judge="judge")
+    assert (page.lead, *page.sentences) == sentences
+    assert "What to do" in page.to_text()
+    return sentences
+
+
+def stepped(*, ties: int, missed: int = 0, n: int = 40) -> jrh.Datasheet:
+    """Equal pairs with so many ties, a small step with so many misses, and two large steps that are always seen."""
+    rows = pairs([("tie", "tie")] * ties + [("1", "2")] * (n - ties), delta=0)
+    rows += pairs(
+        [("tie", "tie")] * missed + [("1", "2")] * (n - missed), name="one", condition="ladder", delta=1, better="u"
+    )
+    for step in (4, 5):
+        rows += pairs([("1", "2")] * n, name=f"step{step}", condition="ladder", delta=step, better="u")
+    return jrh.measure(rows, n_resamples=20)
+
+
+def test_the_criterion_with_fewer_invented_preferences_is_recommended_with_what_it_costs():
+    first, cost = advice(allowed=stepped(ties=5), strict=stepped(ties=38, missed=25))
+    assert first.startswith("Use strict: with it the judge prefers one of two equally good answers in 0.05 [")
+    assert cost.startswith("What that costs: it calls two answers equal, although one is a little better, in 0.62 [")
+    assert "for allowed" in first
+    assert "for allowed" in cost
+
+
+def test_the_base_is_recommended_where_the_other_invents_more():
+    first, cost = advice(strict=stepped(ties=38), allowed=stepped(ties=5))
+    assert first.startswith("Use strict")
+    assert cost.startswith("It is not shown to miss more real differences")
+
+
+def test_a_criterion_under_which_the_judge_is_less_able_is_not_recommended():
+    def ties_everywhere(n: int = 40) -> jrh.Datasheet:
+        rows = pairs([("tie", "tie")] * n, delta=0)
+        for step in (1, 4, 5):
+            rows += pairs([("tie", "tie")] * n, name=f"s{step}", condition="ladder", delta=step, better="u")
+        return jrh.measure(rows, n_resamples=20)
+
+    first, *rest = advice(allowed=stepped(ties=5), strictest=ties_everywhere())
+    assert first.startswith(
+        "Use allowed: with it the judge picks the better of two clearly different answers in 1.00 ["
+    )
+    assert rest[0].startswith("But it prefers one of two equally good answers in 0.88 [")
+
+
+def test_criteria_that_nothing_tells_apart_keep_the_base_and_say_what_would_tell():
+    first, *_ = advice(allowed=stepped(ties=30), strict=stepped(ties=31))
+    assert first.startswith("Nothing tells allowed and strict apart: keep allowed, and about ")
+
+
+def test_a_judge_that_never_beats_a_coin_has_no_criterion_to_use():
+    (first,) = advice(allowed=arm(ties=40), strict=arm(ties=40))
+    assert first.startswith("Use none of these criteria")

@@ -16,7 +16,7 @@ from jrh_mlflow.cli.compare import compare as command
 from jrh_mlflow.comparing.compare import Comparison
 from jrh_mlflow.errors import RecipeError
 
-PRIMARY = {"dark_current", "raw_false_preference", "target_sensitivity/delta_1", "filler_preference"}
+PRIMARY = {"ability", "ability/delta_1", "dark_current", "raw_false_preference", "filler_preference"}
 COLUMNS = ["axis", "a", "b", "difference", "low", "high", "p", "p_adjusted", "told_apart"]
 
 
@@ -45,8 +45,9 @@ def test_judges_that_differ_are_told_apart_on_ten_tasks_and_those_that_do_not_ar
     assert len(dark) == 6
     for (a, b), told in dark.items():
         assert told == ("AlwaysFirst (simulated)" in (a, b)), (a, b)
-    sensitive = frame[(frame["axis"] == "target_sensitivity/delta_1") & ~frame["told_apart"]]
-    assert [set(pair) for pair in zip(sensitive["a"], sensitive["b"], strict=True)] == [{runs["tie"], runs["again"]}]
+    able = frame[(frame["axis"] == "ability/delta_1") & frame["told_apart"]]
+    assert set(able["a"]) | set(able["b"]) == {*dark.index.get_level_values(0), *dark.index.get_level_values(1)}
+    assert all("Oracle (simulated)" in pair for pair in zip(able["a"], able["b"], strict=True)), "the others read 1/2"
 
 
 def test_judges_of_one_letter_are_those_that_are_not_told_apart(four):
@@ -54,7 +55,7 @@ def test_judges_of_one_letter_are_those_that_are_not_told_apart(four):
     assert set(letters) == PRIMARY
     assert set(letters["dark_current"].values()) == {"a", "b"}
     assert letters["dark_current"]["AlwaysFirst (simulated)"] == "b"
-    assert sorted(letters["target_sensitivity/delta_1"].values()) == ["a", "b", "c", "c"]
+    assert sorted(letters["ability/delta_1"].values()) == ["a", "b", "b", "b"]
 
 
 def test_exploratory_axes_are_shown_with_their_p_values_and_never_told_apart(four):
@@ -134,7 +135,7 @@ def test_the_terminal_names_what_is_deciding_and_both_p_values(runs, store_uri):
     assert heads.split("  ")[0] == "axis"
     assert row.count("0.0020") == 2
     assert "1 of 1 differences" in done.output
-    assert "7 more are exploratory" in done.output
+    assert "13 more are exploratory" in done.output
     assert "equivalent within ±0.2" in done.output
 
 

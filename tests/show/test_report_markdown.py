@@ -10,6 +10,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.comparing.jury.jury_report import jury_report
 from jrh_mlflow.comparing.jury.jury_view import jury_page
 from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal
 from jrh_mlflow.show.sheets import excerpt
 from tests.comparing.jury.jury_tools import said
@@ -137,7 +138,7 @@ def test_names_of_a_jury_are_text() -> None:
     right = ["yes", "no"] * 20
     judges = {f"<img src=x>{name}[x](javascript:y)": said(right, right) for name in "abc"}
     found = jury_report(judges, n_resamples=20)
-    text = jury_page(found, title="Jury", notes=["<b>"]).to_markdown()
+    text = jury_page(found, Verdict(sentences=("Use one.",)), title="Jury", notes=["<b>"]).to_markdown()
     assert "<" not in text
     assert "[x]" not in text
     assert "&lt;img src=x>a&#91;x](javascript:y)" in text

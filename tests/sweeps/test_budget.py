@@ -109,4 +109,4 @@ def test_a_cap_that_pays_for_no_answer_is_refused_with_exit_code_3_and_the_sum_t
         options[options.index("0.000001")] = sure
         done = CliRunner().invoke(group, ["sweep", str(tmp_path / "space.yaml"), *options], catch_exceptions=False)
         assert paid(server) <= float(sure)
-    assert "Most reliable" in done.stdout
+    assert "What to do" in done.stdout

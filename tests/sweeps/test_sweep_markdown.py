@@ -40,7 +40,13 @@ def page_of(dots: list[Dot], **given: object) -> str:
     plain |= {"n_configurations": 2, "n_calls": 10, "study": "jrh-1", "grid_calls": 20, "constraints": []}
     members = [member(one) for one in dots]
     plain |= {"measured": members, "front": [one for one in members if one["on_front"]]}
-    plain |= {"best": None, "cheapest_tied": None, "hypervolume": {"kind": "missing"}, "importance": {}}
+    plain |= {
+        "verdict": {"sentences": ["Use it."]},
+        "best": None,
+        "cheapest_tied": None,
+        "hypervolume": {"kind": "missing"},
+        "importance": {},
+    }
     return sweep_page({**plain, **given}, dots).to_html()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.compare import MadeOfRuns, load_together
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
+from jrh_mlflow.comparing.jury.jury_verdict import jury_verdict
 from jrh_mlflow.comparing.jury.jury_view import (
     JURY_JSON,
     JURY_MARKDOWN,
@@ -20,6 +22,7 @@ from jrh_mlflow.comparing.jury.jury_view import (
 from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import figure_files
@@ -43,6 +46,12 @@ class Jury(MadeOfRuns):
 
     report: JuryReport
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether to use the jury or a member alone, and why."""
+        calls = {run.judge: run.calls for run in self.runs}
+        return jury_verdict(self.report, calls, labels=self.runs[0].suite.labels)
+
     @property
     def metrics(self) -> dict[str, float]:
         """Exactly what is logged."""
@@ -51,11 +60,14 @@ class Jury(MadeOfRuns):
     @property
     def page(self) -> Page:
         """What every medium shows of it."""
-        return jury_page(self.report, title=self.title, notes=run_notes(self.runs))
+        return jury_page(self.report, self.verdict, title=self.title, notes=run_notes(self.runs))
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
         return self.page.to_markdown()
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self!r}"
 
     def __repr__(self) -> str:
         read = f"accuracy {reading_text(self.report.readings['accuracy'], places=2)}"
@@ -67,6 +79,7 @@ class Jury(MadeOfRuns):
         report = self.report
         return Card(
             title=self.title,
+            verdict=self.verdict.sentences,
             tables=jury_card(report),
             notes=self.page.notes,
             facts={
@@ -88,7 +101,7 @@ class Jury(MadeOfRuns):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {**self.sources, **self.report.to_dict()}
+        return {"verdict": self.verdict.to_dict(), **self.sources, **self.report.to_dict()}
 
 
 def jury(
@@ -197,6 +210,7 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
         description=markdown,
         described_in=JURY_MARKDOWN,
+        tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
             JURY_JSON: done.to_dict(),
             JURY_MARKDOWN: markdown,

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.comparison_view import n_text, reading_values
 from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
+from jrh_mlflow.comparing.jury.jury_verdict import JURY
 from jrh_mlflow.comparing.jury.panels import BestPanel, HalfChoice, PanelPoint
 from jrh_mlflow.comparing.jury.votes import PairAgreement
+from jrh_mlflow.comparing.recommendation import closing
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.figures.canvas import (
     Spot,
     canvas,
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.show.figures.canvas import Figure
 
-JURY = "the jury"
 JURY_JSON, JURY_MARKDOWN = "jury.json", "jury.md"
 """Artifacts of its run."""
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}
@@ -167,15 +169,17 @@ def jury_card(report: JuryReport) -> list[FilledTable[Any]]:
     return [seats_table(report), ACCURACIES(others)]
 
 
-def jury_page(report: JuryReport, *, title: str, notes: Sequence[str] = ()) -> Page:
-    """Return the jury beside its judges, then effective votes, agreement, the best panel and the cascade."""
+def jury_page(report: JuryReport, verdict: Verdict, *, title: str, notes: Sequence[str] = ()) -> Page:
+    """Return what to do, the jury beside its judges, effective votes, agreement, the best panel and the cascade."""
     rule, n_judges = report.rule, len(report.judges)
     how = f"ties: {rule.ties}; " if rule.vote != "unanimous" else ""
     return Page(
         title=title,
+        lead=verdict.sentences[0],
         sentences=[
+            *verdict.sentences[1:],
             f"Vote: {rule.vote}; {how}at least {rule.quorum(n_judges)} of {n_judges} votes. "
-            f"{report.n_units} units, {report.n_split} of them split."
+            f"{report.n_units} units, {report.n_split} of them split.",
         ],
         notes=(*notes, *report.notes),
         sections=[
@@ -185,6 +189,7 @@ def jury_page(report: JuryReport, *, title: str, notes: Sequence[str] = ()) -> P
             _agreement(report),
             *_best(report.best),
             *_cascade(report.cascade),
+            closing(verdict.sentences[0]),
         ],
     )
 
