@@ -822,7 +822,6 @@ AXES: tuple[Axis, ...] = (
         halves=True,
         meaning="Mean over calls of 1 better, 1/2 tie or abstention, 0 worse; 1 is right, a coin reads 0.5.",
         direction="higher",
-        compared=False,
     ),
     Axis(
         name="ability",
@@ -955,7 +954,6 @@ AXES: tuple[Axis, ...] = (
         largest=LARGEST,
         meaning="Mean of 1 better, 1/2 tie, 0 worse at the two largest steps of the matched ladder; 1 is right.",
         direction="higher",
-        compared=False,
     ),
     Axis(
         name="reading",

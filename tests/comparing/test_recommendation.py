@@ -79,11 +79,11 @@ def test_of_two_able_judges_the_one_without_the_fault_is_recommended():
 
 def test_of_two_able_judges_the_one_that_leans_to_no_side_is_recommended():
     def leaning(condition, delta, luck):
-        return "better" if delta else "tie" if condition.startswith("vacuum") or luck.random() < 0.1 else "1"
+        return "tie" if condition.startswith("vacuum") else "better" if delta else "1"
 
     def wording(condition, delta, luck):
         # Takes one content in both orders, so that no place is preferred.
-        return "tie" if condition.startswith("vacuum") or luck.random() < 0.1 else "better"
+        return "tie" if condition.startswith("vacuum") else "better"
 
     found, sentences = advice({"leaning": leaning, "fair": wording}, n_tasks=60)
     assert {name: finding.state for name, finding in found.leans["slot_lean"].items()} == {
