@@ -408,8 +408,8 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
     lines = [f"Nothing tells {listed([base, *alike])} apart: keep {base}{more}."]
     if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
-        readings = (sheets[arm][_INVENTED] for arm in (base, alike[0]))
-        lines.append(f"With {base} the judge {against(_INVENTED, *readings, alike[0])}.")
+        compared = against(_INVENTED, sheets[base][_INVENTED], sheets[alike[0]][_INVENTED], alike[0])
+        lines.append(f"With {base} the judge {compared}.")
     return Verdict(sentences=tuple(lines))
 
 

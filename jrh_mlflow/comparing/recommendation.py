@@ -327,7 +327,7 @@ def tasks_for(wanted: float, low: float | None, high: float | None, n_tasks: int
         return None
     needed = tasks_to_tell(wanted, (high - low) / 2 / t_quantile(n_tasks - 1), n_tasks, alpha=0.05 / n_tests)
     # Two digits are all that a guess of a spread is worth.
-    unit = 10 ** max(0, len(str(needed)) - 2)
+    unit: int = 10 ** max(0, len(str(needed)) - 2)
     return math.ceil(needed / unit) * unit
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ JURY = "the jury"
 
 
 def jury_verdict(
-    report: JuryReport, calls: Mapping[str, pd.DataFrame], *, labels: list[str] | None = None, seed: int = 0
+    report: JuryReport, calls: Mapping[str, pd.DataFrame], *, labels: Sequence[str] | None = None, seed: int = 0
 ) -> Verdict:
     """Compare a jury with its members, on what decides between judges, and say which to use.
 
