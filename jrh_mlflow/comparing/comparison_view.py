@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.comparison import ORDINAL_METRICS, Contrasts, Difference
-from jrh_mlflow.comparing.recommendation import better_first, closing, listed, recommendation, short_name
+from jrh_mlflow.comparing.recommendation import better_first, closing_section, named_judges, recommendation, short_name
 from jrh_mlflow.measures.axes import find, lower_is_better
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.reliability import OVERALL, WorstItem
@@ -417,8 +417,8 @@ def _winners(axis: str, apart: Sequence[Difference], *, n_others: int) -> str:
     first = [name for name, losers in beaten.items() if len(losers) == most]
     # Not `better`: that is said of the judge as a whole, and by the verdict.
     reads = f"{'reads' if len(first) == 1 else 'read'} {'lower' if lower_is_better(axis) else 'higher'}"
-    lead = f"{listed(first)} {reads} than {most} of {n_others} others"
-    named = f" ({listed(beaten[first[0]])})" if len(first) == 1 else ""
+    lead = f"{named_judges(first)} {reads} than {most} of {n_others} others"
+    named = f" ({named_judges(beaten[first[0]])})" if len(first) == 1 else ""
     pairs = f"{len(apart)} {'pair is' if len(apart) == 1 else 'pairs are'} told apart in all"
     return f"{lead}{named}; {pairs}."
 
@@ -428,7 +428,7 @@ def _against_baseline(apart: Sequence[Difference]) -> str:
         "better": [difference.a for difference in apart if better_first(difference)[0] == difference.a],
         "worse": [difference.a for difference in apart if better_first(difference)[0] != difference.a],
     }
-    return "; ".join(f"{word} than the baseline: {listed(names)}" for word, names in sides.items() if names) + "."
+    return "; ".join(f"{word} than the baseline: {named_judges(names)}" for word, names in sides.items() if names) + "."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -555,7 +555,7 @@ def comparison_page(
             ),
             Section(heading="Against the expected levels", blocks=[ordinal_table(comparison)], media=_DETAILS),
             _worst_section(worst, links),
-            closing(verdict.sentences[0]),
+            closing_section(verdict.sentences[0]),
         ],
         navigation=Navigation(addresses=addresses, here="compare") if addresses else None,
     )

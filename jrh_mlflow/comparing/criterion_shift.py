@@ -21,7 +21,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from jrh_mlflow.comparing.comparison import MARGIN
-from jrh_mlflow.comparing.recommendation import COIN, against, closing, listed, says, tasks_for
+from jrh_mlflow.comparing.recommendation import COIN, against, closing_section, named_judges, says, tasks_for
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes, task_counts
@@ -371,7 +371,7 @@ def shift_page(
         lead=verdict[0],
         sentences=verdict[1:],
         notes=notes,
-        sections=[*sections, about, closing(verdict[0])],
+        sections=[*sections, about, closing_section(verdict[0])],
     )
 
 
@@ -406,7 +406,7 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     if isinstance(shift, Estimate):
         tasks = tasks_for(MARGIN, *source_ends(shift), shift.n_clusters or 0)
     more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
-    lines = [f"Nothing tells {listed([base, *alike])} apart: keep {base}{more}."]
+    lines = [f"Nothing tells {named_judges([base, *alike])} apart: keep {base}{more}."]
     if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
         compared = against(_INVENTED, sheets[base][_INVENTED], sheets[alike[0]][_INVENTED], alike[0])
         lines.append(f"With {base} the judge {compared}.")

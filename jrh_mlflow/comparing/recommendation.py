@@ -20,7 +20,7 @@ from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text, reading_text, source_ends
 from jrh_mlflow.show.page import Section
-from jrh_mlflow.stats.power import tasks_to_tell
+from jrh_mlflow.stats.power import tasks_to_find
 from jrh_mlflow.stats.proportions import t_quantile
 
 COIN = 0.5
@@ -245,17 +245,17 @@ class Weighing:
     def _alike(self, left: Sequence[str], pairs: Sequence[Difference]) -> str:
         if not pairs:
             baseline = short_name(self.contrasts.baseline or "")
-            return f"{listed(left)} are not told to be worse than {baseline} and were not compared with each other"
+            return f"{named_judges(left)} are not told to be worse than {baseline}, and were compared with it alone"
         if all(pair.detectable is None for pair in pairs):
             n_tasks = max(pair.n_clusters for pair in pairs)
-            return f"{n_tasks} tasks are too few to tell {listed(left)} apart, however much they differ"
-        return f"Nothing tells {listed(left)} apart"
+            return f"{n_tasks} tasks are too few to tell {named_judges(left)} apart, however much they differ"
+        return f"Nothing tells {named_judges(left)} apart"
 
     def _left_behind(self, worse: Sequence[str]) -> list[str]:
         """Say who was told to be worse, and of the first of them in what."""
         for (winner, loser), axes in self.told.items():
             if worse and loser == worse[0]:
-                return [f"Not {listed(worse)}: {short_name(loser)} {self.against(axes[0], loser, winner)}."]
+                return [f"Not {named_judges(worse)}: {short_name(loser)} {self.against(axes[0], loser, winner)}."]
         return []
 
     def _cheapest(self, names: Sequence[str]) -> str:
@@ -280,7 +280,7 @@ class Weighing:
         return reasons[0] if reasons else "two of them have no number to compare"
 
 
-def closing(sentence: str) -> Section:
+def closing_section(sentence: str) -> Section:
     """Say once more what to do: a screen is read from its end."""
     return Section(heading="What to do", blocks=[sentence], media=("text",), always=True)
 
@@ -325,17 +325,17 @@ def tasks_for(wanted: float, low: float | None, high: float | None, n_tasks: int
     """
     if low is None or high is None or n_tasks < 2 or high <= low:
         return None
-    needed = tasks_to_tell(wanted, (high - low) / 2 / t_quantile(n_tasks - 1), n_tasks, alpha=0.05 / n_tests)
+    needed = tasks_to_find(wanted, (high - low) / 2 / t_quantile(n_tasks - 1), n_tasks, alpha=0.05 / n_tests)
     # Two digits are all that a guess of a spread is worth.
     unit: int = 10 ** max(0, len(str(needed)) - 2)
     return math.ceil(needed / unit) * unit
 
 
-def listed(names: Sequence[str], *, most: int = 4) -> str:
+def named_judges(names: Sequence[str], *, most: int = 4) -> str:
     """Name judges in a sentence, the first ones of many.
 
     Example:
-        >>> listed(["a", "b", "c"])
+        >>> named_judges(["a", "b", "c"])
         'a, b and c'
     """
     *first, last = [*map(short_name, names[:most]), *([f"{len(names) - most} more"] if len(names) > most else [])]

@@ -416,13 +416,13 @@ def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float =
     return n_tasks
 
 
-def tasks_to_tell(difference: float, standard_error: float, n_tasks: int, *, alpha: float = 0.05) -> int:
+def tasks_to_find(difference: float, standard_error: float, n_tasks: int, *, alpha: float = 0.05) -> int:
     """Tasks on which a test at alpha finds a difference with a chance of 80 %, by the spread that `n_tasks` showed.
 
     The standard error falls with the root of the number of tasks; then as `sign_flip_power`.
 
     Example:
-        >>> tasks_to_tell(0.1, 0.1, 28), tasks_to_tell(0.1, 0.1, 28, alpha=0.01)
+        >>> tasks_to_find(0.1, 0.1, 28), tasks_to_find(0.1, 0.1, 28, alpha=0.01)
         (222, 331)
     """
     if not difference > 0 or not standard_error > 0 or n_tasks < 1:

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift, curve
-from jrh_mlflow.comparing.recommendation import closing
+from jrh_mlflow.comparing.recommendation import closing_section
 from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, canvas, reach, short
@@ -104,7 +104,7 @@ def sweep_page(
                 always=bool(sweep["importance"]),
             ),
             _curve(operating, shifts),
-            closing(verdict[0]),
+            closing_section(verdict[0]),
         ],
     )
 

@@ -12,7 +12,7 @@ from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
 from jrh_mlflow.comparing.jury.jury_verdict import JURY
 from jrh_mlflow.comparing.jury.panels import BestPanel, HalfChoice, PanelPoint
 from jrh_mlflow.comparing.jury.votes import PairAgreement
-from jrh_mlflow.comparing.recommendation import closing
+from jrh_mlflow.comparing.recommendation import closing_section
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.figures.canvas import (
@@ -189,7 +189,7 @@ def jury_page(report: JuryReport, verdict: Verdict, *, title: str, notes: Sequen
             _agreement(report),
             *_best(report.best),
             *_cascade(report.cascade),
-            closing(verdict.sentences[0]),
+            closing_section(verdict.sentences[0]),
         ],
     )
 
