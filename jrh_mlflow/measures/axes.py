@@ -50,6 +50,7 @@ from jrh_mlflow.scoring.ledger import (
 )
 from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.stats import Array, Interval, Mask, Texts
+from jrh_mlflow.stats.paired import value_interval
 from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
@@ -478,7 +479,21 @@ def reading_over_largest(basis: Basis) -> Reading:
         share((table := calls.where(own)).units(f"{name} calls"), np.asarray(chooses_better(*table.seen)))
         for name, own in parts
     ]
-    return gap_reading(shares[1], shares[0], counts)
+    gap = gap_reading(shares[1], shares[0], counts)
+    if isinstance(gap, NotEstimable):
+        return gap
+    at_level = partial(_paired_at, gap, *counts)
+    return replace(gap, at_level=at_level, **intervals(gap.interval, at_level(0.95)))
+
+
+def _paired_at(gap: Estimate, right_a: Array, n_a: Array, right_b: Array, n_b: Array, level: float) -> Interval | None:
+    """Interval of `b - a` over the tasks that have both, each task's difference a value."""
+    both = (n_a > 0) & (n_b > 0)
+    sizes = np.minimum(n_a, n_b)[both]
+    values = sizes * (right_b[both] / n_b[both] - right_a[both] / n_a[both])
+    ends = value_interval(np.maximum(values, 0.0), np.maximum(-values, 0.0), sizes, level)
+    # Where a task lost calls of one ladder, the mean over tasks is not quite the difference of the two shares.
+    return ends and (min(ends[0], gap.value), max(ends[1], gap.value))
 
 
 def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> Reading:

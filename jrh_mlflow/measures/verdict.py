@@ -165,6 +165,7 @@ def _padding(reading: Estimate) -> str:
 _ORDERS_ADVICE = "Ask both orders and keep only what they agree on, or draw the order at random for every pair."
 _SURFACE = "Say in the prompt that wording, style and length do not count, only substance."
 _ONLY_SUBSTANCE = '--rubric "Length, wording and style do not count. Only substance does."'
+_SAY_WHEN_TIE = "Say in the prompt when a tie is right, and measure again."
 _TIE_RULE = "--criterion strict"
 _SECOND_OPINIONS = {"slot_lean/vacuum": "slot_lean", "positional_excess": "slot_lean"}
 """Findings that a verdict leaves out beside the one that says the same more plainly."""
@@ -207,6 +208,7 @@ LIMITS: Mapping[str, Limit] = {
         problem=lambda reading: f"picks a side in {share_text(reading)} of the pairs with nothing to judge",
         about="whether it picks a side where there is nothing to judge",
         fine="picks no side where there is nothing to judge",
+        advice=_SAY_WHEN_TIE,
         change=_TIE_RULE,
         of_ties=True,
     ),
@@ -226,6 +228,7 @@ LIMITS: Mapping[str, Limit] = {
         problem=lambda reading: f"picks a side in {share_text(reading)} of the pairs that are equally good",
         about="whether it picks a side between equally good answers",
         fine="calls equally good answers equal",
+        advice=_SAY_WHEN_TIE,
         change=_TIE_RULE,
         of_ties=True,
     ),
@@ -655,8 +658,13 @@ def _can_do(found: Sequence[Finding], estimates: Mapping[str, Reading]) -> str:
     if reading is not None and reading.state == "problem":
         parts.append(f"but it {_clause(reading)}")
     said = f"It {', '.join(parts)}." if parts else ""
-    forced = "It had to pick a side everywhere, because no tie was offered."
-    return " ".join([said, forced] if any(one.state == "by design" for one in found) else [said]).strip()
+    return f"{said} {_had_to_pick(by_axis.get('dark_current'))}".strip()
+
+
+def _had_to_pick(dark: Finding | None) -> str:
+    if dark is None or dark.state != "by design" or not isinstance(dark.reading, Estimate):
+        return ""
+    return f"It picked a side in {share_text(dark.reading)} of the pairs with nothing to judge: it was offered no tie."
 
 
 def _number_word(value: float) -> str:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.paired import discordant_at
+from jrh_mlflow.stats.paired import value_interval
 from jrh_mlflow.stats.proportions import (
     cluster_at,
     cluster_interval,
@@ -247,8 +247,8 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
 def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> Reading:
     """Mean of the values of the usable units, each from -1 to 1, with both intervals and bounds.
 
-    The mean is the share of what is above 0 less the share of what is below it, and has the interval of such a
-    difference (`discordant_interval`): never of zero width, and narrow where most values are 0.
+    The interval by cluster is that of the values (`value_interval`), never of zero width; the other one takes the mean
+    as the share of what is above 0 less the share of what is below it.
 
     Args:
         units: The denominator.
@@ -266,7 +266,7 @@ def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> 
     )
     n, n_clusters = int(used.sum()), int((sizes > 0).sum())
     above, below = float(np.maximum(values[used], 0.0).mean()), float(np.maximum(-values[used], 0.0).mean())
-    at_level = partial(discordant_at, gains, losses, sizes)
+    at_level = partial(value_interval, gains, losses, sizes)
     plain = newcombe(below, wilson_share(below, n), above, wilson_share(above, n), correlation=_apart(above, below))
     value = above - below
     return Estimate(
@@ -275,7 +275,7 @@ def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> 
         excluded=int((~used).sum()),
         **intervals(plain, at_level(0.95)),
         n_clusters=n_clusters,
-        method=interval_method("difference of two shares (square and add)", n_clusters),
+        method=interval_method("difference of two shares (square and add)", n_clusters, by_task="t of the values"),
         unit=units.unit,
         statistic="value",
         left_out=units.left_out,

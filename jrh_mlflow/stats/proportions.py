@@ -168,7 +168,7 @@ def level_beyond(at_level: Callable[[float], Interval | None], limit: float, *, 
     Example:
         >>> counts = np.array([9.0, 8.0, 9.0, 10.0]), np.full(4, 10.0)
         >>> round(level_beyond(lambda level: cluster_interval(*counts, level=level), 0.75, above=True), 3)
-        0.043
+        0.328
     """
 
     def is_beyond(p: float) -> bool:
