@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from jrh_mlflow.measures.rules import RuleCheck, State, overall
+from jrh_mlflow.decisions.gate_verdict import gate_verdict
+from jrh_mlflow.measures.rules import STATE_WORDS, RuleCheck, State, overall
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.decided_rules import (
     CHECKS,
@@ -27,7 +29,15 @@ from jrh_mlflow.show.decided_rules import (
 )
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.names import rule_name
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, line_text, plain, shortened, wrapped_line
+from jrh_mlflow.show.plain_text import (
+    MAX_DESCRIPTION,
+    line_text,
+    plain,
+    said_lines,
+    sentence_text,
+    shortened,
+    wrapped_line,
+)
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedEvaluation, run_file
 from jrh_mlflow.tracking.runs.store import (
@@ -49,6 +59,8 @@ _MOST_RULES = 5000
 Undecided = Literal["fail", "pass"]
 
 
+APPLICATION = "failure_rate"
+"""Axis of the one rule of a gate of an application (`jrh.passed`)."""
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
 JUNIT_NAME = "jrh gate"
@@ -88,6 +100,13 @@ class Gate:
         """True: all rules hold. False: one fails. None: not enough evidence."""
         return overall([check.state for check in self.results])
 
+    @property
+    def verdict(self) -> Verdict:
+        """What holds, fails and is not decided in plain words, with what to do next; a finding for each rule."""
+        # Only of a judge is the run that was gated an evaluation, which our commands know.
+        judged = any(check.rule.axis != APPLICATION for check in self.results)
+        return gate_verdict(self.results, subject=self.subject, run_id=self.gated_run if judged else None)
+
     def __bool__(self) -> bool:
         return self.passed is True or (self.passed is None and self.undecided == "pass")
 
@@ -110,6 +129,7 @@ class Gate:
         names = ("run_id", "link", "subject", "gated_run", "baseline_run", "passed", "reason", "undecided", "simulated")
         return {
             **{name: getattr(self, name) for name in names},
+            "verdict": self.verdict.to_dict(),
             "notes": list(self.notes),
             "facts": dict(self.facts),
             "checks": [check.to_dict() for check in self.results],
@@ -122,12 +142,14 @@ class Gate:
 
     def to_lines(self) -> list[str]:
         """Return what a terminal shows."""
-        return [*gate_lines(self.results), *wrapped_line("gate", self.reason)]
+        return [*said_lines(self.verdict.sentences), "", *gate_lines(self.results), *wrapped_line("gate", self.reason)]
 
     def to_markdown(self) -> str:
         """Return the outcome and one row per rule, as a pull request or a build shows them."""
         state, _, rest = gate_reason(self.results, spelled=_code, harmless=line_text).partition(": ")
-        parts = [f"{MARKDOWN_HEAD}{line_text(self.subject)}", f"**{state.capitalize()}**: {rest}"]
+        lead, *more = map(sentence_text, self.verdict.sentences)
+        parts = [f"{MARKDOWN_HEAD}{line_text(self.subject)}", f"**{lead}**", " ".join(more)]
+        parts += [f"**{state.capitalize()}**: {rest}"]
         parts += [f"> {line_text(note)}" for note in self.shown_notes]
         parts += [CHECKS(gate_rows(self.results)).to_markdown()]
         parts += ["\n".join(f"- {line_text(key)}: {line_text(value)}" for key, value in self._shown_facts.items())]
@@ -149,11 +171,17 @@ class Gate:
         return [*self.notes, *(["Undecided is taken as passed, as asked."] if taken else [])]
 
     def __repr__(self) -> str:
-        return f"Gate({self.reason}, {brief_run(self.run_id)})"
+        # With the first number: it is all that a failing `assert` shows.
+        said = " ".join(self.verdict.sentences[:2])
+        return f"Gate({said} {brief_run(self.run_id).capitalize()})"
+
+    def __str__(self) -> str:
+        return "\n".join([*self.verdict.sentences, repr(self)])
 
     def _repr_html_(self) -> str:
         return Card(
             title=self.title,
+            verdict=self.verdict.sentences,
             profile=self.reason,
             tables=[CHECKS(gate_rows(self.results))],
             notes=[*self.shown_notes, *(f"{state.capitalize()}: {text}." for state, text in gate_advice(self.results))],
@@ -203,6 +231,7 @@ def gate_content(gate: Gate) -> RunContent:
     return RunContent(
         points=gate_points([check.state for check in gate.results], passed=gate.passed),
         params={"gate": params},
+        tags={keys.TAG_VERDICT: gate.verdict.sentences[0]},
         description=gate.to_markdown(),
         described_in=_MARKDOWN,
         artifacts={keys.GATE_JSON: gate.to_dict(), _MARKDOWN: gate.to_markdown()},
@@ -284,7 +313,7 @@ def gate_reason(
     if passed:
         return f"passed: {len(checks)} of {len(checks)} rules hold"
     # What fails is named first: further tasks would not help a gate that has failed.
-    state, verb = ("undecided", "undecided") if passed is None else ("fails", "failed")
+    state, verb = ("undecided", STATE_WORDS["undecided"]) if passed is None else ("fails", "failed")
     those = [check for check in checks if check.state == state]
     named = "; ".join(
         f"{spelled(check.rule.text)} ({measured_text(check)}{_needs(check, harmless)})" for check in those[:_MOST_NAMED]
@@ -332,7 +361,7 @@ def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
 def gate_advice(checks: Sequence[RuleCheck]) -> list[tuple[str, str]]:
     """Say of every rule that does not hold its state, and what would decide it or why it fails."""
     return [
-        (rule.state, f"{rule_name(rule.rule)} ({rule.rule}): {rule.advice}")
+        (STATE_WORDS[rule.state], f"{rule_name(rule.rule)} ({rule.rule}): {rule.advice}")
         for rule in gate_rows(checks)
         if rule.state != "holds"
     ]

@@ -34,6 +34,8 @@ from jrh_mlflow.stats.psychometrics import decided_steps
 
 Op = Literal["<=", "<", ">=", ">"]
 State = Literal["holds", "fails", "undecided"]
+STATE_WORDS: Mapping[State, str] = {"holds": "holds", "fails": "fails", "undecided": "not decided"}
+"""What people read: the same words on screens, cards and pages, of gates and of `until`."""
 
 EXCLUDED = "excluded/"
 D_PRIME = "d_prime/"

@@ -21,7 +21,7 @@ import numpy as np
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, Axis
 from jrh_mlflow.measures.records import choice
-from jrh_mlflow.measures.rules import Rule, State, overall, parse_rule, parse_rules
+from jrh_mlflow.measures.rules import STATE_WORDS, Rule, State, overall, parse_rule, parse_rules
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, SINGLE_CONDITIONS, USABLE, Call, CallRecord, Item
@@ -491,7 +491,7 @@ class UntilRule:
         lost = f", {self.lost} of them without a usable answer" if self.lost else ""
         counted = f"{self.n:,} of {self.size:,} {self.unit}s"
         reads = f"the whole suite reads {self.low:.3f} to {self.high:.3f} ({level * 100:g} %, {counted}{lost})"
-        return f"{self.rule}: {self.state}{why}; {reads}.{self._over_tasks}"
+        return f"{self.rule}: {STATE_WORDS[self.state]}{why}; {reads}.{self._over_tasks}"
 
     @property
     def _over_tasks(self) -> str:
@@ -531,7 +531,7 @@ class UntilReport:
     @property
     def text(self) -> str:
         """The states in one line: `dark_current <= 0.1: holds`."""
-        return "; ".join(f"{rule.rule}: {rule.state}" for rule in self.rules)
+        return "; ".join(f"{rule.rule}: {STATE_WORDS[rule.state]}" for rule in self.rules)
 
     @property
     def lines(self) -> list[str]:

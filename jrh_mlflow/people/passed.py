@@ -10,7 +10,7 @@ from numbers import Real
 
 import numpy as np
 
-from jrh_mlflow.decisions.gate_result import Gate, log_gate
+from jrh_mlflow.decisions.gate_result import APPLICATION, Gate, log_gate
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -28,7 +28,7 @@ from jrh_mlflow.stats.corrected_rates import (
     youden,
 )
 
-AXIS = "failure_rate"
+AXIS = APPLICATION
 MOST_ROWS = 20_000
 """Rows that are counted at most to say how many further ones would decide."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.rules import State
+from jrh_mlflow.measures.rules import STATE_WORDS, State
 from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.numbers import amount_text
@@ -98,7 +98,7 @@ CHECKS: Table[DecidedRule] = Table.of(
     Column("as typed", lambda check: check.rule, value=lambda check: check.rule, name="rule", as_code=True, words=True),
     Column(
         "state",
-        lambda check: Cell(check.state, tone="wrong" if check.state == "fails" else ""),
+        lambda check: Cell(STATE_WORDS[check.state], tone="wrong" if check.state == "fails" else ""),
         value=lambda check: check.state,
         brief=True,
         words=True,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
 from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
-from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
+from jrh_mlflow.measures.rules import COSTS, EXCLUDED, parse_rule
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys
@@ -192,6 +192,9 @@ _RUN: Mapping[str, Named] = {
     "alt_test/advantage_probability": Named(
         name="advantage probability ρ",
         meaning="How often the judge fits the others at least as well as the person left out; higher is better.",
+    ),
+    "failure_rate": Named(
+        name="failure rate", meaning="Share of the application's answers that truly fail; 0 is right."
     ),
     OVERALL: Named(name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT),
     metric_keys.RELIABILITY_MEAN: Named(
@@ -371,6 +374,38 @@ def axis_guide(key: str) -> Guide | None:
         test, _, statistic = key.rpartition("/")
         known = _STATISTICS.get(statistic if test else expectation_of(key).statistic)
     return known.guide if known else None
+
+
+def plain_subject(key: str) -> str:
+    """Return what a number is of, in words that need no glossary: for verdicts.
+
+    Example:
+        >>> plain_subject("dark_current")
+        'the share of calls with nothing to judge that prefer a side all the same'
+        >>> plain_subject("label_flip/accuracy")
+        'on the test label flip the share of calls that give the expected answer'
+    """
+    axis, (test, _, statistic) = find(key), key.rpartition("/")
+    named = axis or _RUN.get(key) or _STATISTICS.get(statistic)
+    if named is None or key.startswith(COSTS):
+        return axis_name(key)
+    words = re.split(r"[;:]", named.meaning.rstrip("."))[0]
+    # A formula follows behind the comma.
+    words = words.partition(",")[0] if set(words) & set("−()=") else words
+    article = "" if words.startswith(("Of ", "How ")) else "the "
+    where = _plain_step(key, axis) if axis or key in _RUN else _plain_test(test)
+    return f"{where}{article}{words[0].lower()}{words[1:]}"
+
+
+def _plain_step(key: str, axis: Axis | None) -> str:
+    if axis is None or not axis.by_step:
+        return ""
+    requirements = f"{step_of(key):g} requirement{'' if step_of(key) == 1 else 's'}"
+    return f"where {requirements} {'are met' if axis.step == 'level' else 'more are met by one response'}, "
+
+
+def _plain_test(test: str) -> str:
+    return {BASELINE: "without any test ", ALL: "over all tests "}.get(test, f"on the test {words_of_test(test)} ")
 
 
 def rule_name(text: str) -> str:

@@ -56,6 +56,20 @@ def line_text(text: str) -> str:
     return literal(plain(text))
 
 
+def sentence_text(text: str) -> str:
+    """Write a sentence of a verdict for Markdown: what stands between back quotes is a command and stays code.
+
+    Example:
+        >>> sentence_text("Ask <b> with `jrh plan calls --axis x_y`")
+        'Ask &lt;b> with `jrh plan calls --axis x_y`'
+    """
+    parts = plain(text).split("`")
+    # A back quote without its partner is no code.
+    if len(parts) % 2 == 0:
+        return line_text(text)
+    return "".join(code(part) if place % 2 else literal(part) for place, part in enumerate(parts))
+
+
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, width: int = WIDTH) -> list[str]:
     """Align columns, the first `left` of them to the left and the others to the right.
 
@@ -83,6 +97,22 @@ def broken(text: str, *, width: int = WIDTH) -> list[str]:
     """Break a sentence into the lines of a screen."""
     # Names of models and options hold hyphens, and are copied from the screen.
     return textwrap.wrap(plain(text), width, break_on_hyphens=False)
+
+
+def said_lines(sentences: Iterable[str]) -> list[str]:
+    """Break the sentences of a verdict into the lines of a screen, each on its own; a command stays in one line.
+
+    Example:
+        >>> said_lines(["Then `jrh ui` shows it."])
+        ['Then `jrh ui` shows it.']
+    """
+    lines = []
+    for sentence in sentences:
+        parts = plain(sentence).split("`")
+        # A sign stands for the spaces of a command, which must not end a line.
+        kept = "`".join(part.replace(" ", "␣") if place % 2 else part for place, part in enumerate(parts))
+        lines += [line.replace("␣", " ") for line in broken(kept)]
+    return lines
 
 
 def wrapped_line(head: str, text: str) -> list[str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
+import click
 import pytest
 
-from jrh_mlflow.decisions.gate_result import Gate, Undecided
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.decisions.gate_result import Gate, Undecided, gate_content
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import RuleCheck, State, parse_rule
+from jrh_mlflow.show.glossary import terms_among
 
 pytestmark = pytest.mark.quick
 
@@ -84,9 +89,66 @@ def test_the_reason_is_one_line_that_begins_with_the_outcome_and_names_the_rules
     assert gate("holds", "holds").reason == "passed: 2 of 2 rules hold"
     assert gate("holds", "fails").reason == "failed: 1 of 2 rules: dark_current <= 0.2 (0.05 [0.01, 0.2])"
     one = Gate(results=(check("undecided", further=1200),), subject="x")
-    assert one.reason.startswith("undecided: 1 of 1 rules: dark_current <= 0.1 (")
+    assert one.reason.startswith("not decided: 1 of 1 rules: dark_current <= 0.1 (")
     assert "some 1,200 further tasks" in one.reason
     assert "and 2 more" in gate(*["fails"] * 5).reason
+
+
+RUN = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("states", "word", "states_of_findings"),
+    [
+        (("holds", "holds"), "Passed", ("ok", "ok")),
+        (("holds", "fails", "undecided"), "Failed", ("ok", "problem", "cannot tell")),
+        (("holds", "undecided"), "Not decided", ("ok", "cannot tell")),
+    ],
+)
+def test_the_verdict_comes_first_everywhere(states, word, states_of_findings):
+    found = gate(*states, gated_run=RUN)
+    lead, *_ = sentences = found.verdict.sentences
+    assert lead.startswith(word)
+    assert 2 <= len(sentences) <= 4
+    assert tuple(finding.state for finding in found.verdict.findings) == states_of_findings
+    assert found.to_dict()["verdict"] == found.verdict.to_dict()
+    assert " ".join(found.to_lines()).startswith(" ".join(sentences))
+    assert f"**{lead}**" in found.to_markdown()
+    assert found._repr_html_().index(lead) < found._repr_html_().index("<table")
+    assert repr(found).startswith(f"Gate({lead}")
+    assert str(found).splitlines()[:-1] == list(sentences)
+    assert gate_content(found).tags == {"jrh.verdict": lead}
+
+
+def test_a_verdict_has_numbers_and_no_word_of_the_glossary():
+    for state in ("holds", "fails", "undecided"):
+        for rule in ("dark_current <= 0.1", "excluded/dark_current <= 0.1", "dark_current - baseline <= 0.1"):
+            found = Gate(results=(check(state, rule, further=40),), subject="a judge", gated_run=RUN)
+            said = str(found.verdict)
+            assert "0.05 (between 0.01 and 0.20)" in said
+            assert "at most 0.1" in said
+            # Advice is declared with its axis.
+            words = " ".join([found.verdict.sentences[0], *(finding.text for finding in found.verdict.findings)])
+            assert not terms_among([words]), rule
+            assert not re.search("[≤≥<>δ_]", words)
+
+
+def test_what_is_not_decided_says_how_many_tasks_would_and_a_command_that_can_be_pasted():
+    found = Gate(results=(check("undecided", further=1200),), subject="x", gated_run=RUN)
+    (finding,) = found.verdict.findings
+    assert "1,200" in finding.text
+    assert finding.command == f"jrh plan calls --axis dark_current --width 0.1 --pilot {RUN[:8]}"
+    assert any(f"`{finding.command}`" in line for line in found.to_lines())
+    for state in ("holds", "fails", "undecided"):
+        (finding,) = Gate(results=(check(state, further=3),), subject="x", gated_run=RUN).verdict.findings
+        name, *arguments = shlex.split(finding.command)[1:]
+        assert group.get_command(click.Context(group), name).make_context(name, arguments)
+
+
+def test_an_application_has_no_command_of_judges():
+    for state in ("holds", "fails", "undecided"):
+        found = Gate(results=(check(state, "failure_rate <= 0.1", further=3),), subject="x", gated_run=RUN)
+        assert "`" not in str(found.verdict)
 
 
 def test_a_gate_is_plain_json_in_both_directions():

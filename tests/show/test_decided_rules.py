@@ -65,8 +65,8 @@ def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> No
     assert open_one.advice == "14 further tasks like these would decide it"
     assert withheld.advice == "withheld: 18 % of its calls were lost"
     html = words(section_html(gate()))
-    assert f"undecided❔0.830[0.710, 0.900]{open_one.advice}" in html
-    assert f"undecided❔–[0.100, 0.700]{withheld.advice}" in html
+    assert f"not decided❔0.830[0.710, 0.900]{open_one.advice}" in html
+    assert f"not decided❔–[0.100, 0.700]{withheld.advice}" in html
     assert "2026-11-16 10:00 UTC" in html
 
 
