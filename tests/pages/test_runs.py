@@ -150,7 +150,7 @@ def test_a_gated_run_says_so_in_the_list_and_on_its_page(client, runs, store_uri
     rules = ["baseline/accuracy >= 0.999", "excluded/baseline/accuracy <= 0.5"]
     gate = jrh.gate(runs["other"], rules, tracking_uri=store_uri)
     assert gate.passed is None
-    assert '<span class="badge warn">gate undecided</span>' in row_of(text(client, "/"), runs["other"])
+    assert '<span class="badge warn">gate not decided</span>' in row_of(text(client, "/"), runs["other"])
     assert "gate" not in row_of(text(client, "/"), runs["oracle"])
     page = html.unescape(text(client, f"/datasheet/{runs['other']}"))
     assert "further tasks" in page
