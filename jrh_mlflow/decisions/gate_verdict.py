@@ -22,6 +22,7 @@ _SHOWS: dict[FindingState, str] = {
     "ok": "says later whether the judge in use is still this one",
 }
 """What the command of a finding does."""
+_COMPARED = ", minus that of the judge it is compared with,"
 _LOST = "the share of calls without a usable answer"
 
 
@@ -96,7 +97,7 @@ def rule_subject(check: RuleCheck) -> str:
     if isinstance(rule, ExcludedRule):
         words = _LOST
     else:
-        words = f"{plain_subject(rule.axis)}{', minus that of the judge it is compared with,' if rule.needs_baseline else ''}"
+        words = f"{plain_subject(rule.axis)}{_COMPARED if rule.needs_baseline else ''}"
     return f"{words[:1].upper()}{words[1:]}"
 
 
