@@ -147,9 +147,13 @@ def response_axes(table: ResponseTable) -> dict[str, Reading]:
 
 
 def _constant_answer(table: ResponseTable) -> Reading | None:
-    """Return how constant the answers are over the levels; nothing to judge is a level of its own."""
-    right = np.where(np.isin(table.condition, SINGLE_VACUUM), "nothing", table.step.astype(str)).astype(object)
-    right[~np.isin(table.condition, (*SINGLE_LADDERS, *SINGLE_VACUUM))] = ""
+    """Return how constant the answers are over what is right: a low answer for the lower levels, else a high one."""
+    levelled = np.isin(table.condition, SINGLE_LADDERS)
+    steps = table.step[levelled]
+    middle = (steps.min() + steps.max()) / 2 if len(steps) else 0.0
+    # What no level has, as padded contents, says nothing here; nothing to judge is right at the lowest answer.
+    is_low = (levelled & (table.step < middle)) | np.isin(table.condition, SINGLE_VACUUM)
+    right = np.where(is_low, "low", np.where(levelled & (table.step > middle), "high", "")).astype(object)
     answers = np.where(table.outcome == "abstain", "abstain", table.grade.astype(str)).astype(object)
     return constant_answer(response_units(table), answers, right, table.item)
 
