@@ -46,6 +46,26 @@ def clean_text(text: str) -> str:
     return text if text.isascii() and "\x00" not in text else _UNWRITABLE.sub(REPLACEMENT, text)
 
 
+def two_places(value: float, *, signed: bool = False, limit: float | None = None) -> str:
+    """Write a number for people, to two places.
+
+    One that would be rounded to 0 or 1, or to a limit, without being that number says on which side of it it lies.
+
+    Example:
+        >>> two_places(0.125), two_places(0.0013), two_places(0.9987), two_places(0.1004, limit=0.1)
+        ('0.12', '<0.01', '>0.99', '>0.10')
+    """
+    # Twelve places: a sum of floats that should be 0 or 1 is that.
+    value = round(value, 12) + 0.0
+    text = f"{value:{'+' if signed else ''}.2f}"
+    rounded = float(text)
+    if rounded == 0 != value:
+        return "<0.01" if value > 0 else ">-0.01"
+    if abs(rounded) == 1 and abs(value) < 1:
+        return ">0.99" if value > 0 else "<-0.99"
+    return f"{'>' if value > limit else '<'}{text}" if limit is not None and rounded == limit != value else text
+
+
 def visible(text: str) -> str:
     r"""Show characters that cannot be seen by their number.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.models.transports.dialect import encode
 from jrh_mlflow.perturb.checks import TfidfSimilarity
-from jrh_mlflow.text import clean_data, clean_json, clean_text
+from jrh_mlflow.text import clean_data, clean_json, clean_text, two_places
 
 pytestmark = pytest.mark.quick
 
@@ -44,3 +44,33 @@ def test_json_keeps_its_bytes_unless_something_in_it_is_no_text():
     for line in (b'{"a": "\\ud83d\\ude00 \\u0000"}', '{"a": "ü"}'.encode(), b"no JSON \\ud800"):
         assert clean_json(line) == line
     assert json.loads(clean_json(b'{"a": "\\ud83d \xff"}')) == {"a": "\ufffd \ufffd"}
+
+
+def test_a_number_that_is_not_0_or_1_is_never_printed_as_one():
+    shown = {
+        0.0: "0.00",
+        1.0: "1.00",
+        0.0013: "<0.01",
+        0.9951: ">0.99",
+        -0.004: ">-0.01",
+        -0.997: "<-0.99",
+        0.3: "0.30",
+    }
+    assert {value: two_places(value) for value in shown} == shown
+    # What is 0 or 1 but for the last bits of a float is that.
+    assert (two_places(-1e-17), two_places(1 - 1e-15), two_places(1.003)) == ("0.00", "1.00", "1.00")
+    assert (two_places(0.25, signed=True), two_places(0.004, signed=True)) == ("+0.25", "<0.01")
+
+
+@given(st.floats(0, 1))
+def test_a_printed_share_has_two_places_and_lies_within_half_a_hundredth(share):
+    text = two_places(share)
+    assert len(text.lstrip("<>")) == 4
+    assert abs(float(text.lstrip("<>")) - share) <= 0.010001
+
+
+def test_an_end_beyond_a_limit_is_not_printed_as_the_limit():
+    assert two_places(0.1004, limit=0.1) == ">0.10"
+    assert two_places(0.0996, limit=0.1) == "<0.10"
+    assert two_places(0.1, limit=0.1) == "0.10"
+    assert two_places(0.12, limit=0.1) == "0.12"

@@ -102,7 +102,7 @@ def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
 def _cell_of(run: Evaluation, key: str) -> str:
     from jrh_mlflow.show.numbers import reading_text
 
-    return reading_text(run.sheet.estimates.get(key), places=2)
+    return reading_text(run.sheet.estimates.get(key))
 
 
 def _print_reading(run: Evaluation) -> None:

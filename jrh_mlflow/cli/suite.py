@@ -149,6 +149,7 @@ def audit(path_or_uri: str, conditions: tuple[str, ...], seed: int, as_json: boo
     from jrh_mlflow.errors import GateError
     from jrh_mlflow.measuring.resolve import load_suite
     from jrh_mlflow.measuring.suite_audit import HIGH, LOW, audit_suite
+    from jrh_mlflow.show.numbers import number_text
 
     done = audit_suite(load_suite(path_or_uri), conditions=conditions or None, seed=seed)
     if as_json:
@@ -159,7 +160,7 @@ def audit(path_or_uri: str, conditions: tuple[str, ...], seed: int, as_json: boo
         first = done.failed[0]
         raise GateError(
             f"{len(done.failed)} reading(s) of shortcuts lie outside {LOW:.2f}-{HIGH:.2f}, "
-            f"first {first.shortcut} ({first.direction}) on {first.condition}: {first.estimate.value:.3f}."
+            f"first {first.shortcut} ({first.direction}) on {first.condition}: {number_text(first.estimate.value)}."
         )
 
 

@@ -27,11 +27,11 @@ from jrh_mlflow.show.numbers import (
     bounds_note,
     bounds_text,
     cell_text,
+    interval_text,
     money_text,
     number_text,
     p_text,
     reading_text,
-    short_interval,
     source_ends,
 )
 from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
@@ -141,9 +141,12 @@ DIFFERENCES: Table[Listed] = Table.of(
     Column("a", value=lambda row: row.named(row.difference.a)),
     Column("b", value=lambda row: row.named(row.difference.b)),
     Column(
-        "difference", lambda row: f"{row.difference.value:+.3f}", value=lambda row: row.difference.value, brief=True
+        "difference",
+        lambda row: number_text(row.difference.value, signed=True),
+        value=lambda row: row.difference.value,
+        brief=True,
     ),
-    Column("95 % by source", lambda row: short_interval(row.difference.low, row.difference.high), brief=True),
+    Column("95 % by source", lambda row: interval_text(row.difference.low, row.difference.high), brief=True),
     field_column("difference.low"),
     field_column("difference.high"),
     field_column("difference.p", p_text, brief=True),

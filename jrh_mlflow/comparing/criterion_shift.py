@@ -9,9 +9,8 @@ preferences on pairs of equal quality, both as (k + 1/2) / (n + 1). Sweeps draw 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +45,8 @@ from jrh_mlflow.show.numbers import (
     interval_text,
     is_shown,
     missing_text,
+    number_text,
     reading_text,
-    short_interval,
     source_ends,
     value_text,
 )
@@ -310,10 +309,8 @@ def shift_table(base: str, arm: str) -> Table[ShiftRow]:
         Column("axis", lambda row: axis_name(row.axis)),
         Column(base, lambda row: _value_text(row.before), exact=lambda row: value_text(row.before)),
         Column(arm, lambda row: _value_text(row.after), exact=lambda row: value_text(row.after)),
-        Column("shift", partial(_moved_text, places=3), exact=partial(_moved_text, places=4)),
-        Column(
-            "95 % by task", partial(_ends_text, write=short_interval), exact=partial(_ends_text, write=interval_text)
-        ),
+        Column("shift", _moved_text),
+        Column("95 % by task", _ends_text),
         Column("n", lambda row: _size_text(row.shift)),
     )
 
@@ -324,16 +321,16 @@ def _size_text(shift: Reading) -> str:
 
 
 def _value_text(reading: Reading | None) -> str:
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else reading_text(reading)
+    return value_text(reading) if isinstance(reading, Estimate) else reading_text(reading)
 
 
-def _moved_text(row: ShiftRow, *, places: int) -> str:
+def _moved_text(row: ShiftRow) -> str:
     shift = row.shift
-    return f"{shift.value:+.{places}f}" if isinstance(shift, Estimate) else missing_text(shift)
+    return number_text(shift.value, signed=True) if isinstance(shift, Estimate) else missing_text(shift)
 
 
-def _ends_text(row: ShiftRow, *, write: Callable[[float | None, float | None], str]) -> str:
-    return write(*source_ends(row.shift)) if isinstance(row.shift, Estimate) else "–"
+def _ends_text(row: ShiftRow) -> str:
+    return interval_text(*source_ends(row.shift)) if isinstance(row.shift, Estimate) else "–"
 
 
 def shift_page(
@@ -391,7 +388,7 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     gain = {arm: told[_ABLE] or -told[_INVENTED] for arm, told in moved.items()}
     able = [reading for sheet in sheets.values() if isinstance(reading := sheet.get(_ABLE), Estimate)]
     if able and all((source_ends(reading)[0] or 0.0) <= COIN for reading in able):
-        does = says(_ABLE, reading_text(max(able, key=lambda reading: reading.value), places=2))
+        does = says(_ABLE, reading_text(max(able, key=lambda reading: reading.value)))
         first = f"Use none of these criteria: under none is the judge shown to beat a coin; at best it {does}"
         return Verdict(sentences=(f"{first} (a tie counts half).",))
     best = max(others, key=lambda arm: (gain[arm], moved[arm][_ABLE], -_value(sheets[arm].get(_INVENTED))))

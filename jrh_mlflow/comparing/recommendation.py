@@ -176,7 +176,7 @@ class Weighing:
         lines = [f"But it {self.against(axis, name, other)}." for axis, other in worse.items()]
         matched = next((axis for axis in self.jobs[1:] if self._is_known(axis, name)), None)
         if matched and lower_end(self.reading(matched, name)) <= COIN:
-            number = reading_text(self.reading(matched, name), places=2)
+            number = reading_text(self.reading(matched, name))
             lines.append(
                 f"But it is not shown to do better than a coin where words do not help: it {says(matched, number)}."
             )
@@ -211,7 +211,7 @@ class Weighing:
         job, margin = self.jobs[0], self.contrasts.margin
         reading = self.reading(job, best)
         half = _half(job)
-        does = f"{says(job, reading_text(reading, places=2))}{half}"
+        does = f"{says(job, reading_text(reading))}{half}"
         lines = [f"Use none of them: no judge is shown to beat a coin; the best, {short_name(best)}, {does}."]
         low, high = source_ends(reading)
         tasks = tasks_for(margin, low, high, reading.n_clusters or 1)
@@ -299,7 +299,7 @@ def says(axis: str, number: str) -> str:
 
 def against(axis: str, reading: Reading, other_reading: Reading, other: str) -> str:
     """Say what a judge does, and how often another does it."""
-    first, second = (reading_text(each, places=2) for each in (reading, other_reading))
+    first, second = (reading_text(each) for each in (reading, other_reading))
     return f"{says(axis, first)}{_half(axis)}, against {second} for {short_name(other)}"
 
 

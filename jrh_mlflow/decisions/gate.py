@@ -38,7 +38,7 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.show.names import reason_text
-from jrh_mlflow.show.numbers import threshold_text
+from jrh_mlflow.show.numbers import interval_text, number_text, threshold_text
 from jrh_mlflow.show.results import ReliabilityReport, Report, categorised, measure
 from jrh_mlflow.stats import Codes
 from jrh_mlflow.suites.suite import Suite
@@ -271,7 +271,7 @@ def _decided_by(rule: Rule, state: State, low: float | None, high: float | None)
     # To hold under `<=` and to fail under `>=` are both decided by the upper end.
     upper = (state == "holds") == (rule.op in ("<=", "<"))
     end, name = (high, "upper") if upper else (low, "lower")
-    return f"the {name} end of its interval is {end:.4g}"
+    return f"the {name} end of its interval is {number_text(end, limit=rule.limit)}"
 
 
 def further_tasks(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> tuple[int | None, str]:
@@ -298,8 +298,7 @@ def _open_text(rule: IntervalRule, reading: Estimate) -> str:
     """Say what is known of an undecided reading."""
     low, high = deciding_ends(reading)
     if not is_threshold(rule.axis):
-        ends = ", ".join("–" if end is None else f"{end:.4g}" for end in (low, high))
-        return f"the limit lies within its interval [{ends}]"
+        return f"the limit lies within its interval {interval_text(low, high)}"
     over = ("over", "at most") if reading.unit == "curve" else ("at least", "at most")
     known = [f"{word} {end:g}" for word, end in zip(over, (low, high), strict=True) if end is not None]
     what = f"only that it is {' and '.join(known)}" if known else "nothing of it"

@@ -29,6 +29,7 @@ from jrh_mlflow.show.decided_rules import (
 )
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.names import rule_name
+from jrh_mlflow.show.numbers import number_text
 from jrh_mlflow.show.plain_text import (
     MAX_DESCRIPTION,
     line_text,
@@ -327,13 +328,15 @@ def measured_text(check: RuleCheck) -> str:
     number = _number(check) or "no number"
     if check.low == check.high == check.estimate or (check.low is None and check.high is None):
         return number
-    low, high = ("–" if end is None else f"{end:.4g}" for end in (check.low, check.high))
+    low, high = (number_text(end, limit=check.rule.limit) for end in (check.low, check.high))
     return f"{number} [{low}, {high}]"
 
 
 def _number(check: RuleCheck) -> str:
     """Write the estimate; of a censored threshold the bound with its sign; nothing where there is neither."""
-    return check.censored or ("" if check.estimate is None else f"{check.estimate:.4g}")
+    if check.censored or check.estimate is None:
+        return check.censored
+    return f"{check.estimate:.4g}" if check.low == check.high == check.estimate else number_text(check.estimate)
 
 
 def _needs(check: RuleCheck, harmless: Callable[[str], str]) -> str:

@@ -46,7 +46,7 @@ from jrh_mlflow.stats.power import (
 from jrh_mlflow.suites.datasheet import PAPER_TASKS
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.suites.tasks import built_in_tasks
-from jrh_mlflow.text import brief_name
+from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.runs.keys import PARAM_MODEL
 from jrh_mlflow.tracking.runs.read import load_runs
 
@@ -202,8 +202,8 @@ class Plan:
                 ("items", f"{self.items:,}", f"{self.suite_items:,}"),
                 ("replicates", str(self.replicates), str(self.replicates)),
                 ("calls", f"{self.calls:,}", f"{self.suite_calls:,}"),
-                (expected, f"{self.expected:.3f}", ""),
-                (detectable, f"{self.detectable:.3f}", ""),
+                (expected, f"{two_places(self.expected)}", ""),
+                (detectable, f"{two_places(self.detectable)}", ""),
                 *(
                     (label, f"{getattr(self.spread, name):.2f} ({self.basis[name]})", "")
                     for name, label in _SPREAD.items()
@@ -573,8 +573,8 @@ def _size_for_width(width: float, power: float, spread: Spread, design: _Design,
         reached = expected_interval(spread, layout, design.available, seed=seed).width
         notes.append(_too_few(tasks, design, f"give an interval {reached:.2f} wide"))
     notes.append(
-        f"Asking everything twice would make it {again.width:.3f} wide; twice as many tasks, for as many calls, "
-        f"{more.width:.3f}."
+        f"Asking everything twice would make it {two_places(again.width)} wide; twice as many tasks, for as many "
+        f"calls, {two_places(more.width)}."
     )
     notes += _few(layout.n_with_units(tasks))
     return _Needed(

@@ -356,7 +356,7 @@ class SeveralJudges:
                 **first["datasheet"],
                 # A jury that was not logged has no datasheet but those of its judges.
                 "run_id": self._jury.run_id or runs,
-                "profile": f"{self._part} of {count}: accuracy {reading_text(accuracy, places=2)}",
+                "profile": f"{self._part} of {count}: accuracy {reading_text(accuracy)}",
                 "answered_by": [],
             },
         }

@@ -70,6 +70,7 @@ from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.power import detectable_from_interval
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson_share
 from jrh_mlflow.stats.psychometrics import decided_steps
+from jrh_mlflow.text import two_places
 
 NO_PROFILE = "not enough measured for a profile"
 
@@ -222,10 +223,9 @@ class Share(NamedTuple):
     high: float | None
 
     def __str__(self) -> str:
-        known = self.low is not None and self.high is not None
-        return (
-            f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" if known else f"{self.value:.2f} without an interval"
-        )
+        if self.low is None or self.high is None:
+            return f"{two_places(self.value)} without an interval"
+        return f"{two_places(self.value)} [{two_places(self.low)}, {two_places(self.high)}]"
 
     def side(self, limit: float) -> Literal["below", "above"] | None:
         """Return on which side of a limit the interval lies; None where it holds the limit, or there is none."""

@@ -41,6 +41,7 @@ from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.stats.power import detectable_from_interval
 from jrh_mlflow.stats.proportions import level_beyond
+from jrh_mlflow.text import two_places
 
 ALPHA = 0.05
 NOISE, DROPS, CONSTANT, PADS = 0.05, 0.10, 0.90, 0.10
@@ -137,7 +138,7 @@ def size_text(reading: Estimate) -> str:
     sign = -1 if reading.value < 0 else 1
     ends = reading.cluster_interval
     low, high = sorted(sign * end + 0.0 for end in ends) if ends else (0.0, 0.0)
-    return f"{abs(reading.value):.2f}" + (f" [{low:.2f}, {high:.2f}]" if ends else "")
+    return two_places(abs(reading.value)) + (f" [{two_places(low)}, {two_places(high)}]" if ends else "")
 
 
 def points_text(reading: Estimate) -> str:
@@ -546,7 +547,7 @@ def size_or_share(reading: Estimate) -> str:
     if reading.statistic == "rate":
         return share_text(reading)
     ends = reading.cluster_interval
-    return f"{reading.value:.2f}" + (f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "")
+    return two_places(reading.value) + (f" [{two_places(ends[0])}, {two_places(ends[1])}]" if ends else "")
 
 
 def _found_from(limit: Limit, reading: Estimate, n_looked_at: int) -> str:

@@ -35,11 +35,11 @@ from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.html import Addresses
-from jrh_mlflow.show.numbers import at_least_text, short_interval, tag_text, withheld_text
+from jrh_mlflow.show.numbers import at_least_text, interval_text, tag_text, withheld_text
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
 from jrh_mlflow.show.sheets import invalid_note
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.text import brief_name
+from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.judges.prompts import link_prompt
 from jrh_mlflow.tracking.runs import keys, outbox
 from jrh_mlflow.tracking.runs.outbox import Kept
@@ -409,6 +409,6 @@ def _reading_tags(sheet: Sheet) -> dict[str, str]:
         keys.own_key(axis): tag_text(reading) for axis, reading in readings.items() if isinstance(reading, Estimate)
     }
     if isinstance(sheet, ReliabilityReport) and (mean := sheet.summary["mean"]) is not None:
-        ends = short_interval(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
-        tags[keys.own_key(metric_keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"
+        ends = interval_text(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
+        tags[keys.own_key(metric_keys.RELIABILITY_MEAN)] = f"{two_places(mean)} {ends}"
     return tags

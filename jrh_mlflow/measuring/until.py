@@ -28,8 +28,9 @@ from jrh_mlflow.schema.items import BASELINE, SINGLE_CONDITIONS, USABLE, Call, C
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.scoring.pointwise import plain_label
 from jrh_mlflow.show.decided_rules import DecidedRule, DecisionSection
-from jrh_mlflow.show.numbers import short_interval
+from jrh_mlflow.show.numbers import interval_text
 from jrh_mlflow.stats.proportions import suite_ends
+from jrh_mlflow.text import two_places
 
 UNTIL = "until"
 """How the reason of such a stop begins."""
@@ -490,7 +491,8 @@ class UntilRule:
         why = f" ({self.reason})" if self.reason else ""
         lost = f", {self.lost} of them without a usable answer" if self.lost else ""
         counted = f"{self.n:,} of {self.size:,} {self.unit}s"
-        reads = f"the whole suite reads {self.low:.3f} to {self.high:.3f} ({level * 100:g} %, {counted}{lost})"
+        ends = f"{two_places(self.low)} to {two_places(self.high)}"
+        reads = f"the whole suite reads {ends} ({level * 100:g} %, {counted}{lost})"
         return f"{self.rule}: {STATE_WORDS[self.state]}{why}; {reads}.{self._over_tasks}"
 
     @property
@@ -498,8 +500,8 @@ class UntilRule:
         if self.estimate is None:
             return ""
         if self.cluster_low is None or self.cluster_high is None:
-            return f" Read on what was asked: {self.estimate:.3f}."
-        return f" Over tasks: {self.estimate:.3f} [{self.cluster_low:.3f}, {self.cluster_high:.3f}]."
+            return f" Read on what was asked: {two_places(self.estimate)}."
+        return f" Over tasks: {two_places(self.estimate)} {interval_text(self.cluster_low, self.cluster_high)}."
 
 
 def _reads_axis(goal: str) -> bool:
@@ -571,7 +573,7 @@ def until_section(report: UntilReport) -> DecisionSection:
 def _shown(rule: UntilRule) -> DecidedRule:
     over_tasks = ""
     if rule.cluster_low is not None and rule.cluster_high is not None:
-        over_tasks = f"over tasks {short_interval(rule.cluster_low, rule.cluster_high)}"
+        over_tasks = f"over tasks {interval_text(rule.cluster_low, rule.cluster_high)}"
     return DecidedRule(
         rule=rule.rule,
         state=rule.state,

@@ -399,5 +399,5 @@ def agreement_content(done: Agreement) -> RunContent:
 def _tags(done: Agreement) -> dict[str, str]:
     """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
     readings = {axis: reading for axis, reading in done.estimates.items() if isinstance(reading, Estimate)}
-    shown = {keys.own_key(axis): reading_text(reading, places=2) for axis, reading in readings.items()}
+    shown = {keys.own_key(axis): reading_text(reading) for axis, reading in readings.items()}
     return {keys.TAG_PROFILE: agreement_headline(done.report), **shown}

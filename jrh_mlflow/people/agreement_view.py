@@ -41,7 +41,7 @@ from jrh_mlflow.show.figures.canvas import (
     write_corners,
 )
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import cell_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.show.numbers import cell_text, interval_text, number_text, p_text, source_ends
 from jrh_mlflow.show.page import Drawing, Facts, Named, Only, Page, Section
 from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.show.readings import (
@@ -201,7 +201,7 @@ PersonRow = Mapping[str, Any]
 
 def _with_ends(name: str, row: PersonRow) -> str:
     """Write a number of a row with its interval."""
-    ends = short_interval(row[f"{name}_low"], row[f"{name}_high"])
+    ends = interval_text(row[f"{name}_low"], row[f"{name}_high"])
     return number_text(row[name]) if ends == "–" else f"{number_text(row[name])} {ends}"
 
 
@@ -448,7 +448,7 @@ def _ends(reading: Reading | None) -> Ends | None:
 
 
 def _dot(axes: Axes, ends: Ends, place: float, kind: int, *, words: str) -> None:
-    words = f"{words}: {ends[0]:.2f} {short_interval(*ends[1:])}"
+    words = f"{words}: {number_text(ends[0])} {interval_text(*ends[1:])}"
     hover_spots(axes, [Spot(x=ends[0], y=place, words=words)])
     axes.errorbar([ends[0]], [place], xerr=reach([ends]), capsize=3, linestyle="none", **marks(kind))
 

@@ -50,7 +50,7 @@ from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.corrected_rates import bounded_mean
-from jrh_mlflow.text import brief_name
+from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, add_to_run, open_run, publish
 
@@ -179,7 +179,7 @@ class Corrected:
         return readings_frame({**self.readings, **named})
 
     def __repr__(self) -> str:
-        numbers = f"{reading_text(self.estimate, places=2)}, naive {reading_text(self.naive, places=2)}"
+        numbers = f"{reading_text(self.estimate)}, naive {reading_text(self.naive)}"
         on = f"{self.n_labelled:,} labels, {self.n_unlabelled:,} verdicts"
         return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
 
@@ -538,7 +538,7 @@ def _note(note: str, samples: Samples, positional: Estimate | None, ties: Estima
 
 
 def _share(reading: Estimate) -> str:
-    return f"{reading.value:.3f} {interval_text(reading.ci_low, reading.ci_high)}"
+    return f"{two_places(reading.value)} {interval_text(reading.ci_low, reading.ci_high)}"
 
 
 def _difference(versions: Mapping[str, Judged], calibration: object, settings: _Correction) -> Corrected:
@@ -702,7 +702,7 @@ def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
     name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
     ((axis, reading),) = _main(done).items()
     key = corrected_axis(done.scorer, axis)
-    text = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading, places=2)
+    text = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading)
     add_to_run(
         store,
         target.run_id,

@@ -21,6 +21,7 @@ from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats import corrected_rates as rates
 from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
 from jrh_mlflow.stats.proportions import newcombe
+from jrh_mlflow.text import two_places
 
 Sampling = Literal["random", "stratified", "by_verdict"]
 """How labelled items were drawn: of all items alike; within the person's labels; within the judge's verdicts."""
@@ -279,7 +280,7 @@ def _useless_by_verdict(data: _Data) -> str | None:
 
 
 def _shown(mean: Mean) -> str:
-    return f"{mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]"
+    return f"{two_places(mean.value)} [{two_places(mean.low)}, {two_places(mean.high)}]"
 
 
 def _refused(data: _Data, reason: str) -> CorrectedRate:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_inches, label_rows, marks, short, write_corners
-from jrh_mlflow.show.numbers import interval_text, missing_text, source_ends
+from jrh_mlflow.show.numbers import interval_text, missing_text, number_text, source_ends
 from jrh_mlflow.show.page import Facts, Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.tracking.runs import keys
@@ -52,7 +52,7 @@ def corrected_table(readings: Mapping[str, Reading], *, level: float) -> FilledT
 def _value(reading: Reading) -> str:
     if isinstance(reading, NotEstimable):
         return missing_text(reading)
-    return f"{reading.value:+.4f}" if reading.statistic == "value" else f"{reading.value:.4f}"
+    return number_text(reading.value, signed=reading.statistic == "value")
 
 
 def _interval(reading: Reading) -> str:
@@ -158,7 +158,12 @@ def _intervals(readings: Mapping[str, Mapping[str, Reading]], *, title: str, lev
             **marks(_DRAWN.index(name)),
         )
         axes.annotate(
-            f"{reading.value:.3f}", (reading.value, place), (0, 7), textcoords="offset points", ha="center", fontsize=9
+            number_text(reading.value),
+            (reading.value, place),
+            (0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
         )
     signed = any(reading.statistic == "value" for _, reading in rows.values())
     axes.set_xlim(*((None, None) if signed else (0, 1)))

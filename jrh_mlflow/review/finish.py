@@ -40,7 +40,7 @@ from jrh_mlflow.review.decisions import (
     Standings,
 )
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.show.numbers import number_text, short_interval
+from jrh_mlflow.show.numbers import interval_text, number_text
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.suites.dataset import is_missing, read_table
 from jrh_mlflow.suites.suite import Suite, holds_suite
@@ -421,7 +421,7 @@ def _note(facts: Mapping[str, Any]) -> str:
     reading = facts["validator_agreement"]
     agreement = "The validator gave no verdict on what was decided."
     if reading["kind"] == "estimate":
-        share = f"{number_text(reading['value'])} {short_interval(reading['ci_low'], reading['ci_high'])}"
+        share = f"{number_text(reading['value'])} {interval_text(reading['ci_low'], reading['ci_high'])}"
         agreement = f"Validator and reviewers agree on {share} of {reading['n']} items."
     reviewers = [f"Reviewers: {len(facts['reviewers'])}."]
     disputes = facts["disagreements"]

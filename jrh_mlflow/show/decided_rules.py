@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.measures.rules import STATE_WORDS, State
 from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import rule_name
-from jrh_mlflow.show.numbers import amount_text
+from jrh_mlflow.show.numbers import amount_text, interval_text, number_text
 from jrh_mlflow.show.plain_text import line_text
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
 
@@ -48,16 +48,19 @@ class DecidedRule:
     """On how much it stands, where that is more than `n` and its tasks: `60 of 120 calls`."""
 
     @property
+    def is_fact(self) -> bool:
+        """Whether the number is known, such as a cost, and no estimate."""
+        return self.low == self.high == self.estimate
+
+    @property
     def measured(self) -> str:
         """The number, or the bound that is known of it."""
-        return self.censored or amount_text(self.estimate)
+        return self.censored or (amount_text if self.is_fact else number_text)(self.estimate)
 
     @property
     def between(self) -> str:
         """The interval; a fact, such as a cost, has none."""
-        if self.low == self.high == self.estimate or (self.low is None and self.high is None):
-            return "–"
-        return f"[{amount_text(self.low)}, {amount_text(self.high)}]"
+        return "–" if self.is_fact else interval_text(self.low, self.high)
 
     @property
     def size_text(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -15,11 +15,11 @@ from jrh_mlflow.show.glossary import term_id, with_terms
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import (
     amount_text,
+    interval_text,
     missing_text,
     money_text,
     number_text,
     p_text,
-    short_interval,
     source_ends,
 )
 from jrh_mlflow.text import visible
@@ -71,15 +71,15 @@ def _environment() -> Environment:
         "amount": amount_text,
         "axis_name": axis_name,
         "kept": kept,
-        "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
+        "interval": lambda reading: interval_text(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "missing": missing_text,
         "money": money_text,
         "number": number_text,
         "p": p_text,
-        "signed": lambda value: f"{value:+.3f}",
+        "signed": partial(number_text, signed=True),
         "with_terms": with_terms,
         "term_id": term_id,
-        "span": lambda ends: short_interval(*ends),
+        "span": lambda ends: interval_text(*ends),
     }
     environment.globals["visible"] = visible
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jrh_mlflow.schema.estimates import Bounds, Censoring, Estimate, NotEstimable, Reading
+from jrh_mlflow.text import two_places
 
 BOUNDS_NOTE = (
     "“Between a and b” is no number: too many calls were lost and the axis is withheld. These are its bounds, what it "
@@ -13,22 +14,22 @@ BOUNDS_NOTE = (
 _SIGNS = {"left": "≤ ", "right": "> ", None: ""}
 
 
-def number_text(value: float | None, *, places: int = 3) -> str:
-    """Write a number to so many places; a missing one is a dash."""
-    return "–" if value is None else f"{value:.{places}f}"
+def number_text(value: float | None, *, signed: bool = False, limit: float | None = None) -> str:
+    """Write a number to two places (`two_places`); a missing one is a dash."""
+    return "–" if value is None else two_places(value, signed=signed, limit=limit)
 
 
 def amount_text(value: float | None) -> str:
-    """Write a number of any size: a share to three places, a large one in whole units, a small one to two digits.
+    """Write a fact of any size: a share to three places, a large one in whole units, a small one to two digits.
 
     Example:
         >>> amount_text(0.25), amount_text(1064.0), amount_text(0.00042), amount_text(None)
         ('0.250', '1,064', '0.00042', '–')
     """
     # What is under 0.0005 would be rounded to 0.000.
-    if value is None or (abs(value) < 1000 and (value == 0 or abs(value) >= 0.0005)):
-        return number_text(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2g}"
+    if value is None or (value and abs(value) < 0.0005):
+        return "–" if value is None else f"{value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
 def missing_text(reading: NotEstimable | None) -> str:
@@ -75,12 +76,12 @@ def withheld_text(reading: NotEstimable) -> str:
 
 def _end(value: float, censored: Censoring) -> str:
     # A censored value is a step of the ladder, written as steps are: `> 5`, not `> 5.00`.
-    return f"{_SIGNS[censored]}{value:g}" if censored else f"{value:.2f}"
+    return f"{_SIGNS[censored]}{value:g}" if censored else two_places(value)
 
 
 def value_text(reading: Reading | None) -> str:
-    """Write a value to four places, bounds, or `n/a`."""
-    return f"{reading.value:.4f}" if isinstance(reading, Estimate) else missing_text(reading)
+    """Write a value, bounds, or `n/a`."""
+    return two_places(reading.value) if isinstance(reading, Estimate) else missing_text(reading)
 
 
 def left_out_text(reading: Reading) -> str:
@@ -96,10 +97,10 @@ def left_out_text(reading: Reading) -> str:
 
 
 def with_interval(reading: Reading) -> str:
-    """Write a value with its interval by cluster, `0.812 [0.70, 0.89]`, bounds, or `n/a`."""
+    """Write a value with its interval by cluster, `0.81 [0.70, 0.89]`, bounds, or `n/a`."""
     if isinstance(reading, NotEstimable):
         return missing_text(reading)
-    return f"{reading.value:.3f} {short_interval(reading.cluster_low, reading.cluster_high)}"
+    return f"{two_places(reading.value)} {interval_text(reading.cluster_low, reading.cluster_high)}"
 
 
 def tag_text(reading: Estimate) -> str:
@@ -114,20 +115,14 @@ def tag_text(reading: Estimate) -> str:
     """
     if reading.censored:
         return threshold_text(reading)
-    low, high = (number_text(end, places=2) for end in (reading.cluster_low, reading.cluster_high))
-    return f"{reading.value:.2f} [{low}, {high}]"
+    return f"{two_places(reading.value)} [{number_text(reading.cluster_low)}, {number_text(reading.cluster_high)}]"
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """Write an interval to four places; an end beyond what was measured is a dash, and so is a missing interval."""
+def interval_text(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    """Write an interval; an end beyond what was measured is a dash, and so is a missing interval."""
     if low is None and high is None:
         return "–"
-    return f"[{number_text(low, places=4)}, {number_text(high, places=4)}]"
-
-
-def short_interval(low: float | None, high: float | None) -> str:
-    """Write an interval to two places, or a dash where an end is missing."""
-    return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+    return f"[{number_text(low, signed=signed)}, {number_text(high, signed=signed)}]"
 
 
 def source_ends(reading: Estimate) -> tuple[float | None, float | None]:
@@ -139,10 +134,10 @@ def source_ends(reading: Estimate) -> tuple[float | None, float | None]:
 
 
 def cell_text(reading: Reading, letter: str = "") -> str:
-    """Write a cell of a table of judges: `0.812 [0.70, 0.89] ab`, bounds, or `n/a`."""
+    """Write a cell of a table of judges: `0.81 [0.70, 0.89] ab`, bounds, or `n/a`."""
     if isinstance(reading, NotEstimable):
         return missing_text(reading)
-    return f"{reading.value:.3f} {short_interval(*source_ends(reading))} {letter}".strip()
+    return f"{two_places(reading.value)} {interval_text(*source_ends(reading))} {letter}".strip()
 
 
 def threshold_text(reading: Reading) -> str:
@@ -156,7 +151,7 @@ def threshold_text(reading: Reading) -> str:
     return text if reading.crossing_decided else f"{text}, not decided"
 
 
-def reading_text(reading: Reading | None, *, places: int = 3) -> str:
+def reading_text(reading: Reading | None) -> str:
     """Write a number with its interval by cluster, the bounds of a withheld one, or `n/a`.
 
     Of a threshold an end of the interval that lies beyond the steps is a dash.
@@ -164,16 +159,14 @@ def reading_text(reading: Reading | None, *, places: int = 3) -> str:
     if not isinstance(reading, Estimate):
         return "n/a" if reading is None or reading.bounds is None else f"between {bounds_ends(reading.bounds)}"
     low, high = source_ends(reading)
-    value = threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.{places}f}"
-    if low is None and high is None:
-        return value
-    return f"{value} [{number_text(low, places=2)}, {number_text(high, places=2)}]"
+    value = threshold_text(reading) if reading.unit == "curve" else two_places(reading.value)
+    return value if low is None and high is None else f"{value} {interval_text(low, high)}"
 
 
 def hover_text(reading: Reading | None) -> str:
     """Write what a point of a figure says when pointed at: `0.72 [0.56, 0.82], n 40`, bounds, or why it has none."""
     if isinstance(reading, Estimate):
-        return f"{reading_text(reading, places=2)}, n {reading.n:,}"
+        return f"{reading_text(reading)}, n {reading.n:,}"
     return missing_text(reading) if reading is None or reading.bounds else f"n/a: {reading.reason}"
 
 

@@ -24,7 +24,6 @@ from jrh_mlflow.show.numbers import (
     missing_text,
     number_text,
     reading_text,
-    short_interval,
     source_ends,
     threshold_text,
     value_text,
@@ -93,8 +92,8 @@ def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
     unit = "call" if reading.unit == "curve" else reading.unit
     return replace(
         spelled,
-        value=threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.3f}",
-        interval=_ends(reading),
+        value=threshold_text(reading) if reading.unit == "curve" else number_text(reading.value),
+        interval=interval_text(*source_ends(reading)),
         n=f"{reading.n:,} {unit if reading.n == 1 else _PLURALS.get(unit, f'{unit}s')}",
         detectable=number_text(detectable(reading)),
         bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
@@ -130,22 +129,14 @@ def across_row(
         return None
     return PageRow(
         label=axis_name(key),
-        value="withheld" if value is None else f"{value:.3f}",
+        value="withheld" if value is None else number_text(value),
         left_out="",
         key=key,
-        interval=short_interval(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
+        interval=interval_text(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
         n=withheld if value is None else f"{summary.get('n_tests') or 0:g} of {len(scores)} tests",
         bounds=value is None,
         meaning=axis_meaning(key),
     )
-
-
-def _ends(reading: Estimate) -> str:
-    """Write the interval; of a threshold or d′ an end beyond what was measured is a dash."""
-    low, high = source_ends(reading)
-    if (low is None) == (high is None):
-        return short_interval(low, high)
-    return f"[{number_text(low, places=2)}, {number_text(high, places=2)}]"
 
 
 def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
@@ -160,7 +151,13 @@ def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
     return Table.of(
         Column(first, lambda row: row.label, html=lambda row: render_part("_axis.html", row=row), brief=True),
         *(own_stimuli if first == "axis" else []),
-        Column("reading", _value_cell, exact=_exact_value, html=_linked_value, media=("html", "markdown")),
+        Column(
+            "reading",
+            _value_cell,
+            exact=lambda row: value_text(row.reading),
+            html=_linked_value,
+            media=("html", "markdown"),
+        ),
         Column("reading", lambda row: row.value, media=("card",)),
         Column(f"reading [95 % by {by}]", lambda row: reading_text(row.reading), media=("text",)),
         Column("95 %", lambda row: _exact_interval(row, "ci"), media=("markdown",)),
@@ -213,12 +210,8 @@ def _linked_value(row: PageRow) -> Markup:
     return value if row.bounds else Markup("<b>{}</b>").format(value)
 
 
-def _exact_value(row: PageRow) -> str:
-    return value_text(row.reading)
-
-
 def _exact_interval(row: PageRow, kind: str) -> str:
-    """Write an interval of a reading to four places: `ci`, `cluster` or `bound`."""
+    """Write an interval of a reading by its kind: `ci`, `cluster` or `bound`."""
     if not isinstance(row.reading, Estimate):
         return "–"
     return interval_text(getattr(row.reading, f"{kind}_low"), getattr(row.reading, f"{kind}_high"))
@@ -287,7 +280,7 @@ def _family_column(axis: Axis, own: Mapping[float, Reading], links: CallsBehind 
         lambda place: _step_cell(rows.get(place)),
         html=lambda place: _linked_value(rows[place]) if place in rows else None,
         exact=lambda place: write(own[place]) if place in own else "–",
-        short=lambda place: reading_text(own.get(place), places=2),
+        short=lambda place: reading_text(own.get(place)),
         media=tuple(medium for medium, is_in in media.items() if is_in),
         meaning=axis.meaning,
     )
@@ -422,7 +415,7 @@ def finding_lines(findings: Sequence[Finding]) -> dict[str, str]:
 def _finding_number(finding: Finding) -> str:
     if finding.state in ("ok", "by design"):
         return ""
-    return reading_text(finding.reading, places=2) if isinstance(finding.reading, Estimate) else "(no number)"
+    return reading_text(finding.reading) if isinstance(finding.reading, Estimate) else "(no number)"
 
 
 def _first_names(names: Sequence[str]) -> str:
@@ -443,7 +436,7 @@ def brief_readings(readings: Mapping[str, Reading], *, most: int = 3, signed: bo
     known = {name: reading for name, reading in readings.items() if isinstance(reading, Estimate)}
     parts = [
         # `brief_name` quotes a name, and a list of readings needs no quotes.
-        f"{brief_name(name)[1:-1]} {'+' if signed and reading.value > 0 else ''}{reading_text(reading, places=2)}"
+        f"{brief_name(name)[1:-1]} {'+' if signed and reading.value > 0 else ''}{reading_text(reading)}"
         for name, reading in list(known.items())[:most]
     ]
     parts += ["…"] if len(known) > most else []

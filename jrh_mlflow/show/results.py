@@ -43,9 +43,10 @@ from jrh_mlflow.show.cards import Card, finding_notes, missing_notes
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures
 from jrh_mlflow.show.figures.reliability import score_chart
-from jrh_mlflow.show.numbers import short_interval
+from jrh_mlflow.show.numbers import interval_text
 from jrh_mlflow.show.readings import brief_readings, brief_sheet, readings_frame
 from jrh_mlflow.show.sheets import sheet_markdown, summary_table
+from jrh_mlflow.text import two_places
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
@@ -147,7 +148,7 @@ class ReliabilityReport(ReliabilityReadings):
         """The mean over tests and the scores of the first tests, in one line."""
         mean, low, high = (self.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
         over = f"{self.summary['n_tests']:g} of {len(self.scores)} tests"
-        overall = "" if mean is None else f"mean {mean:.2f} {short_interval(low, high)} over {over}, "
+        overall = "" if mean is None else f"mean {two_places(mean)} {interval_text(low, high)} over {over}, "
         withheld = f", {len(self.withheld_readings)} withheld" if self.withheld_readings else ""
         return overall + brief_readings(self._main) + withheld
 

@@ -24,11 +24,12 @@ from jrh_mlflow.show.html import Addresses, render_part
 from jrh_mlflow.show.names import axis_name, reason_text, statistic_name
 from jrh_mlflow.show.numbers import (
     bounds_note,
+    interval_text,
     is_shown,
     missing_text,
     number_text,
-    short_interval,
     threshold_text,
+    value_text,
     with_interval,
 )
 from jrh_mlflow.show.page import (
@@ -304,8 +305,8 @@ def _threshold_text(reading: Reading) -> str:
     if isinstance(reading, NotEstimable):
         return f"n/a ({reason_text(reading.reason)})." if reading.bounds is None else f"{missing_text(reading)}."
     left, right = reading.censoring.get("left", 0.0), reading.censoring.get("right", 0.0)
-    low = "below the smallest step" if reading.cluster_low is None else f"{reading.cluster_low:.2f}"
-    high = "beyond the largest step" if reading.cluster_high is None else f"{reading.cluster_high:.2f}"
+    low = "below the smallest step" if reading.cluster_low is None else number_text(reading.cluster_low)
+    high = "beyond the largest step" if reading.cluster_high is None else number_text(reading.cluster_high)
     # With both ends beyond the steps the interval may lie on one side of them: then the shares alone say where.
     known = reading.cluster_low is not None or reading.cluster_high is not None
     interval = f"95 % by task from {low} to {high}; " if known else ""
@@ -467,11 +468,11 @@ def _mean_lines(report: ReliabilityReadings) -> list[str]:
     mean, least, most = (report.summary[name] for name in ("mean", "min", "max"))
     if mean is None:
         return wrapped_line("Mean over tests", f"{_no_mean(report)}.")
-    interval = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
+    interval = interval_text(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
     n_tests = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
     span = f"min {number_text(least)}, max {number_text(most)}"
     chosen = [] if report.metric == DEFAULT else [f"Labelled tests are scored by {report.chosen_text}."]
-    return [f"Mean over {n_tests}: {mean:.3f} {interval}, {span}.", *chosen]
+    return [f"Mean over {n_tests}: {number_text(mean)} {interval}, {span}.", *chosen]
 
 
 def _no_mean(report: ReliabilityReadings) -> str:
@@ -613,7 +614,7 @@ def _axis_column(head: str, axis: str, estimates: Mapping[str, Reading]) -> Colu
 def _number(reading: Reading | None) -> str:
     if reading is None:
         return "–"
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)
+    return value_text(reading)
 
 
 def _counted(reading: Reading | None) -> str:
@@ -624,13 +625,14 @@ def _across(report: ReliabilityReadings) -> str:
     summary = report.summary
     n_tests, mean, least, most = (summary[name] for name in ("n_tests", "mean", "min", "max"))
     if mean is None or least is None or most is None:
-        return f"Across tests: {_no_mean(report)}."
-    sd = "" if summary["sd"] is None else f" ± {summary['sd']:.3f} (sd)"
-    interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
+        return f"Across tests: {literal(_no_mean(report))}."
+    sd = "" if summary["sd"] is None else f" ± {number_text(summary['sd'])} (sd)"
+    interval = interval_text(summary["mean_ci_low"], summary["mean_ci_high"])
     legends = [*(kind.legend for kind in USUAL), *(expectation_of(name).legend for name in report.scores)]
+    over = f"{n_tests:g} of {len(report.scores)} tests"
     return (
-        f"Across {n_tests:g} of {len(report.scores)} tests: mean **{mean:.3f}**{sd}, 95 % by source {interval}; "
-        f"min {least:.3f}, max {most:.3f}. A test's score is its {report.chosen_text}; "
+        f"Across {over}: mean **{number_text(mean)}**{sd}, 95 % by source {interval}; "
+        f"min {number_text(least)}, max {number_text(most)}. A test's score is its {report.chosen_text}; "
         f"{'; '.join(legend for legend in dict.fromkeys(legends) if legend)}."
     )
 

@@ -353,7 +353,7 @@ class Member:
     seed: int = 0
 
     def __repr__(self) -> str:
-        return f"Member({brief_name(self.label)}: {reading_text(self.reliability, places=2)})"
+        return f"Member({brief_name(self.label)}: {reading_text(self.reliability)})"
 
     @property
     def label(self) -> str:

@@ -190,7 +190,7 @@ class Sweep:
 
     def __repr__(self) -> str:
         best = "nothing held out" if self.best is None else f"best {brief_name(self.best.label)}"
-        read = "" if self.best is None else f" {reading_text(self.best.reliability, places=2)}"
+        read = "" if self.best is None else f" {reading_text(self.best.reliability)}"
         tried = f"{len(self.trials)} of {self.n_grid} configurations, {self.n_calls:,} calls"
         return f"Sweep({brief_name(self.suite)}: {tried}, {best}{read}, {brief_run(self.run_id)})"
 
@@ -205,7 +205,7 @@ class Sweep:
                 "tried": f"{len(self.trials)} of {self.n_grid} configurations",
                 "calls": f"{self.n_calls:,}{share}",
                 "cost": at_least_text(self.paid.usd, self.paid.unknown),
-                "hypervolume": reading_text(self.hypervolume, places=2),
+                "hypervolume": reading_text(self.hypervolume),
             },
             links=[self.link],
         ).to_html()

@@ -117,7 +117,7 @@ def _able(kept: Sequence[Member]) -> tuple[list[Member], list[str]]:
     if not worse:
         return list(kept), []
     first = max(worse, key=lambda member: member.search.tally.value)
-    numbers = [reading_text(reliability(ability(member), seed=first.seed), places=2) for member in (first, top)]
+    numbers = [reading_text(reliability(ability(member), seed=first.seed)) for member in (first, top)]
     does = f"{says('ability', numbers[0])} (a tie counts half), against {numbers[1]} for {top.label}"
     return [member for member in kept if member not in worse], [f"Not {first.label}: it {does}."]
 
@@ -189,7 +189,7 @@ def _named(member: Member) -> str:
 
 
 def _reads(member: Member) -> str:
-    return reading_text(member.reliability, places=2)
+    return reading_text(member.reliability)
 
 
 def _dollars(member: Member) -> str:

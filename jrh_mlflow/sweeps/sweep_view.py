@@ -19,7 +19,7 @@ from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, canvas, reach, short
 from jrh_mlflow.show.html import render_part
-from jrh_mlflow.show.numbers import interval_text, short_interval
+from jrh_mlflow.show.numbers import interval_text, number_text
 from jrh_mlflow.show.page import Only, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
 from jrh_mlflow.tracking.runs import keys
@@ -109,17 +109,17 @@ def sweep_page(
     )
 
 
-def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:
+def reading_facts(reading: Facts) -> str:
     """Write a value with its interval by task."""
     if reading["kind"] != "estimate":
         return "n/a"
-    return f"{reading['value']:.3f} {interval(reading['cluster_low'], reading['cluster_high'])}"
+    return f"{number_text(reading['value'])} {interval_text(reading['cluster_low'], reading['cluster_high'])}"
 
 
-def _reliability_text(member: Facts, *, interval: Interval) -> str:
+def _reliability_text(member: Facts) -> str:
     # Not in round brackets: after the interval's square ones Markdown would read a link.
     half = ", searched half" if member["holdout_value"] is None else ""
-    return reading_facts(member["reliability"], interval=interval) + half
+    return reading_facts(member["reliability"]) + half
 
 
 def _dollars(member: Facts) -> str:
@@ -147,14 +147,9 @@ def _front_text(member: Facts) -> str:
 
 MEMBERS: Table[Facts] = Table.of(
     Column("configuration", lambda member: member["label"], brief=True),
-    Column(
-        "reliability",
-        partial(_reliability_text, interval=short_interval),
-        exact=partial(_reliability_text, interval=interval_text),
-        brief=True,
-    ),
-    Column("search", lambda member: f"{member['search_value']:.3f}"),
-    Column("bias", lambda member: "–" if member["bias"] is None else f"{member['bias']:+.3f}"),
+    Column("reliability", _reliability_text, brief=True),
+    Column("search", lambda member: number_text(member["search_value"])),
+    Column("bias", lambda member: number_text(member["bias"], signed=True)),
     Column("$ per 1,000", _dollars, brief=True),
     Column("on front", _front_text, brief=True),
     Column("tied with best", _tie_text, brief=True),
@@ -174,7 +169,7 @@ def members_table(members: Sequence[Facts]) -> FilledTable[Facts]:
 
 def _part_text(name: str, member: Facts) -> str:
     reading = member["parts"].get(name, {})
-    return f"{reading['value']:.3f}" if reading.get("kind") == "estimate" else "n/a"
+    return number_text(reading["value"]) if reading.get("kind") == "estimate" else "n/a"
 
 
 def front_first(sweep: Facts) -> FilledTable[Facts]:
@@ -226,7 +221,9 @@ def _sureness(
         f"Hypervolume {reading_facts(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]
     if biases:
-        lines.append(f"Selection bias (search minus held out), mean {sum(biases) / len(biases):+.3f}.")
+        lines.append(
+            f"Selection bias (search minus held out), mean {number_text(sum(biases) / len(biases), signed=True)}."
+        )
     if sweep["constraints"]:
         lines.append(f"Constraints: {'; '.join(sweep['constraints'])}.")
     return lines
@@ -239,7 +236,7 @@ def _ties(differences: Sequence[tuple[CompositeDifference, bool]]) -> list[str]:
         return []
     methods = dict.fromkeys(difference.method for difference, _ in compared)
     unseen = max((difference.value for difference, tied in compared if tied), default=0.0)
-    return [f"Ties by {', '.join(methods)}; the largest difference that was not told apart: {unseen:.3f}."]
+    return [f"Ties by {', '.join(methods)}; the largest difference that was not told apart: {number_text(unseen)}."]
 
 
 def _shares_text(shares: Mapping[str, float] | str) -> str:
@@ -251,8 +248,8 @@ OPERATING: Table[OperatingPoint] = Table.of(
     Column("judge", lambda point: point.judge),
     Column("prompt", lambda point: point.prompt),
     Column("criterion", lambda point: point.criterion),
-    Column("false preference Δ0", lambda point: f"{point.false_preference:.3f}"),
-    Column("sensitivity one step", lambda point: f"{point.sensitivity:.3f}"),
+    Column("false preference Δ0", lambda point: number_text(point.false_preference)),
+    Column("sensitivity one step", lambda point: number_text(point.sensitivity)),
     Column("d′", lambda point: f"{point.d_prime:.2f}"),
 )
 
@@ -264,7 +261,7 @@ def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift
     lines = [
         f"{shift.judge}, prompt {shift.prompt}: "
         f"{'lies off' if shift.off else 'cannot be told from'} the curve of the others "
-        f"(d′ {shift.value:+.2f} {interval_text(shift.low, shift.high)})."
+        f"(d′ {number_text(shift.value, signed=True)} {interval_text(shift.low, shift.high)})."
         for shift in shifts
     ]
     return Section(
@@ -409,7 +406,7 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     for number, dot in enumerate(named, 1):
         offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
         axes.annotate(str(number), (dot.usd, dot.value), fontweight="bold", color=PALETTE[0], **offset)
-        line = f"{number}  {short(dot.label, most=90)}   {dot.value:.3f} for ${dot.usd:.3g}"
+        line = f"{number}  {short(dot.label, most=90)}   {number_text(dot.value)} for ${dot.usd:.3g}"
         figure.text(0.02, (0.1 + 0.27 * (len(named) - number)) / figure.get_figheight(), line, fontsize=10)
     prices = [dot.usd for dot in dots]
     if min(prices) > 0 and max(prices) / min(prices) > 5:

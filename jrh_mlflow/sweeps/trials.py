@@ -52,7 +52,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.space import COST, RELIABILITY, Configuration, Policy, Space, is_map, picked
 from jrh_mlflow.sweeps.study import JOURNALLED, PAID, RESULT, STOPPED, TrialFailed, Trials
 from jrh_mlflow.sweeps.sweep_view import sweep_points
-from jrh_mlflow.text import hashed
+from jrh_mlflow.text import hashed, two_places
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store
 
@@ -456,8 +456,8 @@ class DominatedStop:
         for rival in self.rivals:
             if dominated_with_confidence(self.upper, self.usd_per_1k, [(rival.value, rival.usd_per_1k)]):
                 return (
-                    f"{DOMINATED}: reliability at most {self.upper:.3f} at ${self.usd_per_1k:.4g} per 1,000, while "
-                    f"{rival.label} has {rival.value:.3f} at ${rival.usd_per_1k:.4g}"
+                    f"{DOMINATED}: reliability at most {two_places(self.upper)} at ${self.usd_per_1k:.4g} per 1,000, "
+                    f"while {rival.label} has {two_places(rival.value)} at ${rival.usd_per_1k:.4g}"
                 )
         return None
 

@@ -40,7 +40,7 @@ def test_the_command_prints_what_python_returns(files):
     page = printed(*files, "--sampling", "by_verdict", "--level", "0.9", "--markdown")
     assert page.strip() == expected.to_markdown().strip()
     text = printed(*files, "--sampling", "by_verdict", "--level", "0.9")
-    assert f"{expected.estimate.value:.4f}" in text
+    assert f"{expected.estimate.value:.2f} " in text
     assert "|" not in text.splitlines()[0]
 
 

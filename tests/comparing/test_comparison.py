@@ -390,7 +390,7 @@ def test_tables_json_and_markdown_hold_every_number_with_its_interval():
     assert "> Simulated." in text
     assert "a\\|b" in text
     value = found.cells["typos"]["c"]
-    assert f"{value.value:.3f} [{value.cluster_low:.2f}, {value.cluster_high:.2f}]" in text
+    assert f"{value.value:.2f} [{value.cluster_low:.2f}, {value.cluster_high:.2f}]" in text
 
 
 def test_a_grid_too_long_for_a_page_lists_what_was_told_apart():

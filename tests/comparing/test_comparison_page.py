@@ -163,7 +163,7 @@ def test_every_cell_has_value_interval_and_n_and_a_missing_one_its_reason():
     )
     html = page(found)
     reading = found.cells["markdown"]["deaf"]
-    assert f"<b>{reading.value:.3f}</b>" in html
+    assert f"<b>{reading.value:.2f}</b>" in html
     assert f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]</small><small>n&nbsp;{reading.n}<" in html
     assert "no usable answer" in html
     assert html.count(">n/a<") >= 1

@@ -52,7 +52,7 @@ def test_one_declaration_is_measured_shown_compared_and_logged(monkeypatch: pyte
     assert isinstance(reading, Estimate)
     assert reading.value == pytest.approx(1 - sheet.estimates["filler_preference"].value)
     section = sheet.to_markdown().partition("### Controls")[2]
-    assert f"| prefers u | {reading.value:.4f} |" in section
+    assert f"| prefers u | {reading.value:.2f} |" in section
     page = sheet_page(sheet, title="noisy", facts={}, judge={}).to_html().partition(">Controls</h2>")[2]
     assert f'<span class="name">prefers u</span> <small>{FIRST.meaning}' in page.partition("</section>")[0]
     logged = {point.key: point.value for point in keys.sheet_points(sheet)}
@@ -62,7 +62,7 @@ def test_one_declaration_is_measured_shown_compared_and_logged(monkeypatch: pyte
     assert scores[scores["axis"] == "first_content"]["score"].mean() == pytest.approx(reading.value)
     judge = SimpleNamespace(sheet=sheet, judge=SimpleNamespace(label="noisy"), calls=calls)
     header, (row,) = comparison_rows([judge])
-    assert row[header.index("prefers u")].startswith(f"{reading.value:.3f} [")
+    assert row[header.index("prefers u")].startswith(f"{reading.value:.2f} [")
     from jrh_mlflow.show.figures.datasheet import axes_map
 
     assert "prefers u" in [label.get_text() for label in axes_map({"a": sheet.estimates}).axes[0].get_yticklabels()]

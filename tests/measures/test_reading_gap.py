@@ -82,5 +82,5 @@ def test_the_new_axes_stand_in_mlflow_on_the_page_and_in_the_table(store_uri):
     assert {"reading gap", "δ = 2"} <= set(re.findall(">(reading gap|δ = 2)<", re.sub(r"</?a[^>]*>", "", page)))
     header, (row,) = comparison_rows([done])
     cells = dict(zip(header, row, strict=True))
-    assert cells["reading gap (δ = 1)"].startswith(f"{value(done.datasheet, 'reading_gap/delta_1'):.3f} [")
+    assert cells["reading gap (δ = 1)"].startswith(f"{value(done.datasheet, 'reading_gap/delta_1'):.2f} [")
     assert {"better (same words, δ = 1)", "threshold Δ75 (same words)"} <= set(cells)

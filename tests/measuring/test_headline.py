@@ -24,6 +24,7 @@ from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.measuring.replay import replay
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.show.numbers import with_interval
 from jrh_mlflow.tracking.runs import keys
 from tests.logged_runs import json_of
 from tests.readings import asked
@@ -52,7 +53,8 @@ def with_ends(keys: set[str], metrics: dict[str, float]) -> set[str]:
 
 
 MATCHED = {"matched_sensitivity/delta_1/rate", "matched_sensitivity/curve"}
-READING = re.compile(r"-?\d+\.\d\d \[(-?\d+\.\d\d|–), (-?\d+\.\d\d|–)\]")
+NUMBER = r"[<>]?-?\d+\.\d\d"
+READING = re.compile(rf"{NUMBER} \[({NUMBER}|–), ({NUMBER}|–)\]")
 """What a tag says of a reading; an end beyond the measured steps is a dash."""
 CENSORED = re.compile(r"(≤|>) \d+(, not decided)?")
 
@@ -269,10 +271,8 @@ def test_headline_readings_are_tags_with_their_interval(done: jrh.Evaluation, st
     for axis, reading in readings.items():
         text = tags[f"jrh.{axis}"]
         assert (CENSORED if reading.censored else READING).fullmatch(text), (axis, text)
-        if not reading.censored:
-            assert text.startswith(f"{reading.value:.2f} ")
         if reading.cluster_low is not None and reading.cluster_high is not None and not reading.censored:
-            assert text == f"{reading.value:.2f} [{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]"
+            assert text == with_interval(reading)
 
 
 def test_the_tags_of_the_published_judge_read_as_published(paper: jrh.Evaluation, store_uri: str) -> None:

@@ -92,7 +92,7 @@ def test_a_run_of_version_0_1_has_todays_page_with_the_numbers_of_then(earlier: 
     page = run_page(earlier, run["run_id"], addresses=ADDRESSES)
     key = "dark_current" if "dark_current/rate" in run["metrics"] else "baseline/accuracy"
     value = run["metrics"][f"{key}/rate"]
-    assert re.search(rf">{value:.3f}</a>", page)
+    assert re.search(rf">{value:.2f}</a>", page)
     assert axis_name(key) in page
     assert 'class="tiles"' in page
 

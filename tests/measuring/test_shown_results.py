@@ -156,7 +156,7 @@ def test_a_card_has_readings_with_interval_and_n_what_is_withheld_profile_cost_a
     done = results["pairs"]
     html = done._repr_html_()
     estimate = done.datasheet.estimates["target_sensitivity/delta_1"]
-    assert f"<td>{estimate.value:.3f}</td><td>[{estimate.cluster_low:.2f}, {estimate.cluster_high:.2f}]</td>" in html
+    assert f"<td>{estimate.value:.2f}</td><td>[{estimate.cluster_low:.2f}, {estimate.cluster_high:.2f}]</td>" in html
     assert f"<td>{estimate.n:,} calls</td>" in html
     assert "Withheld: dark current" in html
     assert "no usable answer" in html

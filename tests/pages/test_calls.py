@@ -395,7 +395,7 @@ def test_a_single_response_is_shown_beside_its_original_with_both_answers(client
     assert EVIL not in page
     reading = done.report.estimates["typos/accuracy"]
     assert found(page_of(client, done.run_id, axis="typos/accuracy", counts="yes")) == reading.numerator
-    assert f"typos: {reading.value:.3f}" in words(page_of(client, done.run_id, axis="typos"))
+    assert f"typos: {reading.value:.2f}" in words(page_of(client, done.run_id, axis="typos"))
 
 
 def test_a_transcript_is_shown_message_by_message_with_the_edited_one_marked(client, runs):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 
 from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
 from jrh_mlflow.people.agreement_view import (
@@ -19,6 +20,7 @@ from jrh_mlflow.people.agreement_view import (
 )
 from jrh_mlflow.people.ratings import read_ratings
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.show.numbers import value_text
 from jrh_mlflow.show.page import Drawing
 from tests.comparing.test_comparison_page import DRAWING, HOSTILE, read
 
@@ -91,7 +93,7 @@ def test_every_reading_is_on_the_page_with_n_and_interval_or_its_reason():
     found = report()
     html = page(found)
     for reading in found.estimates.values():
-        assert (f"<b>{reading.value:.3f}</b>" if isinstance(reading, Estimate) else reading.reason) in html
+        assert (f"<b>{escape(value_text(reading))}</b>" if isinstance(reading, Estimate) else reading.reason) in html
     assert html.count("100 items") >= 8
     assert "quadratic kappa</td>" in html
     tables = agreement_tables(found, disagreements=found.disagreements, calibration=None)

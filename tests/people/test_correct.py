@@ -350,7 +350,7 @@ def test_a_win_rate_is_corrected_with_the_positional_share_beside_it():
     assert found.estimate.unit == "pair"
     assert found.positional.value == pytest.approx(0.2, abs=0.04)
     assert found.ties.value == 0
-    assert f"same slot in both orders on {found.positional.value:.3f}" in found.note
+    assert f"same slot in both orders on {found.positional.value:.2f}" in found.note
     assert found.title == "Win rate by judge, corrected"
     both = {name: pairs(300, seed=seed, human=False) for name, seed in (("a", 5), ("b", 6))}
     own = {name: pairs(200, seed=seed, human=True) for name, seed in (("a", 7), ("b", 8))}
@@ -393,7 +393,7 @@ def test_a_result_is_shown_as_text_table_page_and_card(tmp_path):
     assert "[a](javascript" not in linked
     assert linked.count("\n# ") == 0
     assert "\x1b" not in linked
-    assert f"{found.estimate.value:.4f}" in found.to_markdown()
+    assert f"{found.estimate.value:.2f} [" in found.to_markdown()
     frame = found.to_frame()
     assert frame["axis"].tolist() == ["corrected", "naive", "people_only", "sensitivity", "specificity"]
     data = json.loads(json.dumps(found.to_dict(), allow_nan=False))

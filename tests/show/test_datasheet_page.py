@@ -67,7 +67,7 @@ def cells(html: str) -> dict[str, list[str]]:
 
 def test_a_number_stands_beside_its_interval_by_task_its_n_and_what_was_left_out() -> None:
     html = page(sheet(dark_current=estimate()))
-    assert cells(html)["dark current"] == ["0.250", "[0.11, 0.42]", "0.126", "120 calls", "7 (unparsed 5, error 2)"]
+    assert cells(html)["dark current"] == ["0.25", "[0.11, 0.42]", "0.24", "120 calls", "7 (unparsed 5, error 2)"]
     assert 'style="width:25.0%"' in html
     assert "$0.12" in html
     assert cells(html)["error"] == ["7", "7.0\u00a0%"]
@@ -81,7 +81,7 @@ def test_without_an_interval_by_task_the_plain_one_is_shown() -> None:
 
 def test_what_is_no_share_gets_no_bar() -> None:
     html = page(sheet(**{"confidence/brier": estimate(0.547, numerator=None, statistic="value")}))
-    assert cells(html)["Brier score"][0] == "0.547"
+    assert cells(html)["Brier score"][0] == "0.55"
     assert 'class="bar"' not in html
 
 
@@ -94,7 +94,7 @@ def test_a_censored_threshold_says_so() -> None:
 
 
 def test_an_axis_that_no_section_knows_is_shown_all_the_same() -> None:
-    assert cells(page(sheet(**{"brand_new/axis": estimate()})))["brand new: axis"][0] == "0.250"
+    assert cells(page(sheet(**{"brand_new/axis": estimate()})))["brand new: axis"][0] == "0.25"
 
 
 def test_what_was_not_measured_is_named_with_its_reason_and_never_a_number() -> None:
@@ -160,7 +160,7 @@ def test_the_ladder_is_a_matrix_of_steps_with_interval_and_n_in_every_cell() -> 
     head, *rows = matrix(page(sheet(**LADDER)))
     assert head == ["δ", "chooses the better", "right when it chooses", "tie rate", "misses by tie", "wrong choice"]
     assert [row[0] for row in rows] == [f"δ = {step}" for step in (1, 2, 3, 4, 5)]
-    assert rows[2][1] == "0.300 [0.11, 0.42] n 120 calls (−7)"
+    assert rows[2][1] == "0.30 [0.11, 0.42] n 120 calls (−7)"
     assert 'title="left out 7 (unparsed 5, error 2)"' in page(sheet(**LADDER))
 
 

@@ -56,7 +56,7 @@ def test_a_number_that_is_only_a_bound_is_shown_as_one() -> None:
     row = {"rule": "threshold_75 <= 6", "state": "undecided", "estimate": None, "low": 5.0, "high": None}
     section = gate(rules=decided_rules([{**row, "further_tasks": None, "censored": "> 5"}]))
     assert "<td>&gt; 5</td>" in section_html(section)
-    assert f"| {line_text('> 5')} | [5.000, –] |" in "\n".join(decisions_markdown(section))
+    assert f"| {line_text('> 5')} | [5.00, –] |" in "\n".join(decisions_markdown(section))
 
 
 def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> None:
@@ -65,8 +65,8 @@ def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> No
     assert open_one.advice == "14 further tasks like these would decide it"
     assert withheld.advice == "withheld: 18 % of its calls were lost"
     html = words(section_html(gate()))
-    assert f"not decided❔0.830[0.710, 0.900]{open_one.advice}" in html
-    assert f"not decided❔–[0.100, 0.700]{withheld.advice}" in html
+    assert f"not decided❔0.83[0.71, 0.90]{open_one.advice}" in html
+    assert f"not decided❔–[0.10, 0.70]{withheld.advice}" in html
     assert "2026-11-16 10:00 UTC" in html
 
 
@@ -114,7 +114,7 @@ def test_a_bound_on_one_side_stands_alone_and_a_fact_has_no_interval() -> None:
     bound = replace(gate().rules[0], low=0.03, high=None)
     price, unknown = (replace(bound, estimate=one, low=one, high=one) for one in (0.00042, None))
     html, markdown = section_html(gate(rules=[bound, price, unknown])), decisions_markdown(gate(rules=[price]))
-    assert html.count("[") == html.count("[0.030, –]") == 1
+    assert html.count("[") == html.count("[0.03, –]") == 1
     assert html.count("0.00042") == "".join(markdown).count("0.00042") == 1
 
 

@@ -26,19 +26,19 @@ def paper() -> dict[str, jrh.Datasheet]:
 def test_a_share_stands_with_both_intervals_and_its_denominator(paper):
     line = next(line for line in paper["Llama8B"].to_markdown().splitlines() if line.startswith("| dark current "))
     reading = estimate(paper["Llama8B"], "dark_current")
-    clustered = f"[{reading.cluster_low:.4f}, {reading.cluster_high:.4f}]"
-    assert line == f"| dark current | 0.6667 | [0.5783, 0.7447] | {clustered} | 120 calls | 0 |"
+    clustered = f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]"
+    assert line == f"| dark current | 0.67 | [0.58, 0.74] | {clustered} | 120 calls | 0 |"
 
 
 def test_pair_shares_are_said_to_be_of_pairs(paper):
-    assert "| positional (same slot twice) | 0.9667 |" in paper["Llama8B"].to_markdown()
+    assert "| positional (same slot twice) | 0.97 |" in paper["Llama8B"].to_markdown()
     assert "| 60 pairs | 0 |" in paper["Llama8B"].to_markdown()
 
 
 def test_the_threshold_stands_below_its_ladder(paper):
     text = paper["Llama8B"].to_markdown()
     assert "Threshold Δ75: **4.00** (95 % by task from " in text
-    assert "| 1 | 0.610 " in text
+    assert "| 1 | 0.61 " in text
 
 
 def test_the_matched_ladder_has_its_own_table_with_the_gap_and_its_own_threshold():
@@ -48,7 +48,7 @@ def test_the_matched_ladder_has_its_own_table_with_the_gap_and_its_own_threshold
     assert lines[0] == "| δ | better (same words) | reading gap | n calls |"
     for step, line in ((1, lines[2]), (2, lines[3])):
         matched, gap = (estimate(sheet, f"{axis}/delta_{step}") for axis in ("matched_sensitivity", "reading_gap"))
-        cells = [f"{one.value:.3f} [{one.cluster_low:.2f}, {one.cluster_high:.2f}]" for one in (matched, gap)]
+        cells = [f"{one.value:.2f} [{one.cluster_low:.2f}, {one.cluster_high:.2f}]" for one in (matched, gap)]
         assert line == f"| {step} | {cells[0]} | {cells[1]} | {matched.n} |"
     threshold = threshold_text(sheet.estimates["matched_threshold_75"])
     assert lines[5].startswith(f"Threshold Δ75 (same words): **{threshold}** (")
@@ -127,11 +127,11 @@ def test_a_cell_cannot_break_out_of_its_table():
     assert table([("x|y", "one\ntwo")]).to_markdown() == "| a | b |\n| --- | --- |\n| x\\|y | one two |"
 
 
-def test_numbers_are_printed_to_four_places_and_missing_ones_as_words(paper):
+def test_numbers_are_printed_to_two_places_and_missing_ones_as_words(paper):
     assert interval_text(None, None) == "–"
-    assert interval_text(None, 2.5) == "[–, 2.5000]"
+    assert interval_text(None, 2.5) == "[–, 2.50]"
     assert value_text(None) == value_text(jrh.NotEstimable(reason="no calls")) == "n/a"
-    assert value_text(paper["Llama8B"].estimates["dark_current"]) == "0.6667"
+    assert value_text(paper["Llama8B"].estimates["dark_current"]) == "0.67"
 
 
 @pytest.mark.parametrize(("answers", "text"), [([("1", "2")], "≤ 1"), ([("1", "1")], "> 1"), ([("tie", "tie")], "> 1")])

@@ -49,8 +49,7 @@ def test_every_point_of_the_curve_says_its_step_value_interval_and_n(sheet: Shee
     for family in ("target_sensitivity", "matched_sensitivity"):
         for step, reading in by_step(sheet, family).items():
             assert isinstance(reading, Estimate)
-            ends = f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]"
-            assert f"δ {step:g}: {reading.value:.2f} {ends}, n {reading.n}" in said
+            assert f"δ {step:g}: {hover_text(reading)}" in said
 
 
 def test_bars_cells_and_rows_say_what_they_are(sheet: Sheet) -> None:

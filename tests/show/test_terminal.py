@@ -11,6 +11,7 @@ from jrh_mlflow.comparing.comparison_view import comparison_page
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import CallRecord
+from jrh_mlflow.show.numbers import with_interval
 from jrh_mlflow.show.plain_text import WIDTH, aligned
 from jrh_mlflow.show.sheets import sheet_lines
 from tests.measures.pointwise import points, report
@@ -35,13 +36,12 @@ def test_every_axis_of_a_datasheet_has_its_reading_interval_n_and_what_was_left_
     for axis, head in (("dark_current", "dark current"), ("positional_false_preference", "positional (same slot")):
         one = sheet.estimates[axis]
         assert isinstance(one, Estimate)
-        interval = f"{one.value:.3f} [{one.cluster_low:.2f}, {one.cluster_high:.2f}]"
         row = row_of(lines, head)
-        assert interval in row
+        assert with_interval(one) in row
         assert row.split()[-3:] == [str(one.n), f"{one.unit}s", str(one.excluded)]
     step = sheet.estimates["target_sensitivity/delta_2"]
     assert isinstance(step, Estimate)
-    cells = f"{step.n}", f"{step.value:.2f} [{step.cluster_low:.2f}, {step.cluster_high:.2f}]"
+    cells = f"{step.n}", with_interval(step)
     assert all(cell in row_of(lines, "2  ") for cell in cells)
 
 

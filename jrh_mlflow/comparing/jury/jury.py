@@ -70,9 +70,9 @@ class Jury(MadeOfRuns):
         return f"{self.verdict}\n{self!r}"
 
     def __repr__(self) -> str:
-        read = f"accuracy {reading_text(self.report.readings['accuracy'], places=2)}"
+        read = f"accuracy {reading_text(self.report.readings['accuracy'])}"
         on = f"{len(self.runs)} judges on {brief_name(self.runs[0].suite.name)}"
-        votes = f"{reading_text(self.report.effective_votes, places=2)} effective votes"
+        votes = f"{reading_text(self.report.effective_votes)} effective votes"
         return f"Jury({on}, {self.report.rule.vote}: {read}, {votes}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
@@ -85,7 +85,7 @@ class Jury(MadeOfRuns):
             facts={
                 "vote": f"{report.rule.vote}, ties {report.rule.ties}",
                 "units": f"{report.n_units:,}, {report.n_split:,} of them split",
-                "effective votes": f"{reading_text(report.effective_votes, places=2)} of {len(report.judges)}",
+                "effective votes": f"{reading_text(report.effective_votes)} of {len(report.judges)}",
                 "suite": self.suite_text,
             },
             links=[self.link] if self.link else [],

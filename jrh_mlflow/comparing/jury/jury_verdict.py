@@ -44,7 +44,7 @@ def jury_verdict(
 
 def _choice(report: JuryReport, weighing: Weighing, best: str) -> list[str]:
     job, name = weighing.jobs[0], short_name(best)
-    jury, member = (reading_text(weighing.reading(job, judge), places=2) for judge in (JURY, best))
+    jury, member = (reading_text(weighing.reading(job, judge)) for judge in (JURY, best))
     price = _price(report, best)
     detail = f"The jury {weighing.against(job, JURY, best)}."
     if weighing.beats(best, JURY, weighing.jobs):
@@ -71,5 +71,5 @@ def _undecided(report: JuryReport, best: str) -> list[str]:
     jury, member = report.readings["accuracy"], report.seats[best].readings["accuracy"]
     if not isinstance(jury, Estimate) or not isinstance(member, Estimate) or jury.value >= member.value:
         return []
-    numbers = f"{reading_text(jury, places=2)} of its answers, {short_name(best)} in {reading_text(member, places=2)}"
+    numbers = f"{reading_text(jury)} of its answers, {short_name(best)} in {reading_text(member)}"
     return [f"Counting no decision as wrong, the jury is right in {numbers}."]

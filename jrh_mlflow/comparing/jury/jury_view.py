@@ -30,7 +30,13 @@ from jrh_mlflow.show.figures.canvas import (
     write_corners,
 )
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import cell_text, hover_text, money_text, number_text, short_interval, source_ends
+from jrh_mlflow.show.numbers import (
+    cell_text,
+    hover_text,
+    money_text,
+    number_text,
+    reading_text,
+)
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table, field_column
 from jrh_mlflow.tracking.runs import keys
@@ -98,7 +104,7 @@ def seats_table(report: JuryReport) -> FilledTable[SeatRow]:
         Column("$ per 1,000", lambda row: money_text(row.usd_per_1k)),
     ]
     if any(seat.weight is not None for seat in report.seats.values()):
-        columns.append(Column("weight", lambda row: number_text(row.weight, places=2)))
+        columns.append(Column("weight", lambda row: number_text(row.weight)))
     return Table(tuple(columns))(_seats(report))
 
 
@@ -138,7 +144,7 @@ HALVES: Table[tuple[int, HalfChoice]] = Table.of(
     Column("panel", lambda row: ", ".join(row[1].panel), value=lambda row: ", ".join(row[1].panel)),
     Column(
         "accuracy there",
-        lambda row: f"{row[1].in_sample:.3f}",
+        lambda row: number_text(row[1].in_sample),
         value=lambda row: row[1].in_sample,
         name="in_sample",
     ),
@@ -237,11 +243,12 @@ def _best(best: BestPanel | NotEstimable | None) -> list[Section]:
     if not isinstance(best, BestPanel):
         return _without("Best panel", best)
     limit = "" if best.max_usd is None else f" under ${best.max_usd:g} per 1,000"
-    optimism = "n/a" if best.optimism is None else f"{best.optimism:+.3f}"
+    optimism = "n/a" if best.optimism is None else number_text(best.optimism, signed=True)
     tried = f"{best.n_panels} panels tried" if best.search == "exhaustive" else "judges added one by one"
+    there = number_text(best.in_sample)
     text = (
         f"{', '.join(best.panel)} ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
-        f"sources and reported on the other: {cell_text(best.accuracy)}; where it was chosen {best.in_sample:.3f}, so "
+        f"sources and reported on the other: {cell_text(best.accuracy)}; where it was chosen {there}, so "
         f"the optimism is {optimism}."
     )
     heading = f"Best panel of {best.size}{limit}"
@@ -267,8 +274,7 @@ def _cascade(cascade: Cascade | NotEstimable | None) -> list[Section]:
 def _value(reading: Reading) -> str:
     if not isinstance(reading, Estimate):
         return "n/a"
-    span = short_interval(*source_ends(reading))
-    return f"{reading.value:.2f} {span}" if span.startswith("[") else f"{reading.value:.2f}"
+    return reading_text(reading)
 
 
 def jury_points(report: JuryReport) -> list[keys.Point]:
@@ -344,7 +350,7 @@ def cost_map(report: JuryReport) -> Figure | None:
         axes.errorbar([usd], [reading.value], yerr=bars, capsize=3, zorder=2, **style)
         hover_spots(axes, [Spot(x=usd, y=reading.value, words=f"{label}: {hover_text(reading)}, ${usd:.3g}")])
         axes.annotate(str(number), (usd, reading.value), fontweight="bold", color=style["color"], **offset)
-        line = f"{number}  {reading.value:.3f} for ${usd:.3g}, n {reading.n}   {label}"
+        line = f"{number}  {number_text(reading.value)} for ${usd:.3g}, n {reading.n}   {label}"
         height = (0.1 + _LINE * (len(dots) - number)) / figure.get_figheight()
         figure.text(0.02, height, short(line, most=110), fontsize=10, color=style["color"])
     prices = [usd for _, _, usd, _ in dots] + [usd for usd, _ in priced]

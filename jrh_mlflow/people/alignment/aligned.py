@@ -22,7 +22,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_rows, marks, plotted, short, write_corners
 from jrh_mlflow.show.figures.svg import figure_files
-from jrh_mlflow.show.numbers import at_least_text, cell_text, missing_text, money_text
+from jrh_mlflow.show.numbers import at_least_text, cell_text, interval_text, missing_text, money_text, number_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.suites.spreadsheets import report_frame
@@ -294,8 +294,7 @@ def difference_text(reading: Reading) -> str:
         return missing_text(reading)
     if reading.interval is None:
         return "n/a"
-    low, high = reading.interval
-    return f"{reading.value:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{number_text(reading.value, signed=True)} {interval_text(*reading.interval, signed=True)}"
 
 
 def alignment_points(report: AlignmentReport) -> list[keys.Point]:
@@ -355,4 +354,4 @@ def _differences(report: AlignmentReport, rows: dict[str, PairedReadings], title
 
 def _share(read: PairedReadings, side: str) -> str:
     reading = getattr(read, side)
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else "n/a"
+    return number_text(reading.value) if isinstance(reading, Estimate) else "n/a"

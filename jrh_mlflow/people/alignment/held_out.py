@@ -14,11 +14,13 @@ from scipy import stats
 
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals, plain_fields
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.show.numbers import interval_text
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.agreement import concordance
 from jrh_mlflow.stats.bootstrap import cluster_bootstrap
 from jrh_mlflow.stats.paired import paired_share_interval
 from jrh_mlflow.stats.proportions import wilson
+from jrh_mlflow.text import two_places
 
 AlignDecision = Literal["better", "not worse", "sent back"]
 """Of an aligned judge: the first two are returned to the user, the third is not."""
@@ -342,14 +344,14 @@ def _reason(decision: AlignDecision, agreement: PairedReadings, suite: PairedRea
         return f"Sent back: {difference.reason}."
     before, after = (reading.value for reading in (agreement.before, agreement.after) if isinstance(reading, Estimate))
     what = (
-        f"with people on {after:.3f} of {difference.n} held-out traces after aligning, {before:.3f} before: "
-        f"{_signed(difference)}"
+        f"with people on {two_places(after)} of {difference.n} held-out traces after aligning, {two_places(before)} "
+        f"before: {_signed(difference)}"
     )
     low = difference.ci_low or 0.0
     follows = {
         BETTER: "it is better",
         NOT_WORSE: f"a loss over {margin:g} is excluded; that it is better is not shown",
-        SENT_BACK: "it is worse" if (difference.ci_high or 0) < 0 else f"a loss of {-low:.3f} is not excluded",
+        SENT_BACK: "it is worse" if (difference.ci_high or 0) < 0 else f"a loss of {two_places(-low)} is not excluded",
     }[decision]
     return f"The judge agrees {what}: {follows}.{_suite_remark(suite)}"
 
@@ -366,8 +368,8 @@ def _suite_remark(suite: PairedReadings | None) -> str:
 
 
 def _signed(reading: Estimate) -> str:
-    low, high = reading.interval or (math.nan, math.nan)
-    return f"{reading.value:+.3f} [{low:+.3f}, {high:+.3f}]"
+    ends = interval_text(*(reading.interval or (None, None)), signed=True)
+    return f"{two_places(reading.value, signed=True)} {ends}"
 
 
 def _kappas(traces: Sequence[JudgedTrace], order: Order, seed: int) -> dict[str, Reading]:

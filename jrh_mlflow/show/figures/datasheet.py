@@ -34,9 +34,10 @@ from jrh_mlflow.show.figures.canvas import (
     write_corners,
 )
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import any_bounds, hover_text, is_shown, short_interval, threshold_text
+from jrh_mlflow.show.numbers import any_bounds, hover_text, interval_text, is_shown, threshold_text
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson
+from jrh_mlflow.text import two_places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -335,7 +336,7 @@ def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
     return figure
 
 
-_NAMES = {"brier": "Brier {:.3f}", "ece": "ECE {:.3f}", "accuracy_gap": "confidence − accuracy {:+.3f}"}
+_NAMES = {"brier": "Brier {:.2f}", "ece": "ECE {:.2f}", "accuracy_gap": "confidence − accuracy {:+.2f}"}
 
 
 def calibration_figures(estimates: Mapping[str, Reading], calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
@@ -365,8 +366,8 @@ def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *
 
 
 def _spot(drawn: Bin, below: float, above: float) -> Spot:
-    interval = short_interval(drawn.accuracy - below, drawn.accuracy + above)
-    words = f"says {drawn.confidence:.2f}, is right: {drawn.accuracy:.2f} {interval}, n {drawn.n:,}"
+    interval = interval_text(drawn.accuracy - below, drawn.accuracy + above)
+    words = f"says {drawn.confidence:.2f}, is right: {two_places(drawn.accuracy)} {interval}, n {drawn.n:,}"
     return Spot(x=drawn.confidence, y=drawn.accuracy, words=words)
 
 

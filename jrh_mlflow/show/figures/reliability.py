@@ -34,7 +34,8 @@ from jrh_mlflow.show.figures.canvas import (
 )
 from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import any_bounds, hover_text, is_shown, short_interval, source_ends
+from jrh_mlflow.show.numbers import any_bounds, bounds_ends, hover_text, interval_text, is_shown, source_ends
+from jrh_mlflow.text import two_places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,9 +267,9 @@ def _draw_cell(axes: Axes, column: int, top: float, cell: _Cell) -> None:
         top,
         colour=colour,
         ink=_ink(colour),
-        value=f"{reading.value:.2f}  {cell.letter}".strip(),
+        value=f"{two_places(reading.value)}  {cell.letter}".strip(),
         at=0.34,
-        below=f"{short_interval(*source_ends(reading))}  n {reading.n}",
+        below=f"{interval_text(*source_ends(reading))}  n {reading.n}",
         words=cell.words,
         address=cell.address,
     )
@@ -281,7 +282,7 @@ def _draw_missing(axes: Axes, column: int, top: float, cell: _Cell, bounds: Boun
     hatched = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
     hover(hatched, cell.words, address=cell.address)
     backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
-    text = f"between\n{bounds.low:.2f} and {bounds.high:.2f}" if bounds else "n/a"
+    text = f"between\n{bounds_ends(bounds)}" if bounds else "n/a"
     size = 9 if bounds else 10
     axes.text(column + 0.5, top + 0.5, text, ha="center", va="center", color="#444444", fontsize=size, bbox=backing)
 

@@ -429,7 +429,7 @@ def test_many_at_once_read_what_one_after_the_other_does():
 @pytest.mark.drawn
 def test_a_result_says_in_one_line_what_came_of_it():
     _, result = aligned_by(checked(does_nothing(), suite="short"), right_on(lambda _: True), labelled(160))
-    assert repr(result).startswith("Alignment('polite': not worse, +0.000 [-0.046, +0.046]")
+    assert repr(result).startswith("Alignment('polite': not worse, +0.00 [-0.05, +0.05]")
     assert "| before | after |" in result.to_markdown()
     assert result.to_dict()["decision"] == "not worse"
     assert len(result.to_frame()) == 80
