@@ -234,7 +234,8 @@ class Axis:
     """Value of each pair, from -1 to 1, whose mean it is: an effect with a direction."""
     largest: int = 0
     """Of how many of the largest steps of a ladder it is read together; 0: of all calls."""
-    derived: Callable[[Basis], Reading] | None = None
+    derived: Callable[[Basis], Reading | None] | None = None
+    """Makes it of other readings or of calls; None where the design has no such reading."""
     derived_from: tuple[str, ...] = ()
     """Axes whose calls it is derived from, at the same step, or at all of theirs; empty: the calls of its stimuli."""
     counting: Counting | None = None
@@ -409,6 +410,43 @@ def other_conflict(basis: Basis) -> Reading:
     )
 
 
+def repeated_pull(basis: Basis, *, value: Event) -> Reading | None:
+    """Mean over pairs of the product of what two asks of both orders pull to: noise of single answers leaves 0.
+
+    With J and K the slots (+1, -1, 0) in the two orders, place is the mean of (J1 + K1)(J2 + K2) / 4, wording that of
+    (J1 - K1)(J2 - K2) / 4, over all pairs of asks. None where no pair was asked twice.
+    """
+    found = repeated_pairs(pair_table(basis.calls), basis.what, value)
+    return found and mean_value(*found)
+
+
+def repeated_pairs(pairs: PairTable, what: str, value: Event) -> tuple[Units, Array] | None:
+    """Return the pairs that were asked twice or more, and the mean product of each; None where there is none."""
+    units, pulls = pairs.units(what), value(*pairs.seen)
+    items, first, of_pair, asks = np.unique(
+        pairs.calls.item[pairs.rows[:, 0]], return_index=True, return_inverse=True, return_counts=True
+    )
+    if not (asks >= 2).any():
+        return None
+    used = units.usable
+    sums, squares, n = (
+        np.bincount(of_pair[used], weights=part[used], minlength=len(items)) for part in (pulls, pulls**2, used)
+    )
+    again = asks >= 2
+    products = (sums**2 - squares) / np.maximum(n * (n - 1), 1)
+    members, rows = units.members or (of_pair[:0], of_pair[:0])
+    of_call = of_pair[members]
+    repeated = replace(
+        units,
+        usable=n[again] >= 2,
+        clusters=units.clusters[first[again]],
+        presentations=None,
+        n_calls=int(2 * asks[again].sum()),
+        members=((np.cumsum(again) - 1)[of_call][again[of_call]], rows[again[of_call]]),
+    )
+    return repeated, products[again]
+
+
 def _abstentions(calls: CallTable) -> tuple[float, float] | None:
     """Share of abstentions, which is `other_conflict` of complete pairs, with none or all of the lost calls."""
     if not len(calls.choice):
@@ -482,12 +520,15 @@ def reading_over_largest(basis: Basis) -> Reading:
     gap = gap_reading(shares[1], shares[0], counts)
     if isinstance(gap, NotEstimable):
         return gap
-    at_level = partial(_paired_at, gap, *counts)
+    # Replicates of one presentation are no further units.
+    repeated = mean_replicates(calls.presentation[(parts[0][1] | parts[1][1]) & calls.usable])
+    at_level = partial(_paired_at, gap, [count / repeated for count in counts])
     return replace(gap, at_level=at_level, **intervals(gap.interval, at_level(0.95)))
 
 
-def _paired_at(gap: Estimate, right_a: Array, n_a: Array, right_b: Array, n_b: Array, level: float) -> Interval | None:
+def _paired_at(gap: Estimate, counts: Sequence[Array], level: float) -> Interval | None:
     """Interval of `b - a` over the tasks that have both, each task's difference a value."""
+    right_a, n_a, right_b, n_b = counts
     both = (n_a > 0) & (n_b > 0)
     sizes = np.minimum(n_a, n_b)[both]
     values = sizes * (right_b[both] / n_b[both] - right_a[both] / n_a[both])
@@ -766,6 +807,22 @@ AXES: tuple[Axis, ...] = (
         guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
         headline=True,
         column=True,
+    ),
+    _equal_pairs(
+        name="repeated_place",
+        label="place, asked twice",
+        derived=partial(repeated_pull, value=slot_value),
+        statistic="value",
+        meaning="How much the place alone decides between equal contents, without noise; needs two asks.",
+        direction="lower",
+    ),
+    _equal_pairs(
+        name="repeated_wording",
+        label="wording, asked twice",
+        derived=partial(repeated_pull, value=padding_value),
+        statistic="value",
+        meaning="How much the wording alone decides between equal contents, without noise; needs two asks.",
+        direction="lower",
     ),
     _equal_pairs(
         name="stable_cross_sensitivity",

@@ -22,11 +22,22 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, REASONS, Axis, delta_key, find, step_of
+from jrh_mlflow.measures.axes import (
+    AXES,
+    CONFIDENCE,
+    EXPECTED,
+    REASONS,
+    Axis,
+    delta_key,
+    find,
+    repeated_pairs,
+    slot_value,
+    step_of,
+)
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
 from jrh_mlflow.measures.datasheet import response_units
 from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
-from jrh_mlflow.measures.records import CallTable, call_table, has_steps, is_pointwise, normalise, pair_table
+from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_steps, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
@@ -222,6 +233,8 @@ class CallFinder:
         calls = self._pairs.where(own)
         table = pair_table(calls) if axis.unit == "pair" else calls
         units = table.units(axis.what(key))
+        if isinstance(table, PairTable) and axis.name.startswith("repeated_"):
+            units = (repeated_pairs(table, axis.what(key), slot_value) or (units,))[0]
         if axis.hits is None:
             return self._told(units)
         among = None if axis.among is None else np.asarray(axis.among(*table.seen), bool)

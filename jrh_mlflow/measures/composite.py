@@ -337,7 +337,10 @@ def ability_tally(decisions: pd.DataFrame) -> Tally | None:
     tasks = sorted(set(ladder["task"]))
     row = ladder["task"].map(tasks.index).to_numpy()
     halves = 2 * axes.better_or_half(ladder["decision"].to_numpy(object), ladder["better"].to_numpy(object))
-    hits, sizes = (np.bincount(row, weights=units, minlength=len(tasks)) for units in (halves, np.full(len(row), 2.0)))
+    hits, sizes = (
+        np.bincount(row, weights=units, minlength=len(tasks)).astype(float)
+        for units in (halves, np.full(len(row), 2.0))
+    )
     return Tally(
         cells=("ability",),
         tasks=tuple(tasks),

@@ -128,7 +128,9 @@ def _add(
                 found=readings,
                 resampling=resampling,
             )
-            estimates[key] = readings[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
+            reading = axis.derived(basis)
+            if reading is not None:
+                estimates[key] = readings[axis.name] = replace(reading, statistic=axis.statistic)
 
 
 def response_axes(table: ResponseTable) -> dict[str, Reading]:

@@ -128,7 +128,10 @@ def test_every_estimate_has_its_declaration_and_its_kind_of_number(calls: Any) -
     frame = normalise(calls).assign(confidence=0.7, rationale="Response A is better.")
     natural = normalise(pairs([("1", "2"), ("tie", "1")] * 4, condition="natural", better="u")).assign(confidence=0.9)
     single = asked(jrh.scripted.Oracle(), jrh.datasheet_suite(design="pointwise", n_tasks=2))
-    estimates = {**jrh.measure(frame).estimates, **jrh.measure(natural).estimates, **jrh.measure(single).estimates}
+    twice = [{**row, "replicate": nth} for nth in (0, 1) for row in pairs([("1", "2")] * 4, delta=0)]
+    estimates = {
+        key: reading for rows in (frame, natural, single, twice) for key, reading in jrh.measure(rows).estimates.items()
+    }
     shown = [key for keys_ in by_section(estimates).values() for key in keys_]
     assert sorted(shown) == sorted(estimates)
     assert {declared(key).name for key in estimates} == {axis.name for axis in axes.AXES}

@@ -41,7 +41,12 @@ def copied(calls: Any, times: int) -> pd.DataFrame:
 
 
 def ends(readings: Mapping[str, Reading]) -> dict[str, tuple[float | None, float | None]]:
-    return {axis: (one.cluster_low, one.cluster_high) for axis, one in readings.items() if isinstance(one, Estimate)}
+    # What compares two asks of a pair has no number where a pair was asked once.
+    return {
+        axis: (one.cluster_low, one.cluster_high)
+        for axis, one in readings.items()
+        if isinstance(one, Estimate) and not axis.startswith("repeated_")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -205,3 +210,25 @@ def test_copies_move_no_bar_of_the_calibration_figure(calls):
         judged = table.where(np.asarray(table.usable & (table.target != "")))
         bars.append(_bars(judged, reliability_bins(judged.confidence, judged.right)))
     np.testing.assert_allclose(bars[1], bars[0])
+
+
+def test_asked_twice_place_and_wording_are_read_apart_from_noise() -> None:
+    place = jrh.measure(pairs_asked_twice([("1", "1")] * 20)).estimates
+    assert (place["repeated_place"].value, place["repeated_wording"].value) == (1.0, 0.0)
+    wording = jrh.measure(pairs_asked_twice([("1", "2")] * 20)).estimates
+    assert (wording["repeated_place"].value, wording["repeated_wording"].value) == (0.0, 1.0)
+    # One ask to slot 1, the other to slot 2: nothing but noise, which two asks in both orders take for a preference.
+    noise = jrh.measure(pairs_asked_twice([("1", "1")] * 20, second=[("2", "2")] * 20)).estimates
+    assert noise["repeated_place"].value == -1.0
+    assert noise["slot_lean"].value == 0.0
+    assert noise["repeated_place"].n == 20
+
+
+def test_asked_once_nothing_is_said_of_place_and_wording_apart() -> None:
+    assert "repeated_place" not in jrh.measure(pairs([("1", "1")] * 20, delta=0)).estimates
+
+
+def pairs_asked_twice(first: Any, second: Any = None) -> list[Any]:
+    """The same pairs twice, the second time with other answers where they are given."""
+    again = pairs(first if second is None else second, delta=0)
+    return [*pairs(first, delta=0), *({**row, "replicate": 1} for row in again)]
