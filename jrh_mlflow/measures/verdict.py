@@ -58,7 +58,21 @@ class JudgeContext:
 
     offers_tie: bool = True
     command: str = "jrh evaluate --model MODEL"
-    """Measures the same judge on the same suite again; a change is added behind it. Empty: there is no such command."""
+    """Asks the same model about the same suite again. Empty: there is no such command."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Option to value, as typed, of what else makes the judge; those of `_USUAL` may be left out."""
+
+    def changed(self, change: str) -> str:
+        """Return the command with another option; empty where that is what the judge has, or would cost it a text."""
+        option, _, value = change.partition(" ")
+        is_text = option == "--rubric" and option in self.options
+        if not (self.command and change) or is_text or self.options.get(option, _USUAL.get(option)) == value:
+            return ""
+        kept = [f"{name} {own}" for name, own in self.options.items() if name != option]
+        return " ".join([self.command, *kept, change])
+
+
+_USUAL = {"--criterion": "allowed", "--temperature": "0"}
 
 
 Side = Literal["above", "below", "both"]
@@ -83,8 +97,8 @@ class Limit:
     """What to do; that of the axis where empty."""
     below: str = ""
     """What to do about a reading below 0, where that is something else."""
-    of_ties: bool = False
-    """Whether nothing is found without ties: they are the right answer, or what is counted."""
+    by_design: str = ""
+    """What a judge that is offered no tie cannot but do here; empty where ties have no part in it."""
 
     def p(self, reading: Estimate) -> float:
         """Return the smallest one-sided level at which the interval lies wholly beyond the limit."""
@@ -163,6 +177,8 @@ def _padding(reading: Estimate) -> str:
     return f"prefers {kind} the same content (lean {size_text(reading)}; 0 is fair, 1 is always)"
 
 
+    "Offer a tie and say when it is right: where there is nothing to judge, and where only the wording differs."
+)
 _ORDERS_ADVICE = "Ask both orders and keep only what they agree on, or draw the order at random for every pair."
 _SURFACE = "Say in the prompt that wording, style and length do not count, only substance."
 _ONLY_SUBSTANCE = '--rubric "Length, wording and style do not count. Only substance does."'
@@ -201,6 +217,7 @@ LIMITS: Mapping[str, Limit] = {
         problem=_padding,
         about="whether padding moves it",
         fine="is not moved by padding",
+        advice=_SURFACE,
         change=_ONLY_SUBSTANCE,
     ),
     "dark_current": Limit(
@@ -211,7 +228,7 @@ LIMITS: Mapping[str, Limit] = {
         fine="picks no side where there is nothing to judge",
         advice=_SAY_WHEN_TIE,
         change=_TIE_RULE,
-        of_ties=True,
+        by_design="it had to pick a side also where there is nothing to judge",
     ),
     "slot_lean/vacuum": Limit(
         at=SLOT_LEANS,
@@ -231,7 +248,7 @@ LIMITS: Mapping[str, Limit] = {
         fine="calls equally good answers equal",
         advice=_SAY_WHEN_TIE,
         change=_TIE_RULE,
-        of_ties=True,
+        by_design="it had to pick a side also between equally good answers",
     ),
     "positional_excess": Limit(
         at=SLOT_LEANS,
@@ -251,8 +268,9 @@ LIMITS: Mapping[str, Limit] = {
         ),
         about="whether it misses small differences by calling a tie",
         fine="seldom misses a small difference by calling a tie",
+        advice="Allow fewer ties, and see whether it then picks a side between equally good answers.",
         change="--criterion allowed",
-        of_ties=True,
+        by_design="it could miss no difference by calling a tie",
     ),
     "ability": Limit(
         at=ABLE,
@@ -327,6 +345,7 @@ LIMITS: Mapping[str, Limit] = {
         problem=lambda reading: f"grades {share_text(reading)} of the answers higher once padding is added",
         about="whether padding raises its grades",
         fine="does not grade higher for padding",
+        advice=_SURFACE,
         change=_ONLY_SUBSTANCE,
     ),
     "pointwise/repeat_agreement": Limit(
@@ -393,8 +412,8 @@ def _noise_limit(test: str) -> Limit:
         problem=lambda reading: (
             f"changes its answer under {words}, {points_text(reading)} more often than when merely asked again"
         ),
-        about=f"whether {words} changes its answers beyond its own noise",
-        fine=f"is not moved by {words} beyond its own noise",
+        about=f"whether its answers change under {words} beyond its own noise",
+        fine=f"does not change its answers under {words} beyond its own noise",
         advice=_of_test(test),
     )
 
@@ -404,9 +423,9 @@ def _drop_limit(test: str) -> Limit:
     return Limit(
         at=DROPS,
         side="above",
-        problem=lambda reading: f"is right less often under {words}, by {points_text(reading)}",
-        about=f"whether it is right less often under {words}",
-        fine=f"is as often right under {words}",
+        problem=lambda reading: f"gets fewer answers right under {words}, by {points_text(reading)}",
+        about=f"whether it gets fewer answers right under {words}",
+        fine=f"gets as many answers right under {words}",
         advice=_of_test(test),
     )
 
@@ -487,7 +506,7 @@ def _ability_words(reading: Estimate, estimates: Mapping[str, Reading]) -> str:
 
 
 def _is_by_design(entry: _Entry, judged: JudgeContext) -> bool:
-    return entry.limit.of_ties and not judged.offers_tie
+    return bool(entry.limit.by_design) and not judged.offers_tie
 
 
 def _state(entry: _Entry, adjusted: Mapping[str, float], estimates: Mapping[str, Reading]) -> State:
@@ -516,12 +535,12 @@ def _finding(entry: _Entry, state: State, judged: JudgeContext, p: float, n_look
     elif state == "ok":
         text, advice, change = f"It {limit.fine}.", "", ""
     elif state == "by design":
-        text, advice = "It was offered no tie, so that it had to pick a side here.", ""
+        text, advice = f"It was offered no tie: {limit.by_design}.", ""
         change = "--criterion allowed"
     else:
         text, advice = _cannot_tell(entry, p, n_looked_at), _would_tell(entry)
         change = "--replicates 2" if entry.key.startswith(NOISE_EXCESS) and not isinstance(reading, Estimate) else ""
-    command = f"{judged.command} {change}".strip() if judged.command and change else ""
+    command = judged.changed(change)
     return Finding(axis=entry.key, state=state, reading=reading, text=text, advice=advice, command=command)
 
 
@@ -579,10 +598,11 @@ def _would_tell(entry: _Entry) -> str:
         )
     if entry.key == "ability":
         return "More tasks would tell."
-    further = tasks_to_tell(entry.limit, reading)
+    of_tests = entry.key.startswith((NOISE_EXCESS, DROP)) or entry.key == CONSTANT_ANSWER
+    units, further = "items" if of_tests else "tasks", tasks_to_tell(entry.limit, reading)
     if further is None:
-        return "The number lies at the limit: no number of tasks would tell soon."
-    return f"About {further:,} tasks like these would tell."
+        return f"The number lies at the limit: no number of {units} would tell soon."
+    return f"About {further:,} {units} like these would tell."
 
 
 def tasks_to_tell(limit: Limit, reading: Estimate) -> int | None:
@@ -655,7 +675,9 @@ def _can_do(found: Sequence[Finding], estimates: Mapping[str, Reading]) -> str:
     if ability is not None and ability.state == "problem":
         parts.append(_clause(ability))
     elif ability is not None and ability.state == "ok" and isinstance(threshold, Estimate):
-        parts.append(f"sees a difference from about {_number_word(threshold.value)} of five requirements on")
+        steps = by_step(estimates, "target_sensitivity")
+        seen, most = _number_word(threshold.value), _number_word(max(steps, default=5))
+        parts.append(f"sees a difference from about {seen} of {most} requirements on")
     if reading is not None and reading.state == "problem":
         parts.append(f"but it {_clause(reading)}")
     said = f"It {', '.join(parts)}." if parts else ""
@@ -663,13 +685,15 @@ def _can_do(found: Sequence[Finding], estimates: Mapping[str, Reading]) -> str:
 
 
 def _had_to_pick(dark: Finding | None) -> str:
+    """Say what a judge without ties could not but do."""
     if dark is None or dark.state != "by design" or not isinstance(dark.reading, Estimate):
         return ""
     return f"It picked a side in {share_text(dark.reading)} of the pairs with nothing to judge: it was offered no tie."
 
 
 def _number_word(value: float) -> str:
-    return ("one", "two", "three", "four", "five")[max(1, min(5, math.ceil(value - 1e-9))) - 1]
+    words = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[max(1, min(len(words), math.ceil(value - 1e-9))) - 1]
 
 
 def _to_do(found: Sequence[Finding]) -> str:
@@ -680,14 +704,48 @@ def _to_do(found: Sequence[Finding]) -> str:
 
 
 def _open(found: Sequence[Finding]) -> str:
-    unknown = [finding for finding in found if finding.state == "cannot tell"]
+    """Say what cannot be told, of the first what would tell it."""
+    unknown = _told_once([finding for finding in found if finding.state == "cannot tell"], found)
     if not unknown:
         return ""
-    abouts = [limit.about for finding in unknown if (limit := limit_of(finding.axis))]
-    more = f" and {len(abouts) - _MOST_NAMED} more" if len(abouts) > _MOST_NAMED else ""
     first = next((finding for finding in unknown if finding.advice), unknown[0])
     command = f" ({first.command})" if first.command else ""
-    return f"Cannot tell {', '.join(abouts[:_MOST_NAMED])}{more}. {first.advice}{command}".strip()
+    told = f"Cannot tell {_about([first])}: {first.advice[:1].lower()}{first.advice[1:].removesuffix('.')}{command}."
+    others = _abouts([finding for finding in unknown if finding is not first])
+    more = f" and {len(others) - _MOST_NAMED + 1} more" if len(others) >= _MOST_NAMED else ""
+    return f"{told} Also open: {', '.join(others[: _MOST_NAMED - 1])}{more}." if others else told
+
+
+def _told_once(unknown: Sequence[Finding], found: Sequence[Finding]) -> list[Finding]:
+    """Leave out what a problem that was found says already: a second opinion, or the same test counted otherwise."""
+    problems = {finding.axis for finding in found if finding.state == "problem"}
+    tests = {_test_of(axis) for axis in problems} - {""}
+    return [
+        finding
+        for finding in unknown
+        if _SECOND_OPINIONS.get(finding.axis) not in problems and _test_of(finding.axis) not in tests
+    ]
+
+
+def _test_of(axis: str) -> str:
+    return next((axis.removeprefix(effect) for effect in (NOISE_EXCESS, DROP) if axis.startswith(effect)), "")
+
+
+def _abouts(unknown: Sequence[Finding]) -> list[str]:
+    """Return what is asked, the tests of one effect together."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in unknown:
+        groups.setdefault(finding.axis.removesuffix(_test_of(finding.axis)), []).append(finding)
+    return [_about(group) for group in groups.values()]
+
+
+def _about(group: Sequence[Finding]) -> str:
+    axis, tests = group[0].axis, [_test_of(finding.axis) for finding in group]
+    if tests[0]:
+        more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
+        axis = axis.removesuffix(tests[0]) + ", ".join(tests[:_MOST_NAMED]) + more
+    limit = limit_of(axis)
+    return limit.about if limit else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import Answerer, answered_by_text, are_several, label_sources
@@ -27,10 +28,11 @@ from jrh_mlflow.measuring.run_page import (
     sheet_figures,
 )
 from jrh_mlflow.measuring.until import UntilReport
-from jrh_mlflow.options import Metrics
+from jrh_mlflow.options import JudgeOptions, Metrics
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.findings import Verdict
+from jrh_mlflow.schema.presentation import TIE_CRITERIA
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
@@ -269,16 +271,37 @@ def _log(
 
 
 def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> JudgeContext:
-    """Return what a verdict must know: whether ties were offered, and the command that measures the judge again."""
-    settings, given = judge.settings, ""
-    if settings.get("kind") == PromptedJudge.kind and not judge.recorded:
-        given = f"--model {shlex.quote(str(settings['model']))}"
-    elif judge.simulated and judge.definition:
-        given = f"--judge scripted:{judge.definition['class']}"
+    """Return what a verdict must know: whether ties were offered, and the command that asks the same model again."""
+    facts, offers_tie = judge.definition or {}, judge.criterion.offers_tie
+    # A judge of somebody's own is changed in its code, a prompt or a tie criterion in its file.
+    is_typed = facts.get("kind") == PromptedJudge.kind and facts["prompt"]["name"] in rendering.BUILT_IN
+    if not is_typed or judge.recorded or judge.criterion.name not in TIE_CRITERIA:
+        return JudgeContext(offers_tie=offers_tie, command="")
+    options = {"--model": str(judge.settings["model"])}
     # A suite of somebody's own may lie anywhere, but its run has it.
-    own = "" if suite.name == DEFAULT_SUITE else f" --suite runs:/{run_id}/suite"
-    command = f"jrh evaluate {given}{own}" if given and not judge.recorded else ""
-    return JudgeContext(offers_tie=judge.criterion.offers_tie, command=command)
+    options |= {} if suite.name == DEFAULT_SUITE else {"--suite": f"runs:/{run_id}/suite"}
+    command = " ".join(["jrh evaluate", *(f"{name} {shlex.quote(value)}" for name, value in options.items())])
+    return JudgeContext(offers_tie=offers_tie, command=command, options=_other_options(judge))
+
+
+def _other_options(judge: JudgeFacts) -> dict[str, str]:
+    """Return what else makes a prompted judge, as typed, where that is not what an option is when left out."""
+    known = judge.definition or {}
+    facts = {
+        **known,
+        "prompt": known["prompt"]["name"],
+        "tie_criterion": judge.criterion.name,
+        "api_base": judge.settings["api_base"],
+    }
+    names = ["prompt", "tie_criterion", "rubric", "temperature", "reasoning_effort", "seed", "answer_style"]
+    # An address of the environment is found there again.
+    names += ["api_base"] if facts["address"] == "given" else []
+    unset = {name: field.default for name, field in JudgeOptions.model_fields.items()}
+    return {
+        JudgeOptions.flag(name): "none" if facts[name] is None else shlex.quote(f"{facts[name]}")
+        for name in names
+        if facts[name] != unset[name] and facts[name] != ""
+    }
 
 
 def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:

@@ -41,10 +41,24 @@ TERMS: Mapping[str, str] = MappingProxyType(
         ),
         "95 % by task": "The clustered interval, with tasks as clusters.",
         "95 % by source": "The clustered interval, with source items as clusters.",
-        "detectable": "Found in four of five runs like this: a bias of this size, or this distance from a limit.",
-        "bias found": "The clustered interval lies wholly off what a judge without this bias reads.",
-        "none found": "The interval holds what a judge without this bias reads; one under detectable may be there.",
-        "not known": "There is no interval to decide by: withheld, or one task only.",
+        "slot lean": (
+            "Pull of the place where both are equally good: +1 always the first, -1 always the second, 0 neither."
+        ),
+        "padding lean": (
+            "Pull of padding where both say the same: +1 always the padded one, -1 always the other, 0 neither."
+        ),
+        "place over wording": (
+            "How much more often one slot wins twice than one content: above 0 the place decides, below 0 the wording."
+        ),
+        "ability": (
+            "How often the better is found at the two largest quality differences, a tie counted as half: a coin "
+            "and a judge that only calls ties read 0.5."
+        ),
+        "problem": "The clustered interval lies wholly beyond the limit, all limits of the run taken together.",
+        "ok": "The clustered interval lies wholly on the good side of the limit.",
+        "cannot tell": "The clustered interval holds the limit, or there is none: more tasks may tell.",
+        "by design": "The right answer was not offered, so that the number says nothing about the judge.",
+        "detectable": "Found in four of five runs like this: a value that lies this far from its limit.",
         "withheld": "Not shown as a number: more calls were lost than is allowed; its bounds stand in its place.",
         "bounds": "What a number would be if every lost call had gone one way or the other.",
         "left out": "Calls that belong to the number but gave no usable answer: in no denominator, counted beside it.",

@@ -15,7 +15,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
 from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
 from jrh_mlflow.measures.rules import COSTS, EXCLUDED, parse_rule
-from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
+from jrh_mlflow.measures.verdict import DROP, DROPS, NOISE, NOISE_EXCESS
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import (
@@ -51,8 +51,8 @@ _RIGHT = Guide(
     advice="Read the worst items, say in the rubric what they show, and measure again.",
 )
 _KEPT = Guide(
-    good="1 inside the interval: no bias found",
-    bad="an interval wholly below 1: bias found",
+    good="as high as when the same item is merely asked again",
+    bad="lower than that: see the changes beyond its own noise",
     advice="Say in the prompt that what this test changes does not count, and measure again.",
 )
 _STEADY = Guide(
@@ -281,7 +281,27 @@ _KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")
 _DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
 
 
-_EFFECTS = {NOISE_EXCESS: "changes beyond its own noise", DROP: "lost accuracy"}
+_EFFECTS: Mapping[str, Named] = {
+    NOISE_EXCESS: Named(
+        name="changes beyond its own noise",
+        meaning="How much more often the answer changes than when the same item is merely asked again; 0 is right.",
+        guide=Guide(
+            good=f"below {NOISE:.2f}",
+            bad=f"{NOISE:.2f} or more: what this test changes moves the judge",
+            advice="Say in the prompt that what this test changes does not count, and measure again.",
+        ),
+    ),
+    DROP: Named(
+        name="lost accuracy",
+        meaning="Accuracy of the same items unperturbed − accuracy of this test; 0 is right.",
+        guide=Guide(
+            good=f"below {DROPS:.2f}",
+            bad=f"{DROPS:.2f} or more: fewer answers are right under this test",
+            advice=_RIGHT.advice,
+        ),
+    ),
+}
+"""First part of `<effect>/<test>`."""
 
 
 def axis_name(key: str) -> str:
@@ -360,6 +380,9 @@ def axis_meaning(key: str) -> str:
     known = _RUN.get(key)
     if known is not None:
         return known.meaning
+    for effect, named in _EFFECTS.items():
+        if key.startswith(effect):
+            return f"{_what_changes(key.removeprefix(effect))}{named.meaning}"
     test, _, statistic = key.rpartition("/")
     return f"{_what_changes(test or key)}{_statistic_meaning(statistic if test else expectation_of(key).statistic)}"
 
@@ -369,7 +392,7 @@ def axis_guide(key: str) -> Guide | None:
     axis = find(key)
     if axis is not None:
         return axis.guide
-    known = _RUN.get(key)
+    known = _RUN.get(key) or next((named for effect, named in _EFFECTS.items() if key.startswith(effect)), None)
     if known is None:
         test, _, statistic = key.rpartition("/")
         known = _STATISTICS.get(statistic if test else expectation_of(key).statistic)
@@ -460,9 +483,9 @@ def _what_changes(condition: str) -> str:
 
 def _test_name(key: str) -> str:
     """Return the name of a reliability test, or of a statistic or an effect of one."""
-    for effect, words in _EFFECTS.items():
+    for effect, named in _EFFECTS.items():
         if key.startswith(effect):
-            return f"{words_of_test(key.removeprefix(effect))}: {words}"
+            return f"{words_of_test(key.removeprefix(effect))}: {named.name}"
     test, _, statistic = key.rpartition("/")
     if not test:
         return words_of_test(key)

@@ -403,24 +403,25 @@ FINDINGS: Table[Finding] = Table.of(
 def finding_lines(findings: Sequence[Finding]) -> dict[str, str]:
     """Return each state to the readings that are in it, with their numbers; states without any are left out.
 
-    Of a suite with many tests the first are named, and the others counted. Names may be a user's: whoever shows them
-    escapes them.
+    Of a suite with many tests the first are named, and the others counted; so are readings without a number, which
+    stand with their reasons elsewhere. Names may be a user's: whoever shows them escapes them.
     """
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Finding]] = {}
     for finding in findings:
-        groups.setdefault(finding.state, []).append(f"{axis_name(finding.axis)} {_finding_number(finding)}".rstrip())
-    return {state: _first_names(names) for state, names in groups.items()}
+        groups.setdefault(finding.state, []).append(finding)
+    return {state: _first_names(own) for state, own in groups.items()}
 
 
-def _finding_number(finding: Finding) -> str:
-    if finding.state in ("ok", "by design"):
-        return ""
-    return reading_text(finding.reading) if isinstance(finding.reading, Estimate) else "(no number)"
+def _first_names(findings: Sequence[Finding]) -> str:
+    known = [finding for finding in findings if isinstance(finding.reading, Estimate)]
+    more = [f"{len(known) - _MOST_NAMED} more"] if len(known) > _MOST_NAMED else []
+    more += [f"{len(findings) - len(known)} without a number"] if len(known) < len(findings) else []
+    return ", ".join([*map(_finding_name, known[:_MOST_NAMED]), *more])
 
 
-def _first_names(names: Sequence[str]) -> str:
-    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return ", ".join([*names[:_MOST_NAMED], *more])
+def _finding_name(finding: Finding) -> str:
+    name = axis_name(finding.axis)
+    return name if finding.state in ("ok", "by design") else f"{name} {reading_text(finding.reading)}"
 
 
 def brief_sheet(estimates: Mapping[str, Reading]) -> str:

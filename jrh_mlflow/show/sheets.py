@@ -74,7 +74,7 @@ CUT = 300
 """Characters of a text that Markdown shows."""
 _FURTHER = "Further axes"
 _MOST_TILES = 9
-_MOST_REASONS, _MOST_NAMED = 12, 5
+_MOST_REASONS, _MOST_NAMED = 11, 5
 """Reasons in the Markdown of a report, and axes of each that are named: a description is short."""
 _PAGE: tuple[Medium, ...] = ("html",)
 _FILE: tuple[Medium, ...] = ("markdown",)

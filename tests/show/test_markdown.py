@@ -82,7 +82,8 @@ def test_lost_pairs_stand_with_the_calls_that_were_lost():
 
 def test_title_note_profile_and_outcomes_are_told(paper):
     text = paper["Llama8B"].to_markdown(title="Llama8B on paper", note="Simulated.")
-    assert text.startswith("# Llama8B on paper\n\n> Simulated.\n\n**Profile:** vacuum-leaky, ")
+    assert text.startswith(f"# Llama8B on paper\n\n> Simulated.\n\n**{paper['Llama8B'].verdict.sentences[0]}**\n\n")
+    assert text.index("**Profile.**") < text.index("vacuum-leaky, ")
     assert "Calls: 540 (verdict 500, tie 40, abstain 0, unparsed 0, error 0)." in text
     assert "decisions use the second" in text
 

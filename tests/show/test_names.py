@@ -7,6 +7,7 @@ import pytest
 
 from jrh_mlflow.measures import axes, datasheet
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes
+from jrh_mlflow.measures.verdict import LIMITS, limit_of
 from jrh_mlflow.perturb import AGENT_TESTS, TESTS, expectation_of
 from jrh_mlflow.schema.items import LABEL_SOURCES, PAIR_CONDITIONS, SINGLE_CONDITIONS
 from jrh_mlflow.show.glossary import TERMS, terms_among
@@ -78,9 +79,21 @@ def test_guides_use_the_limits_of_the_words_of_a_profile():
     assert f"{axes.MISSES:.2f}" in axis_guide("miss_by_tie/delta_1").bad
 
 
-def test_a_bias_without_a_word_is_guided_by_what_its_interval_excludes():
-    biased = [axis for axis in AXES if axis.neutral == 0.0 and axis.guide and "bias found" in axis.guide.bad]
-    assert {"positional_false_preference", "filler_preference"} <= {axis.name for axis in biased}
+def test_the_guide_of_a_reading_with_a_limit_names_the_limit():
+    for key in (*LIMITS, "noise_excess/typos", "drop/typos"):
+        limit, guide = limit_of(key), axis_guide("pointwise/separation/delta_5" if key.endswith("separation") else key)
+        if key == "pointwise/reading_gap":
+            guide = axis_guide("pointwise/reading_gap/delta_3")
+        assert limit is not None
+        assert guide is not None, key
+        assert f"{limit.at:.2f}" in f"{guide.good} {guide.bad}", key
+
+
+def test_an_effect_of_a_test_says_what_the_test_changes():
+    for effect in ("noise_excess", "drop"):
+        assert TESTS["typos"].title[1:] in axis_meaning(f"{effect}/typos")
+        assert axis_name(f"{effect}/typos").startswith("typos: ")
+        assert GOOD.search(axis_meaning(f"{effect}/typos"))
 
 
 def test_what_a_test_says_of_itself_is_its_meaning():

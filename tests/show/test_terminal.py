@@ -89,7 +89,8 @@ def test_one_evaluation_is_a_screen_with_profile_cost_and_where_it_is(
     done = jrh.evaluate(lambda shown: jrh.Answer("1", cost_usd=0.002), suite, run_name="priced", **options)
     print_evaluations([done], as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < 40
+    assert len(lines) < 50
+    assert lines[3].startswith(done.verdict.sentences[0][:80])
     assert all(len(line) <= WIDTH for line in lines[:-3])
     assert f"cost: ${0.002 * len(done.calls):.4f}" in lines
     assert any(line.startswith("profile: ") for line in lines)
