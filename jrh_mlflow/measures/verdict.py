@@ -177,8 +177,6 @@ def _padding(reading: Estimate) -> str:
     return f"prefers {kind} the same content (lean {size_text(reading)}; 0 is fair, 1 is always)"
 
 
-    "Offer a tie and say when it is right: where there is nothing to judge, and where only the wording differs."
-)
 _ORDERS_ADVICE = "Ask both orders and keep only what they agree on, or draw the order at random for every pair."
 _SURFACE = "Say in the prompt that wording, style and length do not count, only substance."
 _ONLY_SUBSTANCE = '--rubric "Length, wording and style do not count. Only substance does."'
@@ -601,7 +599,7 @@ def _would_tell(entry: _Entry) -> str:
     of_tests = entry.key.startswith((NOISE_EXCESS, DROP)) or entry.key == CONSTANT_ANSWER
     units, further = "items" if of_tests else "tasks", tasks_to_tell(entry.limit, reading)
     if further is None:
-        return f"The number lies at the limit: no number of {units} would tell soon."
+        return f"More {units} would not tell soon: the number lies at its limit."
     return f"About {further:,} {units} like these would tell."
 
 
@@ -710,7 +708,7 @@ def _open(found: Sequence[Finding]) -> str:
         return ""
     first = next((finding for finding in unknown if finding.advice), unknown[0])
     command = f" ({first.command})" if first.command else ""
-    told = f"Cannot tell {_about([first])}: {first.advice[:1].lower()}{first.advice[1:].removesuffix('.')}{command}."
+    told = f"Cannot tell {_about([first])}. {first.advice}{command}".strip()
     others = _abouts([finding for finding in unknown if finding is not first])
     more = f" and {len(others) - _MOST_NAMED + 1} more" if len(others) >= _MOST_NAMED else ""
     return f"{told} Also open: {', '.join(others[: _MOST_NAMED - 1])}{more}." if others else told
