@@ -142,7 +142,12 @@ TESTS = ("typos", "stochastic_stability", "error_injection_1", "error_injection_
 def test_copies_move_no_interval_of_a_reliability_report():
     calls = point_calls(shaky(1), tests=TESTS, n_sources=20, replicates=2)
     once, often = (jrh.measure(each, labels=LABELS, n_resamples=50) for each in (calls, copied(calls, 3)))
-    expected = {axis: both for axis, both in ends(once.estimates).items() if not axis.endswith(REPLICATE_VALUES)}
+    # A copy agrees with its original, so that whatever compares repeats reads something else.
+    expected = {
+        axis: both
+        for axis, both in ends(once.estimates).items()
+        if not axis.endswith(REPLICATE_VALUES) and not axis.startswith("noise_excess/")
+    }
     found = {axis: ends(often.estimates)[axis] for axis in expected}
     assert found == {axis: pytest.approx(both) for axis, both in expected.items()}
     assert {"all/accuracy", "typos/consistency", "stochastic_stability/unanimity", "typos/mae"} <= set(expected)
