@@ -55,8 +55,8 @@ def two_places(value: float, *, signed: bool = False, limit: float | None = None
         >>> two_places(0.125), two_places(0.0013), two_places(0.9987), two_places(0.1004, limit=0.1)
         ('0.12', '<0.01', '>0.99', '>0.10')
     """
-    # Twelve places: a sum of floats that should be 0 or 1 is that.
-    value = round(value, 12) + 0.0
+    # A sum of floats that should be 0 or 1 is that.
+    value = round(value, 2) + 0.0 if abs(value - round(value, 2)) < 1e-12 else value
     text = f"{value:{'+' if signed else ''}.2f}"
     rounded = float(text)
     if rounded == 0 != value:

@@ -102,7 +102,7 @@ def test_a_good_judge_passes_and_a_bad_one_fails(runs):
     assert good.passed is True
     assert good.reason == "passed: 2 of 2 rules hold"
     assert bad.passed is False
-    assert bad.reason.startswith("failed: 1 of 2 rules: dark_current <= 0.4 (1 [")
+    assert bad.reason.startswith("failed: 1 of 2 rules: dark_current <= 0.4 (1.00 [")
     assert bool(good)
     assert not bool(bad)
 

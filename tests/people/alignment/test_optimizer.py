@@ -433,7 +433,7 @@ def test_a_result_says_in_one_line_what_came_of_it():
     assert "| before | after |" in result.to_markdown()
     assert result.to_dict()["decision"] == "not worse"
     assert len(result.to_frame()) == 80
-    assert {text.get_text() for text in result.plot().axes[0].texts} == {"1.000 → 1.000, n 80", "1.000 → 1.000, n 60"}
+    assert {text.get_text() for text in result.plot().axes[0].texts} == {"1.00 → 1.00, n 80", "1.00 → 1.00, n 60"}
     assert "Alignment of &#39;polite&#39;: not worse" in result._repr_html_()
 
 
