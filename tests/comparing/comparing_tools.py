@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from jrh_mlflow.comparing.recommendation import says
 from jrh_mlflow.measures.records import normalise
 
 Judge = Callable[[str, str, int], str | None]
@@ -110,3 +111,8 @@ def pair_calls(judge: PairJudge, *, n_tasks: int = 24, cost_usd: float | None = 
                     }
                 )
     return normalise(rows)
+
+
+def claim(axis: str) -> str:
+    """What sentences say that a judge does, without the number."""
+    return says(axis, "@").partition(" @")[0]

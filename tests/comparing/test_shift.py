@@ -11,6 +11,7 @@ from jrh_mlflow.comparing.criterion_shift import criterion_axes, difference, shi
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.stats.proportions import newcombe
 from tests.benchmarks.shifts import measured, moving, together
+from tests.comparing.comparing_tools import claim
 from tests.readings import Row, asked, estimate, pair, pairs
 
 
@@ -210,8 +211,8 @@ def stepped(*, ties: int, missed: int = 0, n: int = 40) -> jrh.Datasheet:
 
 def test_the_criterion_with_fewer_invented_preferences_is_recommended_with_what_it_costs():
     first, cost = advice(allowed=stepped(ties=5), strict=stepped(ties=38, missed=25))
-    assert first.startswith("Use strict: with it the judge prefers one of two equally good answers in 0.05 [")
-    assert cost.startswith("What that costs: it calls two answers equal, although one is a little better, in 0.62 [")
+    assert first.startswith(f"Use strict: with it the judge {claim('raw_false_preference')} 0.05 [")
+    assert cost.startswith(f"What that costs: it {claim('miss_by_tie/delta_1')} 0.62 [")
     assert "for allowed" in first
     assert "for allowed" in cost
 
@@ -230,10 +231,8 @@ def test_a_criterion_under_which_the_judge_is_less_able_is_not_recommended():
         return jrh.measure(rows, n_resamples=20)
 
     first, *rest = advice(allowed=stepped(ties=5), strictest=ties_everywhere())
-    assert first.startswith(
-        "Use allowed: with it the judge picks the better of two clearly different answers in 1.00 ["
-    )
-    assert rest[0].startswith("But it prefers one of two equally good answers in 0.88 [")
+    assert first.startswith(f"Use allowed: with it the judge {claim('ability')} 1.00 [")
+    assert rest[0].startswith(f"But it {claim('raw_false_preference')} 0.88 [")
 
 
 def test_criteria_that_nothing_tells_apart_keep_the_base_and_say_what_would_tell():

@@ -9,7 +9,7 @@ import pytest
 from jrh_mlflow.comparing.jury.jury_report import jury_report
 from jrh_mlflow.comparing.jury.jury_verdict import jury_verdict
 from jrh_mlflow.comparing.jury.jury_view import jury_page
-from tests.comparing.comparing_tools import able_but, coin, oracle, pair_calls, point_calls
+from tests.comparing.comparing_tools import able_but, claim, coin, oracle, pair_calls, point_calls
 
 pytestmark = pytest.mark.quick
 
@@ -45,7 +45,7 @@ def test_a_jury_that_is_worse_than_a_member_says_so_and_names_the_member():
 
 def test_a_jury_that_is_better_than_every_member_is_recommended_with_its_price():
     sentences = advice({f"j{place}": often(0.7) for place in range(7)})
-    assert sentences[0].startswith("Use the jury, because it picks the better of two ")
+    assert sentences[0].startswith("Use the jury, because it picks")
     assert "$7.0000 per 1,000 for the jury, $1.0000 for j" in sentences[0]
 
 
@@ -54,7 +54,7 @@ def test_a_jury_that_votes_a_fault_away_is_recommended_for_that():
         return "2" if condition.startswith("vacuum") else "better" if delta else "tie"
 
     first, *_ = advice({"first": able_but, "second": second})
-    assert first.startswith("Use the jury, because it prefers one of two empty answers in 0.00 [")
+    assert first.startswith(f"Use the jury, because it {claim('dark_current')} 0.00 [")
 
 
 def test_a_jury_of_equals_is_not_worth_its_votes():
