@@ -424,9 +424,8 @@ def _use(
         lines.append(f"But it {compared(_INVENTED)}.")
     if not all(isinstance(sheets[arm].get(_MISSED), Estimate) for arm in (name, other)):
         return lines
-    if missed > 0:
-        return [*lines, f"What that costs: it {compared(_MISSED)}."]
-    return [*lines, f"It is not shown to miss more real differences: it {compared(_MISSED)}."]
+    cost = {1: "What that costs: it", 0: "It is not shown to miss more real differences: it", -1: "It also"}
+    return [*lines, f"{cost[missed]} {compared(_MISSED)}."]
 
 
 def _told(shift: Reading | None) -> int:

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import permutations
 
 from jrh_mlflow.comparing.comparison import BY_ABILITY, Contrasts, Difference
-from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.measures.axes import ABLE, lower_is_better
 from jrh_mlflow.measures.reliability import OVERALL
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
@@ -50,7 +50,7 @@ _JOBS = (
     (OVERALL,),
 )
 """What says how well a judge does its job, by the kind of suite; of a family the largest step."""
-_AGAINST_A_COIN = ("ability", "natural/accuracy", "pointwise/separation")
+_AGAINST_A_COIN = (*_JOBS[0], *_JOBS[1], "natural/accuracy")
 _NEVER = (*BY_ABILITY, "filler_preference")
 """What ranks a coin over an honest tie, or holds the slot against a judge: shown, and no reason for anything."""
 
@@ -110,12 +110,12 @@ class Weighing:
         job, known = self.jobs[0], self.ranked
         if len(known) < 2:
             return [f"Nothing can be recommended: {self._why_unknown(job)}."]
-        able = [name for name in known if not any(self.beats(other, name, self.jobs) for other in known)]
+        if useless := self._none_is_able(known):
+            return useless
+        able = self.able(known)
         if not able:
             return self._at_odds(known, self.jobs)
-        if not any(self.beats_a_coin(name) for name in able):
-            return self.no_better_than_a_coin(known[0])
-        left = self._undominated(able)
+        left = self.undominated(able)
         if not left or any(self.beats(a, b, self.others) for a in left for b in left):
             return self._at_odds(left or able, self.others, equal=able)
         if len(left) == 1:
@@ -135,7 +135,29 @@ class Weighing:
         job = self.jobs[0]
         return family(job) not in _AGAINST_A_COIN or lower_end(self.reading(job, name)) > COIN
 
-    def _undominated(self, able: Sequence[str]) -> list[str]:
+    def able(self, names: Sequence[str]) -> list[str]:
+        """Leave out who is told to be less able than another of them."""
+        return [name for name in names if not any(self.beats(other, name, self.jobs) for other in names)]
+
+    def _none_is_able(self, known: Sequence[str]) -> list[str]:
+        """Say that nobody is shown to beat a coin, or that all are shown to count words; nothing otherwise."""
+        job, axis = self.jobs[0], self.jobs[-1]
+        if not any(self.beats_a_coin(name) for name in known):
+            return self.no_better_than_a_coin(job, known[0])
+        read = [name for name in known if self._is_known(axis, name)]
+        if len(self.jobs) < 2 or not read or any(self._may_read(self.reading(axis, name)) for name in read):
+            return []
+        does = says(job, reading_text(self.reading(job, known[0])))
+        words = f"Where words help, {short_name(known[0])} {does}{_half(job)}: it counts words."
+        best = max(read, key=lambda name: self.reading(axis, name).value)
+        return [*self.no_better_than_a_coin(axis, best)[:1], words]
+
+    @staticmethod
+    def _may_read(reading: Estimate) -> bool:
+        high = source_ends(reading)[1]
+        return lower_end(reading) > COIN or high is None or high >= ABLE
+
+    def undominated(self, able: Sequence[str]) -> list[str]:
         """Leave out who is told to be worse in something and better in nothing."""
 
         def is_worse(name: str) -> bool:
@@ -206,9 +228,9 @@ class Weighing:
         able = "in ability nothing tells them apart; " if equal else ""
         return [f"{first}: {able}{'; '.join(list(lines.values())[:2])}."]
 
-    def no_better_than_a_coin(self, best: str) -> list[str]:
+    def no_better_than_a_coin(self, job: str, best: str) -> list[str]:
         """Say that nobody is shown to beat a coin, and what would tell."""
-        job, margin = self.jobs[0], self.contrasts.margin
+        margin = self.contrasts.margin
         reading = self.reading(job, best)
         half = _half(job)
         does = f"{says(job, reading_text(reading))}{half}"

@@ -85,14 +85,25 @@ def able_but(condition: str, delta: float, luck: random.Random) -> str:
     return "1" if condition.startswith("vacuum") else "better" if delta else "tie"
 
 
-def pair_calls(judge: PairJudge, *, n_tasks: int = 24, cost_usd: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """Ask a judge about empty pairs, equal pairs and a ladder of five steps, all in both orders."""
+def pair_calls(
+    judge: PairJudge,
+    *,
+    n_tasks: int = 24,
+    cost_usd: float | None = None,
+    seed: int = 0,
+    matched: PairJudge | None = None,
+) -> pd.DataFrame:
+    """Ask a judge about empty pairs, equal pairs and a ladder of five steps, all in both orders.
+
+    With `matched` also about a ladder of pairs with the same words, to which it answers as that one.
+    """
     luck, rows = random.Random(seed), []
     asked = [("vacuum_empty", 0.0), ("delta_0_same", 0.0), *(("ladder", float(step)) for step in range(1, 6))]
+    asked += [("ladder_matched", float(step)) for step in range(1, 6)] if matched else []
     for task in range(n_tasks):
         for condition, delta in asked:
             for order in ("uv", "vu"):
-                said = judge(condition, delta, luck)
+                said = (matched if matched and condition == "ladder_matched" else judge)(condition, delta, luck)
                 # The better content is u, which order uv shows in slot 1.
                 slot = {"better": "12"[order == "vu"], "worse": "21"[order == "vu"]}.get(said, said)
                 rows.append(

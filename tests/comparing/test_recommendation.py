@@ -64,6 +64,16 @@ def test_between_a_coin_and_a_judge_that_always_ties_none_is_recommended():
     assert sentences[0].startswith("Use none of them")
 
 
+def test_judges_that_count_words_are_not_recommended_however_able_they_look_on_the_ladder():
+    calls = {"good": pair_calls(perfect, matched=coin), "bad": pair_calls(often(0.3), matched=coin, seed=1)}
+    first, *more = recommendation(compare_calls(calls, n_resamples=200)).sentences
+    assert first.startswith("Use none of them")
+    assert "with the same words in 0." in first
+    assert more[-1].endswith("it counts words.")
+    reads = recommendation(compare_calls({**calls, "reads": pair_calls(perfect, matched=perfect)}, n_resamples=200))
+    assert reads.sentences[0].startswith("Use reads, because it picks the better of two answers with the same words")
+
+
 def test_an_able_judge_with_a_fault_is_recommended_over_a_blind_one_and_the_fault_is_said():
     found, sentences = advice({"blind": blind, "able": able_but})
     assert found.letters["dark_current"] == {"blind": "a", "able": "b"}

@@ -1,4 +1,4 @@
-"""Whether to use a jury, or its ablest member alone."""
+"""Whether to use a jury, or its best member alone."""
 
 from __future__ import annotations
 
@@ -30,15 +30,19 @@ def jury_verdict(
     """
     judges = {JURY: report.answers, **calls}
     try:
+        # With the jury as the baseline there are fewer comparisons, so that less is lost by adjusting for them.
         weighing = Weighing(compare_calls(judges, labels=labels, seed=seed, baseline=JURY))
+        among = Weighing(compare_calls(calls, labels=labels, seed=seed))
     except NoCommonCallsError:
         return Verdict(sentences=("Nothing can be recommended: no call was asked of all judges.",))
     members = [name for name in weighing.ranked if name != JURY]
     if JURY not in weighing.ranked or not members:
         return Verdict(sentences=(weighing.sentences()[0],))
-    best = members[0]
+    # The one that would be used without the jury: an able one without the faults of others.
+    able = among.able(members) or members
+    best = (among.undominated(able) or able)[0]
     if not weighing.beats_a_coin(JURY) and not weighing.beats_a_coin(best):
-        return Verdict(sentences=tuple(weighing.no_better_than_a_coin(weighing.ranked[0])))
+        return Verdict(sentences=tuple(weighing.no_better_than_a_coin(weighing.jobs[0], weighing.ranked[0])))
     return Verdict(sentences=(*_choice(report, weighing, best), *_undecided(report, best))[:4])
 
 
@@ -52,8 +56,8 @@ def _choice(report: JuryReport, weighing: Weighing, best: str) -> list[str]:
     for axes in (weighing.jobs, weighing.others):
         won = weighing.beats(JURY, best, axes)
         if won and not weighing.beats(best, JURY, weighing.others):
-            return [f"Use the jury, because it {weighing.against(won[0], JURY, best)}, its ablest member{price}."]
-    lower = weighing.ranked[0] != JURY
+            return [f"Use the jury, because it {weighing.against(won[0], JURY, best)}, its best member{price}."]
+    lower = weighing.ranked.index(best) < weighing.ranked.index(JURY)
     reads = f"The jury ({jury}) reads {'lower than' if lower else 'no worse than'} its member {name} ({member})"
     more = weighing.what_would_tell([JURY, best])
     return [f"{reads}, and is not shown to be better: use {name} alone{price}{more}.", detail]
