@@ -31,8 +31,10 @@ from jrh_mlflow.people.labels import (
     labels_of,
 )
 from jrh_mlflow.people.labels.queues import put_in_queue
+from jrh_mlflow.people.people_verdicts import agreement_verdict
 from jrh_mlflow.people.ratings import IS_JUDGE, GivenScale, read_ratings
 from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.svg import draw, figure_files
@@ -80,6 +82,11 @@ class Agreement:
         n, judge = len(self.report.people_names), self.report.judge
         people = "1 person" if n == 1 else f"{n} people"
         return f"Agreement of {people}" if judge is None else plain(f"Agreement of {judge} with {people}")
+
+    @property
+    def verdict(self) -> Verdict:
+        """How well judge and people agree, whether as well as people do, and what to do, in plain words."""
+        return agreement_verdict(self.report, source=self.source.shown, is_logged=self.run_id is not None)
 
     @property
     def estimates(self) -> Mapping[str, Reading]:
@@ -190,6 +197,7 @@ class Agreement:
             disagreements=self.disagreements,
             judge=self.judge,
             figures=figures,
+            verdict=self.verdict.sentences,
         )
 
     @property
@@ -209,6 +217,7 @@ class Agreement:
         return {
             "run_id": self.run_id,
             "link": self.link,
+            "verdict": self.verdict.to_dict(),
             "headline": agreement_headline(self.report),
             "source": self.source.shown,
             **self.report.to_dict(),
@@ -242,9 +251,13 @@ class Agreement:
         who = f"{len(self.report.people_names)} people" if self.report.judge is None else brief_name(self.report.judge)
         return f"Agreement({who}: {brief_readings(read)}, {brief_run(self.run_id)})"
 
+    def __str__(self) -> str:
+        return "\n".join([*self.verdict.sentences, repr(self)])
+
     def _repr_html_(self) -> str:
         return Card(
             title=self.title,
+            verdict=self.verdict.sentences,
             profile=agreement_headline(self.report).removesuffix("."),
             marks=["simulated"] if self.source.simulated else [],
             tables=agreement_card(self.report),
@@ -400,4 +413,5 @@ def _tags(done: Agreement) -> dict[str, str]:
     """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
     readings = {axis: reading for axis, reading in done.estimates.items() if isinstance(reading, Estimate)}
     shown = {keys.own_key(axis): reading_text(reading) for axis, reading in readings.items()}
-    return {keys.TAG_PROFILE: agreement_headline(done.report), **shown}
+    verdict = {keys.TAG_VERDICT: done.verdict.sentences[0]}
+    return {**verdict, keys.TAG_PROFILE: agreement_headline(done.report), **shown}

@@ -313,6 +313,7 @@ def agreement_page(
     notes: Sequence[str] = (),
     judge: Mapping[str, Any] = MappingProxyType({}),
     figures: Sequence[Drawing] = (),
+    verdict: Sequence[str] = (),
 ) -> Page:
     """Return the answer in words, then readings, people, groups, the confusion matrix and disagreements.
 
@@ -324,13 +325,15 @@ def agreement_page(
         notes: What to know first.
         judge: What identifies the judge.
         figures: Drawn, for the page.
+        verdict: Sentences that come first.
     """
+    lead, *more = verdict or [partial(agreement_headline, report)]
     by_person = [_people(report), *([_on_page(_PEOPLE_HOW)] if report.judge is not None else [])]
     lists = [Only((medium,), _disagreements(disagreements, most=most)) for medium, most in _MOST_LISTED.items()]
     return Page(
         title=title,
-        lead=partial(agreement_headline, report),
-        sentences=agreement_sentences(report),
+        lead=lead,
+        sentences=[*more, *([partial(agreement_headline, report)] if verdict else []), *agreement_sentences(report)],
         notes=notes,
         facts=facts,
         sections=[

@@ -29,6 +29,7 @@ from jrh_mlflow.people.corrected_view import (
 )
 from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.labels.evaluations import source_run
+from jrh_mlflow.people.people_verdicts import corrected_verdict
 from jrh_mlflow.people.verdicts import (
     Judged,
     Samples,
@@ -41,6 +42,7 @@ from jrh_mlflow.people.verdicts import (
     shared_labels,
 )
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
@@ -107,10 +109,8 @@ class Corrected:
     @property
     def title(self) -> str:
         """Names the judge, and the versions of a difference."""
-        pairs = any(rate.positional is not None for rate in (self, *self.versions.values()))
-        what = "Win rate" if pairs else "Pass rate"
         names = " − ".join(reversed(list(self.versions)))
-        return f"{what} by {self.scorer}, corrected" + (f": {names}" if names else "")
+        return f"{self._what} by {self.scorer}, corrected" + (f": {names}" if names else "")
 
     @property
     def readings(self) -> dict[str, Reading]:
@@ -123,6 +123,23 @@ class Corrected:
     def metrics(self) -> dict[str, float]:
         """What is logged to a run of its own."""
         return {point.key: point.value for point in _points(self)}
+
+    @property
+    def verdict(self) -> Verdict:
+        """The true rate, how far the judge alone is off, and how many labels would narrow it, in plain words."""
+        return corrected_verdict(
+            self.estimate,
+            self.naive,
+            what=self._what.lower(),
+            n_labelled=self.n_labelled,
+            versions=list(self.versions),
+            is_logged=self.run_id is not None,
+        )
+
+    @property
+    def _what(self) -> str:
+        pairs = any(rate.positional is not None for rate in (self, *self.versions.values()))
+        return "Win rate" if pairs else "Pass rate"
 
     @property
     def _headline(self) -> str:
@@ -153,6 +170,7 @@ class Corrected:
             self.readings,
             title=self.title,
             headline=self._headline,
+            verdict=self.verdict.sentences,
             level=self.level,
             note=self.note,
             facts=self._facts,
@@ -164,6 +182,7 @@ class Corrected:
         plain = ("run_id", "link", "scorer", "method", "note", "sampling", "level", "n_labelled", "n_unlabelled")
         return {
             **{name: getattr(self, name) for name in (*plain, "simulated")},
+            "verdict": self.verdict.to_dict(),
             "judge": dict(self.judge),
             "left_out": dict(self.lost),
             "estimate": self.estimate.to_dict(),
@@ -183,9 +202,19 @@ class Corrected:
         on = f"{self.n_labelled:,} labels, {self.n_unlabelled:,} verdicts"
         return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
 
+    def __str__(self) -> str:
+        return "\n".join([*self.verdict.sentences, repr(self)])
+
     def _repr_html_(self) -> str:
         links, page = [self.link] if self.link else [], self.page
-        return Card(title=page.title, tables=page.tables, notes=page.notes, facts=self._facts, links=links).to_html()
+        return Card(
+            title=page.title,
+            verdict=self.verdict.sentences,
+            tables=page.tables,
+            notes=page.notes,
+            facts=self._facts,
+            links=links,
+        ).to_html()
 
     @property
     def _version_readings(self) -> dict[str, dict[str, Reading]]:
@@ -732,6 +761,7 @@ def corrected_content(done: Corrected) -> RunContent:
         params={"correct": {name: getattr(done, name) for name in names}, "judge": dict(done.judge)},
         description=markdown,
         described_in=keys.CORRECTED_MARKDOWN,
+        tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
             keys.CORRECTED_JSON: done.to_dict(),
             keys.CORRECTED_MARKDOWN: markdown,

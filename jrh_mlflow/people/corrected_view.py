@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -64,6 +64,7 @@ def corrected_page(
     *,
     title: str,
     headline: str,
+    verdict: Sequence[str],
     level: float,
     note: str,
     facts: Mapping[str, str],
@@ -74,7 +75,8 @@ def corrected_page(
     tables = {"Readings": readings, **own}
     return Page(
         title=title,
-        lead=headline,
+        lead=verdict[0],
+        sentences=[*verdict[1:], headline],
         notes=[note] if note else [],
         sections=[
             *(Section(heading=name, blocks=[corrected_table(own, level=level)]) for name, own in tables.items()),

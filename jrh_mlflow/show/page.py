@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.show.glossary import terms_among
 from jrh_mlflow.show.html import Addresses, render_page
-from jrh_mlflow.show.plain_text import broken, code, line_text, plain
+from jrh_mlflow.show.plain_text import broken, code, line_text, plain, said_lines, sentence_text
 from jrh_mlflow.show.tables import FilledTable, Medium
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Page:
 
     def to_text(self) -> list[str]:
         """Return the lines of a terminal: brief tables and whole sentences."""
-        lines = [line for text in (self.lead, *self.sentences) if text for line in broken(_said(text, plain))]
+        lines = said_lines(_said(text, plain) for text in (self.lead, *self.sentences) if text)
         for section in self._sections("text"):
             lines += ["", section.heading, *_text_blocks(section)]
         return lines
@@ -190,7 +190,7 @@ def _said(sentence: Sentence, named: Named) -> str:
 
 def _markdown_said(sentence: Sentence) -> str:
     # A sentence that is told how to write names has made them harmless itself.
-    return sentence(code) if callable(sentence) else line_text(sentence)
+    return sentence(code) if callable(sentence) else sentence_text(sentence)
 
 
 def _is_markup(block: object) -> bool:
