@@ -522,6 +522,9 @@ def completions(table: CallTable | PairTable) -> Iterator[tuple[Texts, ...]]:
     Units are made up all alike: no unit's calls are another's, so that is every unit in each of its ways.
     """
     *chosen, better = table.seen
+    if not any((known == "").any() for known in chosen):
+        yield table.seen
+        return
     for made_up in product(PAIR_CHOICES, repeat=len(chosen)):
         yield (*(np.where(known == "", choice, known) for known, choice in zip(chosen, made_up, strict=True)), better)
 

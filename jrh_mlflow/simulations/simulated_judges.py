@@ -120,12 +120,12 @@ def known_readings() -> dict[str, float]:
     pairs = _simulated_pairs()
     for axis in AXES:
         if axis.hits and axis.by_step and axis.stimuli.conditions[0] in LADDERS:
-            known |= {f"{axis.name}/{key}": _truth(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
+            known |= {f"{axis.name}/{key}": true_mean(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
         elif axis.hits and axis.largest:
             large = sorted(CURVE)[-axis.largest :]
-            known[axis.name] = sum(_truth(axis, _ladder_pairs(CURVE[step])) for step in large) / len(large)
+            known[axis.name] = sum(true_mean(axis, _ladder_pairs(CURVE[step])) for step in large) / len(large)
         elif (axis.hits or axis.signed) and axis.stimuli.conditions[0] in pairs:
-            known[axis.name] = _truth(axis, pairs[axis.stimuli.conditions[0]])
+            known[axis.name] = true_mean(axis, pairs[axis.stimuli.conditions[0]])
     # d' of two alternatives: twice the quantile of the share of right choices.
     known |= {f"d_prime/{key}": 2 * float(ndtri(right)) for key, right in step_keys.items()}
     # The judge is the same on both ladders.
@@ -152,7 +152,7 @@ def _ladder_pairs(right: float) -> Judgments:
     return {("u", "u"): right, ("tie", "tie"): ties, ("v", "v"): 1 - right - ties}
 
 
-def _truth(axis: Axis, judgments: Judgments) -> float:
+def true_mean(axis: Axis, judgments: Judgments) -> float:
     """Mean of what is counted, where u is the better content."""
 
     def mean(event: Event) -> float:

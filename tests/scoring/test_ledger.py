@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, interval_method, refuse, share
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, interval_method, mean_value, refuse, share
 from jrh_mlflow.stats.proportions import cluster_interval, wilson
 from tests.readings import PROPERTY
 
@@ -145,3 +145,12 @@ def test_the_share_of_unevenly_replicated_units_lies_inside_an_interval_no_narro
     assert reading.cluster_interval[0] <= low + 1e-9
     assert reading.cluster_interval[1] >= high - 1e-9
     assert reading.value == pytest.approx(answers[codes].mean())
+
+
+def test_a_mean_of_values_without_a_zero_has_intervals_whatever_its_counts():
+    for n_above in range(29):
+        values = np.where(np.arange(28) < n_above, 1.0, -1.0)
+        reading = mean_value(units([True] * 28), values)
+        assert isinstance(reading, Estimate)
+        assert reading.value == pytest.approx(values.mean())
+        assert reading.ci_low < reading.ci_high
