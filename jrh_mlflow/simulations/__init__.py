@@ -9,6 +9,7 @@ from jrh_mlflow.simulations import (
     asked_until,
     at_the_limit,
     coverage,
+    named_problems,
     optimisers,
     promised_sizes,
     simulated_judges,
@@ -28,7 +29,6 @@ DECISIONS = Part(
         asked_until.ON_THE_LIMIT,
         asked_until.RECORDED,
         *promised_sizes.PLANS,
-        promised_sizes.BIASES,
         promised_sizes.GAPS,
     ),
     text=decisions_text,
@@ -42,5 +42,6 @@ PARTS = (
     simulated_labels.PART,
     optimisers.PART,
     DECISIONS,
+    named_problems.PART,
 )
 """All of them, in the order shown."""

@@ -1,11 +1,9 @@
-"""Sizes that are promised, drawn anew: suites as large as `jrh.plan` says, and biases that a datasheet would find.
+"""Sizes that are promised, drawn anew: suites as large as `jrh.plan` says, and reading gaps that would be found.
 
 Each plan is made on a built-in suite for a stated rate and intraclass correlation, and then drawn with them: how wide
 are intervals, how often are limits and judges told?
 
-A bias is of the size that a datasheet on which nothing was found says it would find. One that is a share (dark current,
-a slot that wins twice) is drawn at that share; a difference of two shares (the reading gap) at the mean size of
-unbiased judges.
+A reading gap is of the size that datasheets of judges without one say they would find, on average.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import numpy as np
 
 from jrh_mlflow.decisions.planning import Plan, axis_layout, plan
 from jrh_mlflow.measuring.resolve import load_suite
-from jrh_mlflow.simulations.coverage import Shape, Truth
 from jrh_mlflow.simulations.loop import ALPHA, Batch, DecisionCheck, Simulation, decision_check, listed, task_rates
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.max_t import max_t, share_limit
@@ -30,7 +27,6 @@ from jrh_mlflow.stats.power import (
     Layout,
     Spread,
     detectable_from_interval,
-    detectable_share,
 )
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
 
@@ -155,60 +151,34 @@ PLANS = (
 )
 
 
-# --- biases that a datasheet would find
+# --- reading gaps that a datasheet would find
 
 _LADDER_RATE = 0.7
 """Share of right choices around which gaps are drawn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BiasedTasks:
+class GapTasks:
     """What is drawn."""
 
     n_tasks: int
     n_calls: int
-    """Of a task; of a gap on each of its two ladders."""
+    """Of a task on each of its two ladders."""
     icc: float
-    shape: Shape = "beta"
 
     def __str__(self) -> str:
         """Name tasks, calls and how calls of a task hang together."""
-        return f"{self.n_tasks} tasks × {self.n_calls}, ICC {self.icc:g}, {self.shape}"
+        return f"{self.n_tasks} tasks × {self.n_calls}, ICC {self.icc:g}"
 
     def interval(self, hits: Array) -> tuple[float, float]:
         """By task."""
         return _cluster_interval(np.asarray(hits, float), np.full(self.n_tasks, float(self.n_calls)))
 
 
-_CLUSTERED: tuple[tuple[float, Shape], ...] = (
-    (0.0, "beta"),
-    (0.3, "beta"),
-    (0.6, "beta"),
-    (0.6, "all or none"),
-    (0.95, "all or none"),
-)
-_SHARES = tuple(
-    BiasedTasks(n_tasks=tasks, n_calls=calls, icc=icc, shape=shape)
-    for (tasks, calls), (icc, shape) in product(((10, 6), (28, 2), (28, 4)), _CLUSTERED)
-)
-_GAPS = tuple(BiasedTasks(n_tasks=28, n_calls=4, icc=icc) for icc in (0.0, 0.1, 0.3, 0.6))
+_GAPS = tuple(GapTasks(n_tasks=28, n_calls=4, icc=icc) for icc in (0.0, 0.1, 0.3, 0.6))
 
 
-def _biases_found(design: BiasedTasks, batch: Batch) -> Array:
-    """Per run: whether the interval by task excludes 0."""
-    truth = Truth(rate=detectable_share(design.n_tasks), icc=design.icc, shape=design.shape)
-    drawn = truth.draw(design.n_calls, (len(batch.runs), design.n_tasks), batch.rng(design))
-    # Tasks are alike: runs with the same counts in another order have the same interval.
-    cases, place = np.unique(np.sort(drawn, axis=1), axis=0, return_inverse=True)
-    return np.array([design.interval(case)[0] > 0 for case in cases])[place.ravel()]
-
-
-def _bias_check(design: BiasedTasks, runs: Sequence[bool]) -> Iterator[DecisionCheck]:
-    beside = {"size": detectable_share(design.n_tasks)}
-    yield decision_check("bias found", design, float(np.mean(runs)), len(runs), at_least=POWER, beside=beside)
-
-
-def _gaps_found(design: BiasedTasks, batch: Batch) -> list[tuple[bool, bool, float]]:
+def _gaps_found(design: GapTasks, batch: Batch) -> list[tuple[bool, bool, float]]:
     """Per run: whether a gap is found without one, whether one of the size that would be found, and this size."""
     without = _drawn_gaps(design, 0.0, batch)
     # The size that datasheets of unbiased judges tell, on average.
@@ -217,7 +187,7 @@ def _gaps_found(design: BiasedTasks, batch: Batch) -> list[tuple[bool, bool, flo
     return [(false, right, size) for (false, _), (right, _) in zip(without, biased, strict=True)]
 
 
-def _drawn_gaps(design: BiasedTasks, gap: float, batch: Batch) -> list[tuple[bool, float]]:
+def _drawn_gaps(design: GapTasks, gap: float, batch: Batch) -> list[tuple[bool, float]]:
     """Per run: whether the interval of the gap excludes 0, and the size that it says would be found."""
     rng = batch.rng(f"{design}, gap {gap:g}")
     # One draw of each task for both ladders: a task that is hard on one is hard on the other.
@@ -229,7 +199,7 @@ def _drawn_gaps(design: BiasedTasks, gap: float, batch: Batch) -> list[tuple[boo
     return [_gap(a, b, design) for a, b in zip(ladder, matched, strict=True)]
 
 
-def _gap(ladder: Array, matched: Array, design: BiasedTasks) -> tuple[bool, float]:
+def _gap(ladder: Array, matched: Array, design: GapTasks) -> tuple[bool, float]:
     sizes = np.full(design.n_tasks, float(design.n_calls))
     total = sizes.sum()
     together = share_correlation(matched, sizes, ladder, sizes)
@@ -238,12 +208,11 @@ def _gap(ladder: Array, matched: Array, design: BiasedTasks) -> tuple[bool, floa
     return not low <= 0 <= high, detectable_from_interval(second - first, low, high)
 
 
-def _gap_checks(design: BiasedTasks, runs: Sequence[tuple[bool, bool, float]]) -> Iterator[DecisionCheck]:
+def _gap_checks(design: GapTasks, runs: Sequence[tuple[bool, bool, float]]) -> Iterator[DecisionCheck]:
     falsely, rightly, _ = (float(share) for share in np.mean(runs, axis=0))
     beside, n = {"size": runs[0][2]}, len(runs)
     yield decision_check("gap found where there is none", design, falsely, n, at_most=ALPHA)
     yield decision_check("gap found", design, rightly, n, at_least=POWER, beside=beside)
 
 
-BIASES = Simulation(worlds=listed(_SHARES, quick=_SHARES[:1]), ask=_biases_found, checks=_bias_check, part=5, least=200)
 GAPS = Simulation(worlds=listed(_GAPS, quick=_GAPS[2:3]), ask=_gaps_found, checks=_gap_checks, part=10, least=60)

@@ -188,7 +188,8 @@ def discordant_interval(gains: Array, losses: Array, sizes: Array, *, level: flo
 
     The difference is the share of units that only the one gets right less the share that only the other does. Each
     share has its `cluster_interval`; the two are put together as `newcombe` does, with their correlation over clusters
-    where it is negative. Where no unit differs it says how large a difference may still be: with few clusters much.
+    where it is negative, and -1 where all units part the same way. Where no unit differs it says how large a difference
+    may still be: with few clusters much.
 
     A bootstrap of whole clusters covers .82 where 10 clusters of 12 units differ rarely, and then in whole clusters
     (rates of .1 and .02, ICC .6); this one at least .95 (`jrh validate --only decisions`). At the level 1 - 2 a one end
@@ -207,9 +208,10 @@ def discordant_interval(gains: Array, losses: Array, sizes: Array, *, level: flo
     of_gains, of_losses = (cluster_interval(counts, sizes, level=level) for counts in (gains, losses))
     if of_gains is None or of_losses is None:
         return None
-    together = share_correlation(losses, sizes, gains, sizes)
-    shares = (float(counts.sum() / sizes.sum()) for counts in (losses, gains))
-    return newcombe(next(shares), of_losses, next(shares), of_gains, correlation=min(0.0, together))
+    loss, gain = (float(counts.sum() / sizes.sum()) for counts in (losses, gains))
+    # Where every unit parts the same way nothing varies, and a gain less may be a loss more.
+    together = -1.0 if max(loss, gain) > 1 - 1e-9 else min(0.0, share_correlation(losses, sizes, gains, sizes))
+    return newcombe(loss, of_losses, gain, of_gains, correlation=together)
 
 
 FEW_DIFFER = 5

@@ -61,21 +61,6 @@ def detectable_from_interval(
     return max(value - low, high - value) * (z + _normal_quantile(_share(power, "power"))) / z
 
 
-def detectable_share(n_clusters: int, *, power: float = POWER) -> float:
-    """Smallest share of units of which at least one is seen with this chance, so that its interval excludes 0.
-
-    `1 - (1 - power)^(1/k)`, whatever the intraclass correlation: a task of rate P shows none of m units with a chance
-    of `(1 - P)^m <= 1 - P`, on average at most 1 minus the share; it is reached where units of a task are all alike.
-
-    Example:
-        >>> round(detectable_share(10), 3), round(detectable_share(28), 3)
-        (0.149, 0.056)
-    """
-    if n_clusters < 1:
-        raise ValueError(f"There must be a cluster, but got {n_clusters=}.")
-    return 1 - math.pow(1 - _share(power, "power"), 1 / n_clusters)
-
-
 def detectable_difference(
     standard_error: float,
     n_clusters: int,

@@ -70,4 +70,4 @@ def test_a_simulation_draws_its_part_of_the_runs_and_few_worlds_when_it_must_be_
 def test_every_part_has_a_key_of_its_own_and_every_simulation_is_in_one() -> None:
     assert len({part.key for part in PARTS}) == len(PARTS)
     simulations = [simulation for part in PARTS for simulation in part.simulations]
-    assert len({id(simulation) for simulation in simulations}) == len(simulations) == 20
+    assert len({id(simulation) for simulation in simulations}) == len(simulations) == 24
