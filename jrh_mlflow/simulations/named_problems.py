@@ -247,7 +247,7 @@ class DrawnJudge:
         return beyond > 1e-9
 
 
-class Sheet:
+class DrawnSheet:
     """The calls of a suite, to be answered by drawn judges."""
 
     def __init__(self, suite: Suite) -> None:
@@ -311,8 +311,8 @@ def _kind_of(condition: str, delta: float) -> str:
 
 
 @cache
-def _sheet(suite: str) -> Sheet:
-    return Sheet(datasheet_suite(n_tasks=10) if suite == _TEN_TASKS else _suite(suite))
+def _sheet(suite: str) -> DrawnSheet:
+    return DrawnSheet(datasheet_suite(n_tasks=10) if suite == _TEN_TASKS else _suite(suite))
 
 
 _TEN_TASKS = "10 tasks"

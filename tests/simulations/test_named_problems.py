@@ -17,8 +17,8 @@ from jrh_mlflow.simulations.named_problems import (
     NOISE,
     PART,
     DrawnJudge,
+    DrawnSheet,
     Effect,
-    Sheet,
 )
 from jrh_mlflow.suites import datasheet_suite
 
@@ -49,7 +49,7 @@ def test_findings_on_every_reading_beyond_its_limit_would_be_seen_to_fail(monkey
 
 
 def test_a_drawn_judge_reads_its_truth() -> None:
-    sheet, rng = Sheet(datasheet_suite(n_tasks=10)), np.random.default_rng(3)
+    sheet, rng = DrawnSheet(datasheet_suite(n_tasks=10)), np.random.default_rng(3)
     for key in ("slot_lean", "padding_lean", "positional_excess", "ability", "reading"):
         judge = Effect(key=key, icc=0.3).judge(0.7)
         readings = [sheet.readings(judge, (key,), rng)[key] for _ in range(40)]
