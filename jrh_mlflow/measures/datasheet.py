@@ -4,7 +4,7 @@ Unlike a reliability report it needs no label: the better content, or the level 
 What the readings show is told by `measures.verdict`.
 
 The profile says a word when the 95 % interval by task lies wholly on its side of the limit, whatever the number itself
-is. Where it holds the limit, the profile says that this is not decided, with the reading and the limit: more tasks
+is. Where it holds the limit, the profile says that this cannot be told, with the reading and the limit: more tasks
 decide it.
 
 | word | rule |
@@ -241,7 +241,7 @@ class Share(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What a profile says of one thing: a word, or that it is not decided."""
+    """What a profile says of one thing: a word, or that it cannot be told."""
 
     decided: str | None = None
     undecided: str | None = None
@@ -333,7 +333,7 @@ def share_of(reading: Reading | None) -> Share | None:
 
 
 def _not_decided(what: str, share: Share, limit: float) -> Words:
-    return Words(undecided=f"{what} not decided: {share}, limit {limit:.2f}")
+    return Words(undecided=f"{what} cannot be told: {share}, limit {limit:.2f}")
 
 
 def vacuum_words(reading: Reading | None) -> Words:
@@ -364,7 +364,7 @@ def _kind(kinds: Mapping[str, Share]) -> Words:
     if all(kinds[kind].side(_MIXED) == "above" for kind in ("positional", "stable")):
         return Words("mixed stable-positional")
     parts = ", ".join(f"{kind} {share}" for kind, share in kinds.items())
-    return Words(undecided=f"kind of false preference not decided: {parts} of it")
+    return Words(undecided=f"kind of false preference cannot be told: {parts} of it")
 
 
 def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
@@ -383,7 +383,7 @@ def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
     curve = curve_of(stimuli, estimates)
     steps = {step: share for step, share in curve.items() if isinstance(share, Estimate)}
     last = f": delta {max(steps):g} reads {share_of(steps[max(steps)])}" if steps else ""
-    return Words(undecided=f"75 %{where} not decided{last}")
+    return Words(undecided=f"75 %{where} cannot be told{last}")
 
 
 def _between(below: float | None, step: float) -> str:

@@ -493,7 +493,7 @@ class UntilRule:
         counted = f"{self.n:,} of {self.size:,} {self.unit}s"
         ends = f"{two_places(self.low)} to {two_places(self.high)}"
         reads = f"the whole suite reads {ends} ({level * 100:g} %, {counted}{lost})"
-        return f"{self.rule}: {STATE_WORDS[self.state]}{why}; {reads}.{self._over_tasks}"
+        return f"{self.rule}: {STATE_WORDS[self.state]} on this suite{why}; {reads}.{self._over_tasks}"
 
     @property
     def _over_tasks(self) -> str:
@@ -501,7 +501,8 @@ class UntilRule:
             return ""
         if self.cluster_low is None or self.cluster_high is None:
             return f" Read on what was asked: {two_places(self.estimate)}."
-        return f" Over tasks: {two_places(self.estimate)} {interval_text(self.cluster_low, self.cluster_high)}."
+        # A rule is about this suite; findings and profile are about all tasks like these, and may be open still.
+        return f" On new tasks: {two_places(self.estimate)} {interval_text(self.cluster_low, self.cluster_high)}."
 
 
 def _reads_axis(goal: str) -> bool:

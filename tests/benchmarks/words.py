@@ -31,7 +31,10 @@ def vacuum_shares(suite: jrh.Suite, rate: float, icc: float, runs: int) -> list[
     sheets = [jrh.measure(asked(judge, suite)) for judge in judges]
     told = [value(sheet, "dark_current") <= 0.05 for sheet in sheets]
     lines = [sheet.profile for sheet in sheets]
-    return [sum(told) / runs, *(share(lines, *words) for words in (["-clean"], ["-leaky", "-active"], ["not decided"]))]
+    return [
+        sum(told) / runs,
+        *(share(lines, *words) for words in (["-clean"], ["-leaky", "-active"], ["cannot be told"])),
+    ]
 
 
 def ladder_shares(suite: jrh.Suite, rate: float, icc: float, runs: int) -> list[float]:
@@ -41,7 +44,7 @@ def ladder_shares(suite: jrh.Suite, rate: float, icc: float, runs: int) -> list[
     sheets = [jrh.measure(asked(judge, suite), n_resamples=20) for judge in judges]
     told = [estimate(sheet, "threshold_75").censored != "right" for sheet in sheets]
     lines = [sheet.profile for sheet in sheets]
-    groups = (["reaches 75 % b", "resolves"], ["never reaches"], ["not decided"])
+    groups = (["reaches 75 % b", "resolves"], ["never reaches"], ["cannot be told"])
     return [sum(told) / runs, *(share(lines, *words) for words in groups)]
 
 

@@ -1,4 +1,4 @@
-"""The profile: each word at the end of its interval, what is not decided, and the sketches of the paper's judges."""
+"""The profile: each word at the end of its interval, what is cannot be told, and the sketches of the paper's judges."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def only(name: str, conditions: Sequence[str]) -> jrh.Suite:
     ("dark_current", "words"),
     [
         ((0.0, 0.0, 0.099), "vacuum-clean"),
-        ((0.0, 0.0, 0.1), "dark current not decided: 0.00 [0.00, 0.10], limit 0.10"),
-        ((0.04, 0.0, 0.17), "dark current not decided: 0.04 [0.00, 0.17], limit 0.10"),
-        ((0.3, 0.099, 0.6), "dark current not decided: 0.30 [0.10, 0.60], limit 0.10"),
+        ((0.0, 0.0, 0.1), "dark current cannot be told: 0.00 [0.00, 0.10], limit 0.10"),
+        ((0.04, 0.0, 0.17), "dark current cannot be told: 0.04 [0.00, 0.17], limit 0.10"),
+        ((0.3, 0.099, 0.6), "dark current cannot be told: 0.30 [0.10, 0.60], limit 0.10"),
         ((0.3, 0.1, 0.6), "vacuum-leaky"),
         ((0.9, 0.499, 1.0), "vacuum-leaky"),
         ((0.9, 0.5, 1.0), "vacuum-active"),
-        ((0.0, None, None), "dark current not decided: 0.00 without an interval, limit 0.10"),
+        ((0.0, None, None), "dark current cannot be told: 0.00 without an interval, limit 0.10"),
     ],
 )
 def test_the_vacuum_word_follows_the_interval_of_dark_current_and_not_its_value(dark_current, words):
@@ -65,7 +65,7 @@ NONE, SOME, HALF, MOST = (0.0, 0.0, 0.1), (0.4, 0.25, 0.6), (0.6, 0.5, 0.8), (0.
         (kinds(SOME, SOME, NONE), "mixed stable-positional"),
         (
             kinds((0.9, 0.6, 1.0), NONE, NONE),
-            "kind of false preference not decided: "
+            "kind of false preference cannot be told: "
             "positional 0.90 [0.60, 1.00], stable 0.00 [0.00, 0.10], one-sided 0.00 [0.00, 0.10] of it",
         ),
     ],
@@ -78,8 +78,8 @@ def test_the_kind_of_false_preference_is_told_where_its_part_is_decided(parts, w
     ("raw", "words"),
     [
         ((0.0, 0.0, 0.09), "equivalence-respecting"),
-        ((0.0, 0.0, 0.11), "false preference not decided: 0.00 [0.00, 0.11], limit 0.10"),
-        ((0.5, 0.09, 0.9), "false preference not decided: 0.50 [0.09, 0.90], limit 0.10"),
+        ((0.0, 0.0, 0.11), "false preference cannot be told: 0.00 [0.00, 0.11], limit 0.10"),
+        ((0.5, 0.09, 0.9), "false preference cannot be told: 0.50 [0.09, 0.90], limit 0.10"),
     ],
 )
 def test_without_a_decided_false_preference_its_kind_is_not_told(raw, words):
@@ -106,9 +106,9 @@ def test_the_parts_of_false_preference_are_shares_of_it_by_task(kind):
         ({"value": 5.0, "censored": "right", "not_reached_at": 5.0}, "never reaches 75 %"),
         (
             {"value": 5.0, "censored": "right", "not_reached_at": 3.0},
-            "75 % not decided: delta 5 reads 0.70 [0.60, 0.80]",
+            "75 % cannot be told: delta 5 reads 0.70 [0.60, 0.80]",
         ),
-        ({"value": 1.0, "censored": "left"}, "75 % not decided: delta 5 reads 0.70 [0.60, 0.80]"),
+        ({"value": 1.0, "censored": "left"}, "75 % cannot be told: delta 5 reads 0.70 [0.60, 0.80]"),
     ],
 )
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_threshold_words_follow_the_intervals_of_the_curve_on_both_ladders(t
         axis: reading(low=None, high=None, **threshold),
         f"{family}/delta_5": reading(0.7, 0.6, 0.8),
     }
-    told = words.replace("75 % not", f"75 %{where} not") if "not decided" in words else words + where
+    told = words.replace("75 % cannot", f"75 %{where} cannot") if "cannot be told" in words else words + where
     assert profile_line(estimates, {}) == told
 
 
@@ -131,7 +131,7 @@ def test_the_threshold_words_follow_the_intervals_of_the_curve_on_both_ladders(t
     ("ties", "words"),
     [
         ((0.5, 0.25, 0.7), "misses by tie"),
-        ((0.5, 0.24, 0.7), "misses by tie not decided: 0.50 [0.24, 0.70], limit 0.25"),
+        ((0.5, 0.24, 0.7), "misses by tie cannot be told: 0.50 [0.24, 0.70], limit 0.25"),
         ((0.1, 0.0, 0.24), NOTHING),
     ],
 )
@@ -157,7 +157,7 @@ def test_what_was_not_measured_leaves_no_word():
 def test_decided_words_come_first_and_what_is_not_decided_after_them():
     estimates = {"dark_current": reading(0.0, 0.0, 0.2), **equal_pairs((0.0, 0.0, 0.05))}
     assert profile_line(estimates, {}) == (
-        "equivalence-respecting; dark current not decided: 0.00 [0.00, 0.20], limit 0.10"
+        "equivalence-respecting; dark current cannot be told: 0.00 [0.00, 0.20], limit 0.10"
     )
 
 
@@ -168,7 +168,7 @@ def test_a_judge_that_leaks_in_8_of_100_calls_is_hardly_ever_called_clean(icc):
     noisy = (jrh.scripted.Noisy(dark_current=0.08, icc=icc, seed=seed) for seed in range(15))
     lines = [jrh.measure(asked(judge, vacuum)).profile for judge in noisy]
     assert sum("vacuum-clean" in line for line in lines) <= 1
-    assert all(line.startswith(("vacuum-", "dark current not decided: 0.")) for line in lines)
+    assert all(line.startswith(("vacuum-", "dark current cannot be told: 0.")) for line in lines)
 
 
 def test_a_judge_flat_at_70_percent_hardly_ever_reaches_75():
@@ -177,7 +177,7 @@ def test_a_judge_flat_at_70_percent_hardly_ever_reaches_75():
     flat = (jrh.scripted.Noisy(sensitivity=dict.fromkeys(STEPS, 0.7), icc=0.1, tie=0, seed=seed) for seed in range(12))
     lines = [jrh.measure(asked(judge, ladder), n_resamples=20).profile for judge in flat]
     assert not [line for line in lines if "reaches" in line or "resolves" in line]
-    assert all("75 % not decided: delta 5 reads 0." in line for line in lines)
+    assert all("75 % cannot be told: delta 5 reads 0." in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_the_judges_of_the_paper_have_the_words_that_ten_tasks_support(name, wor
 def test_the_rules_are_stated_where_the_profile_is_made():
     assert datasheet.__doc__ is not None
     words = ("vacuum-clean", "equivalence-respecting", "presentation-conflicted", "stable-preferring", "one-sided")
-    words += ("resolves one step", "reaches 75 % by", "never reaches 75 %", "misses by tie", "not decided")
+    words += ("resolves one step", "reaches 75 % by", "never reaches 75 %", "misses by tie", "cannot be told")
     assert all(word in datasheet.__doc__ for word in words)
 
 
@@ -235,5 +235,5 @@ def test_replicates_do_not_decide_the_kind_of_false_preference():
     once = pairs(answers, n_tasks=8, delta=0)
     again = [{**row, "replicate": replicate} for row in once for replicate in range(5)]
     line = jrh.measure(once).profile
-    assert line.startswith("kind of false preference not decided: positional 0.75 [")
+    assert line.startswith("kind of false preference cannot be told: positional 0.75 [")
     assert jrh.measure(again).profile == line

@@ -278,7 +278,7 @@ def test_small_designs_half_steps_and_judges_that_only_fail_are_shown_without_a_
     assert json.dumps(sheet.to_dict())
     if isinstance(judge, jrh.scripted.Oracle):
         assert {reading.value for key, reading in sheet.estimates.items() if "/separation/" in key} == {1}  # type: ignore[union-attr]
-        assert "not decided" in sheet.profile
+        assert "cannot be told" in sheet.profile
     else:
         assert sheet.profile == f"no answers; {NO_PROFILE}"
         assert sheet.withheld
