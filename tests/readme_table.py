@@ -1,7 +1,7 @@
 """Print how to read a datasheet as rows of Markdown: axis, meaning, good, bad, what to do; held to the declarations.
 
-`python -m tests.readme_table` prints the short table of the README, `python -m tests.readme_table --all` every axis
-that has a guide, by kind of datasheet. Both begin and end with a comment, so that a test finds them in the docs.
+`python -m tests.readme_table` prints the short table of the README, `--all` every axis that has a guide, by kind of
+datasheet, `--limits` the limits of findings. Each begins and ends with a comment, so that a test finds it in the docs.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import re
 import sys
 from operator import itemgetter
 
-from jrh_mlflow.measures.axes import AXES, Axis
+from jrh_mlflow.measures.axes import AXES, Axis, find
+from jrh_mlflow.measures.verdict import LIMITS, limit_of
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name
 from jrh_mlflow.show.tables import Column, Table
 
 HEAD = ("axis", "meaning", "good", "bad", "what to do")
 SHORT = (
     "dark_current",
-    "positional_false_preference",
-    "target_sensitivity/delta_1",
+    "slot_lean",
     "threshold_75",
-    "filler_preference",
 )
 """Keys of the README's table."""
 
@@ -55,9 +54,29 @@ def whole_table() -> list[str]:
     for heading, single in (("### Two responses", False), ("### One response", True)):
         keys = [axis.main_key for axis in AXES if axis.guide and _is_single(axis) == single]
         lines += [heading, "", *rows(keys), ""]
-    tests = ["label_flip/accuracy", "typos/consistency", "stochastic_stability/unanimity", "error_injection/monotone"]
+    tests = ["label_flip/accuracy", "drop/label_flip", "typos/consistency", "noise_excess/typos"]
+    tests += ["stochastic_stability/unanimity", "error_injection/monotone"]
     people = ["agreement/accuracy", "agreement/kappa", "reliability/mean"]
     return [*lines, "### Reliability tests and people", "", *rows([*tests, *people]), "<!-- /every axis -->"]
+
+
+def limits_table() -> list[str]:
+    """Return the limit of every finding with the sentence about a judge without the problem, between its comments."""
+    sides = {"above": "above {}", "below": "below {}", "both": "beyond {} to either side"}
+    limits = {**LIMITS, "noise_excess/typos": limit_of("noise_excess/typos"), "drop/typos": limit_of("drop/typos")}
+    found = [
+        (f"`{key}`", sides[limit.side].format(f"{limit.at:.2f}"), f"It {limit.fine}.", limit.advice or _advice(key))
+        for key, limit in limits.items()
+        if limit is not None
+    ]
+    heads = ("reading", "a problem", "if not", "what to do")
+    table = Table(tuple(Column(head, itemgetter(at), marked=True) for at, head in enumerate(heads)))(found)
+    return ["<!-- limits -->", *table.to_markdown().splitlines(), "<!-- /limits -->"]
+
+
+def _advice(key: str) -> str:
+    axis = find(key) or next(axis for axis in AXES if axis.name == key)
+    return axis.guide.advice if axis.guide else ""
 
 
 def _is_single(axis: Axis) -> bool:
@@ -65,4 +84,5 @@ def _is_single(axis: Axis) -> bool:
 
 
 if __name__ == "__main__":
-    print("\n".join(whole_table() if "--all" in sys.argv[1:] else short_table()))
+    tables = {"--all": whole_table, "--limits": limits_table}
+    print("\n".join(tables.get("".join(sys.argv[1:]), short_table)()))

@@ -108,6 +108,7 @@ def _cell_of(run: Evaluation, key: str) -> str:
 def _print_reading(run: Evaluation) -> None:
     """Print both ladders side by side: right answers, and answers with the right words that are wrong."""
     from jrh_mlflow.demo import READING_SUITE
+    from jrh_mlflow.show.plain_text import wrapped_line
 
     _head(
         f"Does it read? {run.judge.label} on {READING_SUITE}, {len(run.calls):,} calls;\n"
@@ -119,7 +120,7 @@ def _print_reading(run: Evaluation) -> None:
     families = {name: declared(f"{name}/delta_1").label for name in names}
     rows = [[f"δ = {step}", *(_cell_of(run, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
     print_table(["recorded", *families.values()], rows)
-    click.echo("")
+    print_lines(["", *(line for sentence in run.verdict.sentences for line in wrapped_line("", sentence)), ""])
 
 
 def _print_graders(parts: Demo) -> None:

@@ -392,8 +392,14 @@ def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
     return f"{max(counts)} {cluster}s are few: intervals by {cluster} are wide (under {FEW_CLUSTERS})."
 
 
+def _badge(state: str) -> Markup:
+    from markupsafe import Markup
+
+    return Markup('<span class="state {}">{}</span>').format(state.replace(" ", "-"), state)
+
+
 FINDINGS: Table[Finding] = Table.of(
-    Column("state", lambda row: Cell(row.state, tone=row.state.replace(" ", "-")), brief=True),
+    Column("state", lambda row: row.state, html=lambda row: _badge(row.state), brief=True),
     Column("finding", lambda row: row.text, words=True, brief=True),
     Column("what to do", lambda row: " ".join(filter(None, (row.advice, row.command))) or "–", words=True),
 )

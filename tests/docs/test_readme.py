@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+import jrh_mlflow as jrh
+from jrh_mlflow.show.plain_text import wrapped_line
 from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
 from tests.docs.world import World
-from tests.readme_table import short_table, whole_table
+from tests.readings import asked
+from tests.readme_table import limits_table, short_table, whole_table
 from tests.review.browser import chromium
 
 PAGE = "README.md"
@@ -40,6 +43,12 @@ def test_every_line_of_the_readme_runs(world: World) -> None:
     assert len(page.commands) == 4
 
 
+def test_the_verdict_that_the_readme_shows_is_the_one_measured() -> None:
+    sheet = jrh.measure(asked(jrh.scripted.AlwaysFirst(), jrh.load_suite("datasheet")), n_resamples=20)
+    lines = [line for sentence in sheet.verdict.sentences for line in wrapped_line("", sentence)]
+    assert "```text\n" + "\n".join(lines) + "\n```" in (ROOT / PAGE).read_text(encoding="utf-8")
+
+
 def test_the_readme_begins_with_the_two_commands_and_has_one_picture() -> None:
     text = (ROOT / PAGE).read_text(encoding="utf-8")
     first = text.partition("```sh\n")[2].partition("```")[0].splitlines()
@@ -61,9 +70,16 @@ def test_the_readme_is_a_screen_and_a_half() -> None:
     assert height <= 1800
 
 
-@pytest.mark.parametrize(("page", "table"), [(PAGE, short_table), ("docs/howto/read_datasheet.md", whole_table)])
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        (PAGE, short_table),
+        ("docs/howto/read_datasheet.md", whole_table),
+        ("docs/howto/read_datasheet.md", limits_table),
+    ],
+)
 def test_how_to_read_a_datasheet_is_what_the_axes_declare(page: str, table: Callable[[], list[str]]) -> None:
-    """`python -m tests.readme_table` and `--all` print both."""
+    """`python -m tests.readme_table`, with `--all` or `--limits`, prints them."""
     assert "\n".join(table()) in (ROOT / page).read_text(encoding="utf-8")
 
 
