@@ -813,7 +813,7 @@ AXES: tuple[Axis, ...] = (
         label="place, asked twice",
         derived=partial(repeated_pull, value=slot_value),
         statistic="value",
-        meaning="How much the place alone decides between equal contents, without noise; needs two asks.",
+        meaning="How much the place alone decides between equal contents, without noise, asked twice; 0 is right.",
         direction="lower",
     ),
     _equal_pairs(
@@ -821,7 +821,7 @@ AXES: tuple[Axis, ...] = (
         label="wording, asked twice",
         derived=partial(repeated_pull, value=padding_value),
         statistic="value",
-        meaning="How much the wording alone decides between equal contents, without noise; needs two asks.",
+        meaning="How much the wording alone decides between equal contents, without noise, asked twice; 0 is right.",
         direction="lower",
     ),
     _equal_pairs(

@@ -750,7 +750,7 @@ def _about(group: Sequence[Finding]) -> str:
 class WithVerdict:
     """A sheet that says in words what its readings show."""
 
-    judged: JudgeContext = field(default_factory=JudgeContext)
+    judged: JudgeContext = field(default_factory=JudgeContext, compare=False)
     """What the words must know of the judge."""
     said: Verdict | None = None
     """What was said when it was measured; None: it is still to be said."""

@@ -77,7 +77,7 @@ def test_both_profiles_stand_below_with_their_rules(first: Datasheet) -> None:
 def test_the_data_of_a_datasheet_and_its_table_say_what_is_detectable(first: Datasheet) -> None:
     data, frame = first.to_dict()["estimates"], first.to_frame().set_index("axis")
     assert data["dark_current"]["detectable"] == frame.loc["dark_current", "detectable"] > 0
-    assert cells(page(first))["dark current"][2] == f"{data['dark_current']['detectable']:.3f}"
+    assert cells(page(first))["dark current"][2] == f"{data['dark_current']['detectable']:.2f}"
     assert all("detectable" in one for one in data.values() if one["kind"] == "estimate")
 
 
