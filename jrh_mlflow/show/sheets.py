@@ -222,7 +222,9 @@ def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]
     Of a report they are the mean over tests, the baseline, and the score of each test.
     """
     if not isinstance(sheet, ReliabilityReadings):
-        known = {key: sheet.estimates[key] for key in headline_axes() if key in sheet.estimates}
+        # Ability is no headline metric, but what a judge is there for.
+        keys = (*headline_axes(), "ability")
+        known = {key: sheet.estimates[key] for key in keys if key in sheet.estimates}
         return _rows(known, links, states=states_of(sheet))
     mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, sheet.scores, sheet.metric)
     rows = _rows({key: reading for key, (_, reading) in _keyed_scores(sheet).items()}, links)
