@@ -57,8 +57,8 @@ class JudgeContext:
     """What a verdict must know of the judge besides its readings."""
 
     offers_tie: bool = True
-    command: str = "jrh evaluate --model MODEL"
-    """Asks the same model about the same suite again. Empty: there is no such command."""
+    command: str = ""
+    """Asks the same model about the same suite again. Empty: there is no such command, or it is not known."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Option to value, as typed, of what else makes the judge; those of `_USUAL` may be left out."""
 

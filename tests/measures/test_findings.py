@@ -166,7 +166,8 @@ def test_a_grader_that_a_change_moves_has_that_problem_and_no_other() -> None:
 
 def test_without_repeats_its_own_noise_is_not_known_and_the_advice_is_to_ask_twice() -> None:
     found = graded(("baseline", SOURCES), ("typos", SOURCES), asks=1)
-    noise = next(one for one in found.verdict.findings if one.axis == "noise_excess/typos")
+    judged = JudgeContext(command="jrh evaluate --model openai/a")
+    noise = next(one for one in findings(found.estimates, judged) if one.axis == "noise_excess/typos")
     assert noise.state == "cannot tell"
     assert "--replicates 2" in noise.command
 

@@ -73,10 +73,11 @@ def test_params_tags_and_description_are_those_of_the_interface(llama: jrh.Evalu
     assert data.tags["jrh.simulated"] == "true"
     assert data.tags["jrh.schema_version"] == "1"
     assert data.tags["jrh.profile"] == llama.datasheet.profile
+    assert data.tags["jrh.verdict"] == llama.verdict.sentences[0]
     assert data.tags["jrh.threshold_75"].startswith("4.00 [")
     note = data.tags["mlflow.note.content"]
     assert "Simulated judge" in note
-    assert "| dark current | 0.6667 | [0.5783, 0.7447] |" in note
+    assert "| dark current | 0.67 | [0.58, 0.74] |" in note
     assert len(note) < 8000
     assert run_of(llama, store_uri).info.run_name == "Llama8B (simulated)"
 

@@ -42,6 +42,9 @@ PAIRS = {
     "miss_by_tie/delta_1/rate",
     "threshold_75/value",
     "filler_preference/rate",
+    "slot_lean/value",
+    "padding_lean/value",
+    "positional_excess/value",
     "target_sensitivity/curve",
 }
 

@@ -160,7 +160,7 @@ def test_a_card_has_readings_with_interval_and_n_what_is_withheld_profile_cost_a
     assert f"<td>{estimate.n:,} calls</td>" in html
     assert "Withheld: dark current" in html
     assert "no usable answer" in html
-    assert f"<p>{done.datasheet.profile}.</p>" in html
+    assert html.index(done.verdict.sentences[0]) < html.index(f"{done.datasheet.profile}.</p>")
     assert "at least $" in html
     assert done.run_id in html
     assert done.suite.sha256[:12] in html
