@@ -183,7 +183,9 @@ def _low_by_score(b: Array, c: Array, n: Array, z: float) -> Array:
     return low
 
 
-def discordant_interval(gains: Array, losses: Array, sizes: Array, *, level: float = 0.95) -> Interval | None:
+def discordant_interval(
+    gains: Array, losses: Array, sizes: Array, *, level: float = 0.95, to_ends: bool = False
+) -> Interval | None:
     """Interval of the difference of two judges from the units on which they part, summed by cluster.
 
     The difference is the share of units that only the one gets right less the share that only the other does. Each
@@ -209,8 +211,10 @@ def discordant_interval(gains: Array, losses: Array, sizes: Array, *, level: flo
     if of_gains is None or of_losses is None:
         return None
     loss, gain = (float(counts.sum() / sizes.sum()) for counts in (losses, gains))
-    # Where every unit parts the same way nothing varies, and a gain less may be a loss more.
-    together = -1.0 if max(loss, gain) > 1 - 1e-9 else min(0.0, share_correlation(losses, sizes, gains, sizes))
+    together = min(0.0, share_correlation(losses, sizes, gains, sizes))
+    # Where every unit parts the same way nothing varies, and a value that is not one end may be the other.
+    if to_ends and max(loss, gain) > 1 - 1e-9:
+        together = -1.0
     return newcombe(loss, of_losses, gain, of_gains, correlation=together)
 
 
@@ -248,7 +252,7 @@ def value_interval(gains: Array, losses: Array, sizes: Array, level: float) -> I
     low, high = min(low, mean - t * error), max(high, mean + t * error)
     means = sums / sizes[used]
     if min(int((means != end).sum()) for end in (-1.0, 0.0, 1.0)) <= FEW_DIFFER:
-        rare = discordant_interval(gains, losses, sizes, level=level)
+        rare = discordant_interval(gains, losses, sizes, level=level, to_ends=True)
         low, high = (min(low, rare[0]), max(high, rare[1])) if rare else (low, high)
     return max(-1.0, low), min(1.0, high)
 
