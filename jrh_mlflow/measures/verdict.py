@@ -752,7 +752,7 @@ class WithVerdict:
 
     judged: JudgeContext = field(default_factory=JudgeContext, compare=False)
     """What the words must know of the judge."""
-    said: Verdict | None = None
+    said: Verdict | None = field(default=None, compare=False)
     """What was said when it was measured; None: it is still to be said."""
     estimates: Mapping[str, Reading]
     """All readings by their key."""

@@ -129,9 +129,10 @@ def as_then(key: str) -> str:
 
 
 def assert_same_names(found: Mapping[str, list[str]], then: Mapping[str, list[str]]) -> None:
-    """What runs hold has the names of then; there may be more metrics."""
+    """What runs hold has the names of then; there may be more metrics and tags."""
     now, before = as_today(found), as_today(then)
     assert {*before.pop("metrics", [])} <= {as_then(key) for key in now.pop("metrics", [])}
+    assert {*before.pop("tags", [])} <= {*now.pop("tags", [])}
     assert now == before
 
 
