@@ -65,6 +65,11 @@ class JudgedSuite:
     n_resamples: int = 200
     """Of the threshold's bootstrap, per judge."""
 
+    @property
+    def largest_step(self) -> float:
+        """The largest step of its ladders."""
+        return max(item.delta or 0.0 for item in self.suite.items)
+
 
 def judged_suites(suite: Suite, *, n_resamples: int = 200) -> list[JudgedSuite]:
     """Return both designs on one suite."""
@@ -79,7 +84,7 @@ def _suite(size: SimulationSize) -> Suite:
 def _readings(world: JudgedSuite, batch: Batch) -> Iterator[dict[str, Estimate]]:
     """Yield what simulated judges read on the axes whose truth is known."""
     # The suite's calls are prepared once for all judges of the batch.
-    prepared, known = PreparedCalls(world.suite), known_readings()
+    prepared, known = PreparedCalls(world.suite), known_readings(world.largest_step)
     for seed in batch.seeds:
         judge = Noisy(sensitivity=CURVE, matched=None, icc=world.icc, seed=seed, **RATES)
         readings = measure(prepared.answered(judge), seed=seed, n_resamples=world.n_resamples).estimates
@@ -113,8 +118,8 @@ class PreparedCalls:
 # --- the truth, from what the judge does and what each axis counts
 
 
-def known_readings() -> dict[str, float]:
-    """Return what each axis would read with infinitely many calls."""
+def known_readings(largest: float = max(CURVE)) -> dict[str, float]:
+    """Return what each axis would read with infinitely many calls, on ladders up to the largest step."""
     step_keys = {delta_key(step): right for step, right in CURVE.items()}
     known: dict[str, float] = {}
     pairs = _simulated_pairs()
@@ -122,7 +127,7 @@ def known_readings() -> dict[str, float]:
         if axis.hits and axis.by_step and axis.stimuli.conditions[0] in LADDERS:
             known |= {f"{axis.name}/{key}": true_mean(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
         elif axis.hits and axis.largest:
-            large = sorted(CURVE)[-axis.largest :]
+            large = [step for step in sorted(CURVE) if step <= largest][-axis.largest :]
             known[axis.name] = sum(true_mean(axis, _ladder_pairs(CURVE[step])) for step in large) / len(large)
         elif (axis.hits or axis.signed) and axis.stimuli.conditions[0] in pairs:
             known[axis.name] = true_mean(axis, pairs[axis.stimuli.conditions[0]])
@@ -138,7 +143,13 @@ def _simulated_pairs() -> dict[str, Judgments]:
     """Return what the judge does with the two orders of a pair, by condition."""
     stable, positional, one_sided = (RATES[name] for name in ("stable", "positional", "one_sided"))
     ties = 1 - stable - positional - one_sided
-    equal = {("u", "u"): stable, ("u", "v"): positional, ("u", "tie"): one_sided, ("tie", "tie"): ties}
+    # Either slot, and one order or the other, as often.
+    equal = {
+        ("u", "u"): stable,
+        **dict.fromkeys([("u", "v"), ("v", "u")], positional / 2),
+        **dict.fromkeys([("u", "tie"), ("v", "tie"), ("tie", "u"), ("tie", "v")], one_sided / 4),
+        ("tie", "tie"): ties,
+    }
     dark, padded = RATES["dark_current"], RATES["filler"]
     return {
         **{condition: {("u", "u"): dark, ("tie", "tie"): 1 - dark} for condition in VACUUM},
@@ -170,7 +181,7 @@ def true_mean(axis: Axis, judgments: Judgments) -> float:
 
 
 def _checks(world: JudgedSuite, sheets: Sequence[Mapping[str, Estimate]]) -> Iterator[CoverageCheck]:
-    for axis, truth in known_readings().items():
+    for axis, truth in known_readings(world.largest_step).items():
         readings = [sheet[axis] for sheet in sheets if axis in sheet]
         if readings:
             yield from _axis_checks(axis, world.design, truth, readings)
