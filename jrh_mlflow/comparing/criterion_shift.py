@@ -20,7 +20,15 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from jrh_mlflow.comparing.comparison import MARGIN
-from jrh_mlflow.comparing.recommendation import COIN, against, closing_section, named_judges, says, tasks_for
+from jrh_mlflow.comparing.recommendation import (
+    COIN,
+    against,
+    closing_section,
+    named_judges,
+    says,
+    short_name,
+    tasks_for,
+)
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes, task_counts
@@ -403,10 +411,10 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     if isinstance(shift, Estimate):
         tasks = tasks_for(MARGIN, *source_ends(shift), shift.n_clusters or 0)
     more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
-    lines = [f"Nothing tells {named_judges([base, *alike])} apart: keep {base}{more}."]
+    lines = [f"Nothing tells {named_judges([base, *alike])} apart: keep {short_name(base)}{more}."]
     if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
         compared = against(_INVENTED, sheets[base][_INVENTED], sheets[alike[0]][_INVENTED], alike[0])
-        lines.append(f"With {base} the judge {compared}.")
+        lines.append(f"With {short_name(base)} the judge {compared}.")
     return Verdict(sentences=tuple(lines))
 
 
@@ -419,7 +427,7 @@ def _use(
         return against(axis, sheets[name][axis], sheets[other][axis], other)
 
     able, invented, missed = (sign * told[axis] for axis in (_ABLE, _INVENTED, _MISSED))
-    lines = [f"Use {name}: with it the judge {compared(_ABLE if able > 0 else _INVENTED)}."]
+    lines = [f"Use {short_name(name)}: with it the judge {compared(_ABLE if able > 0 else _INVENTED)}."]
     if invented > 0:
         lines.append(f"But it {compared(_INVENTED)}.")
     if not all(isinstance(sheets[arm].get(_MISSED), Estimate) for arm in (name, other)):

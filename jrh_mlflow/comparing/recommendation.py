@@ -20,6 +20,7 @@ from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text, reading_text, source_ends
 from jrh_mlflow.show.page import Section
+from jrh_mlflow.show.plain_text import plain_name
 from jrh_mlflow.stats.power import tasks_to_find
 from jrh_mlflow.stats.proportions import t_quantile
 
@@ -316,7 +317,7 @@ def says(axis: str, number: str) -> str:
     """Say what a judge does that reads this number on an axis, in words that need no glossary."""
     template = _SAYS.get(axis) or _SAYS.get(family(axis))
     end = " (lower is better)" if lower_is_better(axis) else ""
-    return template.format(number) if template else f"reads {number} on {axis_name(axis)}{end}"
+    return template.format(number) if template else f"reads {number} on {plain_name(axis_name(axis))}{end}"
 
 
 def against(axis: str, reading: Reading, other_reading: Reading, other: str) -> str:
@@ -365,7 +366,8 @@ def named_judges(names: Sequence[str], *, most: int = 4) -> str:
 
 
 def short_name(name: str) -> str:
-    """Shorten a long name in its middle: judges often differ in the last characters only."""
+    """Write a name for a sentence, a long one cut in its middle: judges often differ in the last characters only."""
+    name = plain_name(name)
     return name if len(name) <= 40 else f"{name[:22]}…{name[-16:]}"
 
 

@@ -10,7 +10,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, interva
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.schema.findings import State as FindingState
 from jrh_mlflow.show.names import axis_guide, plain_subject
-from jrh_mlflow.show.plain_text import plain
+from jrh_mlflow.show.plain_text import plain, plain_name
 
 _LIMITS = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _FINDING: dict[str, FindingState] = {"holds": "ok", "fails": "problem", "undecided": "cannot tell"}
@@ -46,7 +46,7 @@ def gate_verdict(checks: Sequence[RuleCheck], *, subject: str, run_id: str | Non
 
 
 def _outcome(checks: Sequence[RuleCheck], subject: str) -> str:
-    passed, who = overall([check.state for check in checks]), plain(subject)
+    passed, who = overall([check.state for check in checks]), plain_name(subject)
     n, counts = len(checks), {state: sum(check.state == state for check in checks) for state in STATE_WORDS}
     word = "passed" if passed else STATE_WORDS["undecided"] if passed is None else "failed"
     state: State = "holds" if passed else "undecided" if passed is None else "fails"
@@ -97,7 +97,7 @@ def rule_subject(check: RuleCheck) -> str:
     if isinstance(rule, ExcludedRule):
         words = _LOST
     else:
-        words = f"{plain_subject(rule.axis)}{_COMPARED if rule.needs_baseline else ''}"
+        words = f"{plain_name(plain_subject(rule.axis))}{_COMPARED if rule.needs_baseline else ''}"
     return f"{words[:1].upper()}{words[1:]}"
 
 

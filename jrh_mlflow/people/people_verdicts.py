@@ -10,7 +10,7 @@ from jrh_mlflow.people.agreement import ACCURACY, CEILING, ON_CEILING, QUADRATIC
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.show.numbers import source_ends
-from jrh_mlflow.show.plain_text import plain
+from jrh_mlflow.show.plain_text import plain, plain_name
 from jrh_mlflow.stats.agreement import FEWEST_ITEMS
 
 _REPLACES = 0.5
@@ -66,7 +66,7 @@ def agreement_verdict(report: AgreementReport, *, source: str, is_logged: bool) 
         state: State = "ok" if isinstance(ceiling, Estimate) else "cannot tell"
         finding = Finding(axis=CEILING, state=state, reading=ceiling, text=f"{among}.", advice=missing)
         return Verdict(sentences=(f"{among}.", missing), findings=(finding,))
-    judge = plain(report.judge)
+    judge = plain_name(report.judge)
     main, lead = _agrees(report, judge)
     finding, more = _beside_people(report, among)
     advice, command = _next_step(finding, len(report.disagreements), source, is_logged=is_logged)
@@ -81,7 +81,7 @@ def agreement_verdict(report: AgreementReport, *, source: str, is_logged: bool) 
 def _agrees(report: AgreementReport, judge: str) -> tuple[str, str]:
     """Return the axis of the first sentence, and the sentence."""
     accuracy, ordered = report.estimates[ACCURACY], report.estimates[QUADRATIC]
-    people = plain(report.people_names[0]) if len(report.people_names) == 1 else "the people"
+    people = plain_name(report.people_names[0]) if len(report.people_names) == 1 else "the people"
     if isinstance(accuracy, Estimate):
         return ACCURACY, f"{judge} gives the label of {people} on {_per_cent(accuracy)} of {accuracy.n:,} items."
     if isinstance(ordered, Estimate):
@@ -181,7 +181,7 @@ def _rate(estimate: Estimate, naive: Reading, what: str) -> Finding:
 
 
 def _difference(estimate: Estimate, what: str, versions: Sequence[str]) -> Finding:
-    first, second = map(plain, versions)
+    first, second = map(plain_name, versions)
     low, high = source_ends(estimate)
     number = f"{_per_cent(estimate, signed=True)}"
     if low is not None and high is not None and (low > 0 or high < 0):

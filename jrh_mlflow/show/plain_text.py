@@ -26,12 +26,22 @@ def plain(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
+def plain_name(text: str) -> str:
+    """Return a name for a sentence in which only commands stand between back quotes: those of the name look alike.
+
+    Example:
+        >>> plain_name("a `b`")
+        'a ˋbˋ'
+    """
+    return plain(text).replace("`", "ˋ")
+
+
 def code(text: str) -> str:
     """Put text from a model into a code span, where neither links nor HTML nor emphasis come to life.
 
     A back quote would end the span and a backslash could undo a table's own escapes: both become look-alikes.
     """
-    shown = plain(text).replace("`", "ˋ").replace("\\", "∖")
+    shown = plain_name(text).replace("\\", "∖")
     return f"`{shown}`" if shown else "(empty)"
 
 

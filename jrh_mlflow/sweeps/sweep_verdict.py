@@ -15,6 +15,7 @@ from jrh_mlflow.comparing.recommendation import says, tasks_for
 from jrh_mlflow.measures.composite import CompositeDifference, Tally, composite_difference, reliability
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.numbers import money_text, reading_text
+from jrh_mlflow.show.plain_text import plain_name
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.stats.power import detectable_difference, sign_flip_critical
 from jrh_mlflow.suites.suite import Suite
@@ -118,18 +119,18 @@ def _able(kept: Sequence[Member]) -> tuple[list[Member], list[str]]:
         return list(kept), []
     first = max(worse, key=lambda member: member.search.tally.value)
     numbers = [reading_text(reliability(ability(member), seed=first.seed)) for member in (first, top)]
-    does = f"{says('ability', numbers[0])} (a tie counts half), against {numbers[1]} for {top.label}"
-    return [member for member in kept if member not in worse], [f"Not {first.label}: it {does}."]
+    does = f"{says('ability', numbers[0])} (a tie counts half), against {numbers[1]} for {_label(top)}"
+    return [member for member in kept if member not in worse], [f"Not {_label(first)}: it {does}."]
 
 
 def _choice(best: Member, cheap: Member, gaps: Told, *, n_tasks: int, n_tied: int) -> list[str]:
     """Recommend the best or a cheaper one that loses little; with few tasks only what is told to be better."""
     if gaps and n_tied == 1:
         other = max((member for member, _, _ in gaps), key=lambda member: member.search.tally.value)
-        because = f"its reliability is {_reads(best)}, against {_reads(other)} for {other.label}"
+        because = f"its reliability is {_reads(best)}, against {_reads(other)} for {_label(other)}"
         return [
-            f"Use {best.label}, because {because}.",
-            f"It costs {_dollars(best)}, {other.label} {_dollars(other)}.",
+            f"Use {_label(best)}, because {because}.",
+            f"It costs {_dollars(best)}, {_label(other)} {_dollars(other)}.",
         ]
     # Where the best is the cheapest, the least sure of the others stands for all.
     nearest = next((gap for member, gap, _ in gaps if member is cheap), None)
@@ -165,7 +166,7 @@ def _none_keeps(held_out: Sequence[Member], constraints: Sequence[str]) -> tuple
     values = ", ".join(f"{name} {value:.2f}" for name, value in best.fair.values.items())
     return (
         f"Use none of them: no configuration that was measured there keeps {limits} on the held-out tasks.",
-        f"{best.label}, the most reliable where it was searched, reads there: {values}.",
+        f"{_label(best)}, the most reliable where it was searched, reads there: {values}.",
     )
 
 
@@ -185,7 +186,11 @@ def _price(member: Member) -> float:
 
 
 def _named(member: Member) -> str:
-    return f"{member.label} (reliability {_reads(member)}, {_dollars(member)})"
+    return f"{_label(member)} (reliability {_reads(member)}, {_dollars(member)})"
+
+
+def _label(member: Member) -> str:
+    return plain_name(member.label)
 
 
 def _reads(member: Member) -> str:

@@ -99,9 +99,9 @@ def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
     assert done.returncode == 0, done.stderr
     name = axis_name("tie_rate/delta_0_same")
     (row,) = [line.removeprefix(name).split() for line in done.stdout.splitlines() if line.startswith(name)]
-    assert row == ["0.742", "1.000", "+0.258", "[0.07,", "0.39]", "120", "calls"]
+    assert row == ["0.74", "1.00", "+0.26", "[0.07,", "0.39]", "120", "calls"]
     whole = jrh("shift", *asked, "--markdown", cwd=tmp_path)
-    assert f"| {name} | 0.7417 | 1.0000 | +0.2583 |" in whole.stdout
+    assert f"| {name} | 0.74 | 1.00 | +0.26 |" in whole.stdout
 
 
 def test_replay_reads_a_mapping_from_the_command_line(tmp_path: Path, store_uri: str) -> None:

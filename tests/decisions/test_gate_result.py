@@ -87,7 +87,7 @@ def test_a_count_that_is_not_known_is_missing_and_no_number():
 
 def test_the_reason_is_one_line_that_begins_with_the_outcome_and_names_the_rules():
     assert gate("holds", "holds").reason == "passed: 2 of 2 rules hold"
-    assert gate("holds", "fails").reason == "failed: 1 of 2 rules: dark_current <= 0.2 (0.05 [0.01, 0.2])"
+    assert gate("holds", "fails").reason == "failed: 1 of 2 rules: dark_current <= 0.2 (0.05 [0.01, 0.20])"
     one = Gate(results=(check("undecided", further=1200),), subject="x")
     assert one.reason.startswith("not decided: 1 of 1 rules: dark_current <= 0.1 (")
     assert "some 1,200 further tasks" in one.reason

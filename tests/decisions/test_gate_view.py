@@ -63,7 +63,11 @@ def test_an_undecided_rule_is_skipped_where_it_stops_nobody_and_a_failing_one_ne
 
 
 def test_every_case_says_what_was_measured_on_how_much_and_an_undecided_one_what_would_decide_it():
-    for state, shown in (("holds", "0.02 [0, 0.08]"), ("fails", "0.5 [0.41, 0.6]"), ("undecided", "0.08 [0.03, 0.16]")):
+    for state, shown in (
+        ("holds", "0.02 [0.00, 0.08]"),
+        ("fails", "0.50 [0.41, 0.60]"),
+        ("undecided", "0.08 [0.03, 0.16]"),
+    ):
         (case,) = suite_of(check(state))
         assert f"{shown}, n 90 in 10 tasks" in case.system_out
         assert ("14 further tasks" in case.system_out) == (state == "undecided")
