@@ -60,7 +60,7 @@ MEASURED = [name for name in KEYS if KEYS[name]["kinds"][0] in ("evaluate", "gen
 MEASURED = [name for name in MEASURED if name not in ("replay", *APART)]
 """What needs no run to begin with."""
 DERIVED = [name for name in KEYS if name not in (*MEASURED, *APART)]
-CHANGING = ("time/", "cost/cpu_seconds", "calls/cached", "calls/oldest_answer_days")
+CHANGING = ("time/", "cost/cpu_seconds", "calls/cached", "calls/oldest_answer_days", "compare/n_pairs")
 """Metrics that say how a run went, not what it measured."""
 
 
