@@ -660,9 +660,11 @@ def _problems(found: Sequence[Finding]) -> str:
     if not looked_at or any(finding.state == "problem" for finding in looked_at):
         return ""
     if all(finding.state == "ok" for finding in looked_at):
-        return f"No problem: all {len(looked_at)} things looked at are fine."
+        n_fine = "the one thing looked at is" if len(looked_at) == 1 else f"all {len(looked_at)} things looked at are"
+        return f"No problem: {n_fine} fine."
     n_open = sum(finding.state == "cannot tell" for finding in looked_at)
-    return f"No problem is shown, but {n_open} of {len(looked_at)} things looked at cannot be told."
+    things = "the one thing looked at" if len(looked_at) == 1 else f"{n_open} of {len(looked_at)} things looked at"
+    return f"No problem is shown, but {things} cannot be told."
 
 
 def _can_do(found: Sequence[Finding], estimates: Mapping[str, Reading]) -> str:

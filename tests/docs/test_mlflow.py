@@ -48,7 +48,7 @@ def test_five_lines_lead_from_a_registered_judge_to_its_datasheet_and_back(
     assert world.client.get_run(done.run_id).data.params["judge.registered_name"] == "closer"
     assert done.metrics["dark_current/rate"] == 1.0, "the server always says A"
     shown = capsys.readouterr().out
-    assert "dark current | 1.0000" in shown
+    assert "dark current | 1.00" in shown
     assert done.link in shown
     feedback = names["closer"](**PAIR)
     assert feedback.metadata["jrh.datasheet_run_id"] == done.run_id

@@ -68,7 +68,7 @@ def test_the_report_shows_its_categories_and_data_hold_them() -> None:
     assert isinstance(report, ReliabilityReport)
     page = report.to_markdown()
     assert "### By category" in page
-    assert "| `hard` | 0.650 [" in page
+    assert "| `hard` | 0.65 [" in page
     assert report.to_dict()["categories"]["hard"]["fnr"]["value"] == 0.5
     without = measure(calls, labels=LABELS)
     assert "categories" not in without.to_dict()

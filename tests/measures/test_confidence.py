@@ -201,7 +201,7 @@ def test_pointwise_answers_are_right_when_they_equal_the_expected_one_however_th
 def test_the_page_of_a_datasheet_shows_calibration_and_expected_values():
     page = measured(sure(pairs([("1", "2")] * 30, **LADDER), 0.9)).to_markdown()
     section = page[page.index("### Confidence") :]
-    for text in ("Brier score | 0.0100", "calibration error (ECE) | 0.1000", "chooses the better (δ = 1, expected)"):
+    for text in ("Brier score | 0.01", "calibration error (ECE) | 0.10", "chooses the better (δ = 1, expected)"):
         assert text in section
 
 

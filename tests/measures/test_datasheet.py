@@ -160,7 +160,10 @@ def test_pairs_are_withheld_by_the_share_of_their_calls():
     stable = estimate(sheet, "stable_cross_sensitivity")
     assert (stable.n, stable.excluded, stable.left_out["error"]) == (45, 5, 5)
     over = jrh.measure(lossy_pairs(6))
-    assert set(over.withheld) == {*DECOMPOSITION, "other_conflict", "raw_false_preference", "tie_rate/delta_0_same"}
+    assert set(over.withheld) == {
+        *DECOMPOSITION,
+        *("other_conflict", "raw_false_preference", "tie_rate/delta_0_same", "slot_lean", "positional_excess"),
+    }
     reason = missing(over, "stable_cross_sensitivity")
     assert reason.reason == (
         "6 of 100 calls on delta_0_same pairs gave no usable answer (error 6), over the limit of 5%"
