@@ -63,13 +63,16 @@ class JudgeContext:
     """Option to value, as typed, of what else makes the judge; those of `_USUAL` may be left out."""
 
     def changed(self, change: str) -> str:
-        """Return the command with another option; empty where that is what the judge has, or would cost it a text."""
+        """Return the command with another option; empty where nothing would change, or a text would be lost or garbled."""
         option, _, value = change.partition(" ")
         is_text = option == "--rubric" and option in self.options
         if not (self.command and change) or is_text or self.options.get(option, _USUAL.get(option)) == value:
             return ""
         kept = [f"{name} {own}" for name, own in self.options.items() if name != option]
-        return " ".join([self.command, *kept, change])
+        command = " ".join([self.command, *kept, change])
+        # It is shown in one line between back quotes, where a text with these in it would be another one.
+        is_shown_whole = command.isprintable() and not any(mark in command for mark in ("`", "\\", "  "))
+        return command if is_shown_whole else ""
 
 
 _USUAL = {"--criterion": "allowed", "--temperature": "0"}

@@ -217,6 +217,12 @@ def test_the_criterion_with_fewer_invented_preferences_is_recommended_with_what_
     assert "for allowed" in cost
 
 
+def test_back_quotes_of_a_criterion_make_no_code():
+    sentences = advice(**{"`loose`": stepped(ties=5), "`own`": stepped(ties=38, missed=25)})
+    assert sentences[0].startswith("Use ˋownˋ: ")
+    assert "`" not in "".join(sentences)
+
+
 def test_the_base_is_recommended_where_the_other_invents_more():
     first, cost = advice(strict=stepped(ties=38), allowed=stepped(ties=5))
     assert first.startswith("Use strict")

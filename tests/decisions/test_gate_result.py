@@ -133,6 +133,12 @@ def test_a_verdict_has_numbers_and_no_word_of_the_glossary():
             assert not re.search("[≤≥<>δ_]", words)
 
 
+def test_back_quotes_of_names_make_no_code():
+    found = Gate(results=(check("fails", "`a`/accuracy <= 0.1"),), subject="`judge`")
+    assert "ˋjudgeˋ" in found.verdict.sentences[0]
+    assert "`" not in str(found.verdict)
+
+
 def test_what_is_not_decided_says_how_many_tasks_would_and_a_command_that_can_be_pasted():
     found = Gate(results=(check("undecided", further=1200),), subject="x", gated_run=RUN)
     (finding,) = found.verdict.findings

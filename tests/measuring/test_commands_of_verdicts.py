@@ -54,6 +54,12 @@ def test_no_command_is_given_where_it_would_change_nothing_or_lose_a_text() -> N
     assert prompted(rubric="Be kind.").changed('--rubric "Only substance."') == ""
 
 
+@pytest.mark.parametrize("rubric", ["Look for `SELECT`.", "First.\nSecond.", "Two  blanks.", r"A \ in it."])
+def test_no_command_is_given_that_a_line_of_code_would_garble(rubric: str) -> None:
+    assert prompted(rubric=rubric).changed("--replicates 2") == ""
+    assert shlex.split(prompted(rubric="Be kind.").changed("--replicates 2"))[-4:-2] == ["--rubric", "Be kind."]
+
+
 @pytest.mark.parametrize(
     "judge", [jrh.scripted.LongerWins(), RecordedJudge("forced"), jrh.PromptedJudge(MODEL, tie_criterion="Own words.")]
 )

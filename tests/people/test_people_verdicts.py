@@ -58,6 +58,12 @@ def test_an_agreement_says_whether_the_judge_agrees_as_well_as_people_do(judge: 
         assert int(re.search(r"some ([\d,]+) further", str(done.verdict))[1].replace(",", "")) >= 10
 
 
+def test_back_quotes_of_a_name_make_no_code() -> None:
+    done = agreement({"`ann`": 0.1, "`gpt`": 0.1}, n=60, judge="`gpt`")
+    assert done.verdict.sentences[0].startswith("ˋgptˋ ")
+    assert "`" not in str(done.verdict)
+
+
 def test_one_person_and_no_judge_say_what_is_missing() -> None:
     alone = agreement({"ann": 0.1, "gpt": 0.1}, n=60)
     assert [finding.state for finding in alone.verdict.findings] == ["ok", "cannot tell"]

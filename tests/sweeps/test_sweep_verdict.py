@@ -145,3 +145,9 @@ def test_a_small_suite_is_told_beforehand_what_it_will_not_tell(n_tasks, told):
         assert 0.2 < float(size) < 1
     if n_tasks == 4:
         assert "however large" in notes[0]
+
+
+def test_back_quotes_of_a_label_make_no_code():
+    first, price = said(members({"`good`": 0.9, "`bad`": 0.4}))
+    assert "`" not in first + price
+    assert first.startswith("Use model ˋgoodˋ, ")

@@ -76,3 +76,9 @@ def test_a_jury_of_graders_is_weighed_by_its_tests():
     calls["w2"] = calls["w1"]
     verdict = jury_verdict(jury_report(calls, n_resamples=50), calls)
     assert "use right alone" in verdict.sentences[0]
+
+
+def test_back_quotes_of_a_name_make_no_code():
+    sentences = advice({"`good`": perfect, "bad": often(0.1), "worse": often(0.1)})
+    assert "ˋgoodˋ alone" in sentences[0]
+    assert "`" not in "".join(sentences)
