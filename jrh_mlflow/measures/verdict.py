@@ -63,7 +63,7 @@ class JudgeContext:
     """Option to value, as typed, of what else makes the judge; those of `_USUAL` may be left out."""
 
     def changed(self, change: str) -> str:
-        """Return the command with another option; empty where nothing would change, or a text would be lost or garbled."""
+        """Return the command with another option; empty where it changes nothing, or loses or garbles a text."""
         option, _, value = change.partition(" ")
         is_text = option == "--rubric" and option in self.options
         if not (self.command and change) or is_text or self.options.get(option, _USUAL.get(option)) == value:

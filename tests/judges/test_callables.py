@@ -174,7 +174,8 @@ def test_lost_answers_leave_their_denominators_and_withhold_what_is_past_the_lim
 
     sheet = jrh.measure(asked(judge, jrh.load_suite("datasheet-paper")))
     assert sheet.outcomes == {"verdict": 0, "tie": 580, "abstain": 0, "unparsed": 60, "error": 40}
-    assert set(sheet.withheld) == {"dark_current", "tie_rate/vacuum", "filler_preference"}
+    of_lost = {"dark_current", "tie_rate/vacuum", "slot_lean/vacuum", "filler_preference", "padding_lean"}
+    assert set(sheet.withheld) == of_lost
     assert value(sheet, "no_preference") == 1
 
 
