@@ -83,7 +83,7 @@ def test_records_with_names_alone_are_measured_the_same(judged):
 
 def test_markdown_shows_it_in_a_section_of_its_own(judged):
     text = judged["right"].report.to_markdown()
-    assert "### completion\n\nAt least one level above its own baseline: 1.000 [" in text
+    assert "### completion\n\nAt least one level above its own baseline: 1.00 [" in text
     assert "of 12 calls." in text
     assert "the monotone sources; of completed answers the risen calls." in text
 
