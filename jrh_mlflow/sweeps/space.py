@@ -481,7 +481,9 @@ def metric_names(suite: Suite, *, replicates: int, metric: str | None = None) ->
     for labels in scales:
         calls = _made_up(suite, labels, replicates=replicates)
         names |= {point.key for point in _points(suite, calls, labels, metric)}
-    return names
+    # A threshold that lies beyond the steps has its bound under another name.
+    values = [name.removesuffix("/value") for name in names if name.endswith("threshold_75/value")]
+    return names | {f"{axis}/{bound}" for axis in values for bound in ("at_least", "at_most")}
 
 
 def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, metric: str | None) -> list[keys.Point]:
@@ -496,7 +498,10 @@ def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, met
 
 
 def _filled(sheet: Datasheet | ReliabilityReport, suite: Suite, calls: pd.DataFrame) -> Datasheet | ReliabilityReport:
-    estimates = _numbers(sheet.estimates)
+    # What made-up answers do not have: several right ones, and reasons.
+    judged_alone = all(item.kind != "pair" for item in suite.items)
+    further = {"reason_conflict": _WHOLE, **({"constant_answer": _WHOLE} if judged_alone else {})}
+    estimates = {**_numbers(sheet.estimates), **further}
     if isinstance(sheet, Datasheet):
         return replace(sheet, estimates=estimates)
     groups = by_category(calls, suite.groups, labels=sheet.labels, **_ONCE)
