@@ -149,7 +149,9 @@ def test_people_alone_are_read_without_a_judge():
     assert isinstance(done.estimates["agreement/human_ceiling"], Estimate)
     assert isinstance(done.estimates["agreement/accuracy"], NotEstimable)
     assert (done.calibration, dict(done.judge)) == (None, {})
-    assert done.to_markdown().startswith("# Agreement of 3 people\n\n**People agree ")
+    text = done.to_markdown()
+    assert text.startswith(f"# Agreement of 3 people\n\n**{done.verdict.sentences[0]}**\n")
+    assert "People agree " in text
     json.dumps(done.to_dict(), allow_nan=False)
     assert "<h2>Judge</h2>" not in done.to_html()
 
