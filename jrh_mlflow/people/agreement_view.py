@@ -341,12 +341,12 @@ def agreement_page(
             Section(heading="Figures", blocks=[figures], media=("html",)),
             Section(heading="By person", blocks=by_person),
             Section(heading="By group", blocks=[_groups(report)]),
+            Section(heading="Disagreements", blocks=[_on_page(_DISAGREEMENTS_HOW), *lists], media=_DETAILS),
             Section(
                 heading="Confusion matrix",
                 blocks=[_on_page(_CONFUSION_HOW), _confusion(report.confusion)],
                 media=_DETAILS,
             ),
-            Section(heading="Disagreements", blocks=[_on_page(_DISAGREEMENTS_HOW), *lists], media=_DETAILS),
             Section(heading="Without a number", blocks=[MISSING(missing_rows(report.estimates))]),
             Section(heading="Judge", blocks=[Facts(judge)], media=_DETAILS),
         ],
