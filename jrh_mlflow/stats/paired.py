@@ -190,8 +190,8 @@ def discordant_interval(
 
     The difference is the share of units that only the one gets right less the share that only the other does. Each
     share has its `cluster_interval`; the two are put together as `newcombe` does, with their correlation over clusters
-    where it is negative, and -1 where all units part the same way. Where no unit differs it says how large a difference
-    may still be: with few clusters much.
+    where it is negative; with `to_ends` it is -1 where all units part the same way. Where no unit differs it says how
+    large a difference may still be: with few clusters much.
 
     A bootstrap of whole clusters covers .82 where 10 clusters of 12 units differ rarely, and then in whole clusters
     (rates of .1 and .02, ICC .6); this one at least .95 (`jrh validate --only decisions`). At the level 1 - 2 a one end
