@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.comparing.recommendation import recommendation, tasks_for
 from tests.comparing.comparing_tools import (
@@ -17,8 +15,6 @@ from tests.comparing.comparing_tools import (
     pair_calls,
     point_calls,
 )
-
-pytestmark = pytest.mark.quick
 
 GLOSSARY = re.compile(r"[Δδκ±]|dark current|false preference|threshold|P_all|\bp\b|p-value", re.IGNORECASE)
 

@@ -16,8 +16,6 @@ from jrh_mlflow.sweeps.sweep_verdict import FEW_TASKS, few_tasks, sweep_verdict
 from jrh_mlflow.sweeps.trials import TrialResult
 from tests.comparing.comparing_tools import blind, claim, coin, honest, pair_calls
 
-pytestmark = pytest.mark.quick
-
 N_CALLS = 10
 
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from jrh_mlflow.comparing.jury.jury_report import jury_report
 from jrh_mlflow.comparing.jury.jury_verdict import jury_verdict
 from jrh_mlflow.comparing.jury.jury_view import jury_page
 from tests.comparing.comparing_tools import able_but, claim, coin, oracle, pair_calls, point_calls
-
-pytestmark = pytest.mark.quick
 
 
 def perfect(condition, delta, luck):
