@@ -81,7 +81,7 @@ def test_text_columns_may_be_categories_and_numbers_may_be_text():
 
 
 def test_other_columns_are_ignored_and_the_index_does_not_matter():
-    frame = pd.DataFrame(good()).assign(rationale="…", cost_usd=1.0)
+    frame = pd.DataFrame(good()).assign(note="…", cost_usd=1.0)
     frame.index = pd.Index([7] * len(frame))
     assert jrh.measure(frame).to_dict() == jrh.measure(good()).to_dict()
 

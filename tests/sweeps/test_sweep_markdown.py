@@ -84,7 +84,7 @@ def test_every_configuration_is_on_the_map_with_its_numbers() -> None:
     ]
     page = page_of(dots)
     assert page.count("<circle") == 3
-    assert "cheap: 0.700 [0.65, 0.75]" in page
+    assert "cheap: 0.70 [0.65, 0.75]" in page
     assert page.count('class="dot front') == 2
     assert page.count("tied") >= 1
     scales = scales_of(dots)
