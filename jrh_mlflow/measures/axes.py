@@ -670,9 +670,9 @@ def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, 
     return correct[order], n[order]
 
 
-def _lower(good: str, advice: str) -> dict[str, Any]:
+def _lower(bad: str, advice: str) -> dict[str, Any]:
     """Declare a reading without a limit of its own: what it is part of has one."""
-    return {"guide": Guide(good="as near to 0 as can be", bad=good, advice=advice), "direction": "lower"}
+    return {"guide": Guide(good="as near to 0 as can be", bad=bad, advice=advice), "direction": "lower"}
 
 
 def _lean(limit: float, advice: str) -> Guide:

@@ -210,7 +210,6 @@ def constant_answer(units: Units, answers: Texts, right: Texts, items: Codes) ->
     Returns:
         The reading; None where fewer than two right answers have enough items.
     """
-    # Calls on other items are none of its units.
     several = [answer for answer in sorted(set(right) - {""}) if len(set(items[right == answer])) >= FEWEST_ITEMS]
     if len(several) < 2:
         return None
@@ -225,7 +224,6 @@ def constant_answer(units: Units, answers: Texts, right: Texts, items: Codes) ->
     parts = [known & (right == answer) for answer in several]
     shares = [estimate_share(units, hits, among=part) for part in parts if part.any()]
     least = min(shares, key=lambda share: share.value)
-
     return replace(
         least,
         at_level=partial(_least_at, shares),
