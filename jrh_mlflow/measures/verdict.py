@@ -766,8 +766,3 @@ class WithVerdict:
     def verdict(self) -> Verdict:
         """What is wrong, what the judge can do, what to do and what cannot be told, in one to four sentences."""
         return self.said or verdict(self.estimates, self.judged)
-
-    @property
-    def states(self) -> dict[str, State]:
-        """Key of each reading that has a limit to its state."""
-        return {finding.axis: finding.state for finding in self.verdict.findings}
