@@ -597,10 +597,10 @@ def _would_tell(entry: _Entry) -> str:
             if entry.key.startswith(NOISE_EXCESS)
             else "Find out why calls gave no answer, and ask those again."
         )
-    if entry.key == "ability":
-        return "More tasks would tell."
     of_tests = entry.key.startswith((NOISE_EXCESS, DROP)) or entry.key == CONSTANT_ANSWER
     units, further = "items" if of_tests else "tasks", tasks_to_tell(entry.limit, reading)
+    if entry.key == "ability" or reading.cluster_interval is None:
+        return f"More {units} would tell."
     if further is None:
         return f"More {units} would not tell soon: the number lies at its limit."
     return f"About {further:,} {units} like these would tell."

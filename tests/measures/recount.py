@@ -142,13 +142,22 @@ def judgebench_counter(uv: Row, vu: Row) -> int:
     return sum((side == uv["better"]) - (side is not None and side != uv["better"]) for side in sides)
 
 
-def same(one: jrh.Datasheet, other: jrh.Datasheet) -> None:
-    """Equal but for the last bits of a sum taken in another order."""
-    left, right = flat(one.to_dict()), flat(other.to_dict())
+def same(one: jrh.Datasheet, other: jrh.Datasheet, *, mirrored: bool = False) -> None:
+    """Equal but for the last bits of a sum taken in another order; mirrored, but for which slot is preferred."""
+    left, right = (flat(sheet.to_dict()) for sheet in (one, other))
     assert left.keys() == right.keys()
     # Most cells are equal to the last bit: `approx` is slow.
     apart = [key for key, cell in left.items() if cell != right[key]]
+    if mirrored:
+        apart = [key for key in apart if not any(part.startswith(("slot_lean", "verdict")) for part in key)]
+        for axis in ("slot_lean", "slot_lean/vacuum"):
+            assert lean(one, axis) == pytest.approx(-lean(other, axis)), axis
     assert {key: left[key] for key in apart} == {key: pytest.approx(right[key], abs=1e-9) for key in apart}
+
+
+def lean(sheet: jrh.Datasheet, axis: str) -> float:
+    reading = sheet.estimates.get(axis)
+    return reading.value if isinstance(reading, jrh.Estimate) else 0.0
 
 
 def flat(data: Any, *path: str) -> dict[tuple[str, ...], Any]:

@@ -200,3 +200,10 @@ def test_an_interval_that_leaves_its_value_out_is_widened_to_it() -> None:
 def test_without_an_interval_by_task_nothing_is_said_to_be_detectable() -> None:
     facts = {"n": 9, "excluded": 0, "ci_low": 0.1, "ci_high": 0.3, "n_clusters": 1, "method": ""}
     assert detectable(Estimate(value=0.2, cluster_low=None, cluster_high=None, **facts)) is None
+
+
+def test_one_task_is_told_to_become_more_tasks() -> None:
+    """A share of 1 on one task lies far from its limit: what is lacking is another task."""
+    found = verdict(jrh.measure(asked(jrh.scripted.AlwaysFirst(), jrh.datasheet_suite(n_tasks=1))).estimates).findings
+    said = {one.axis: one.advice for one in found if isinstance(one.reading, Estimate)}
+    assert said["dark_current"] == said["slot_lean"] == "More tasks would tell."

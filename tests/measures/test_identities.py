@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import VACUUM
 from jrh_mlflow.stats.proportions import cluster_interval
-from tests.measures.recount import DECOMPOSITION, USABLE, measured, records, recount, same
+from tests.measures.recount import DECOMPOSITION, USABLE, flat, measured, records, recount, same
 from tests.readings import PROPERTY, Row, value
 
 
@@ -162,8 +163,9 @@ def test_what_holds_of_all_records_however_they_are_ordered_named_and_mirrored(r
     intervals_and_bounds_hold_the_number_and_never_have_zero_width(sheet)
     the_ledger_accounts_for_every_call_and_pair(rows, sheet)
     a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(rows, sheet, limit)
-    for other in (random.sample(rows, len(rows)), renamed(rows), with_contents_named_anew(rows), mirrored(rows)):
+    for other in (random.sample(rows, len(rows)), renamed(rows), with_contents_named_anew(rows)):
         same(sheet, measured(other))
+    same(sheet, measured(mirrored(rows)), mirrored=True)
 
 
 @PROPERTY
@@ -172,9 +174,14 @@ def test_rows_of_another_condition_change_no_reading(rows, others):
     others = [row | {"suite_item": f"other {row['suite_item']}", "task": f"a {row['task']}"} for row in others]
     alone, together = measured(rows), measured(rows + others)
     foreign = ("dark_current", "tie_rate/vacuum", "slot_lean/vacuum", "filler_preference", "padding_lean")
-    assert {axis: reading for axis, reading in together.estimates.items() if axis not in foreign} == {
-        axis: reading for axis, reading in alone.estimates.items() if axis not in foreign
-    }
+    one, other = (
+        flat({axis: asdict(reading) for axis, reading in sheet.estimates.items() if axis not in foreign})
+        for sheet in (alone, together)
+    )
+    assert one.keys() == other.keys()
+    # A clustered end is found by iteration: its last bit may differ.
+    apart = [key for key in one if one[key] != other[key] and key[-1] != "at_level"]
+    assert {key: one[key] for key in apart} == {key: pytest.approx(other[key], abs=1e-9) for key in apart}
 
 
 def a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(
