@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people import labels
 from jrh_mlflow.people.labels import LabelOptions, labels_of
+from jrh_mlflow.people.labels.traces import drawn_facts
 
 SOURCE = '''
 """Exports of an annotation tool: a JSON line per task, with everybody's choice."""
@@ -90,3 +92,22 @@ def test_every_source_gives_the_same_columns(annotations: Path) -> None:
     wide = labels_of(kept, LabelOptions(part="calibration", judge="judge")).frame
     assert set(wide["cluster"]) == {"s1"}
     assert set(wide["inclusion"]) == {0.5}
+
+
+def test_the_cluster_of_a_table_is_the_column_that_is_named() -> None:
+    rows = [{"item": item, "rater": "ann", "label": 1, "talk": f"t{item // 2}"} for item in range(4)]
+    assert labels_of(rows, LabelOptions(cluster="talk")).frame["cluster"].tolist() == ["t0", "t0", "t1", "t1"]
+    assert labels_of(rows).frame["cluster"].isna().all()
+    wide = pd.DataFrame({"judge": [True, False], "human": [True, True], "talk": ["a", "b"]})
+    options = LabelOptions(part="verdicts", judge="judge", cluster="talk")
+    assert labels_of(wide, options).frame["cluster"].tolist() == ["a", "b", "a", "b"]
+    with pytest.raises(RecipeError, match="talks"):
+        labels_of(rows, LabelOptions(cluster="talks"))
+
+
+def test_a_trace_is_of_its_session_and_tells_how_it_was_drawn() -> None:
+    tags = {"jrh.inclusion": "0.25", "jrh.drawn": "random", "team": "north"}
+    facts = drawn_facts({"mlflow.trace.session": "s1"}, tags, None)
+    assert facts == {"cluster": "s1", "inclusion": 0.25, "drawn": "random"}
+    assert drawn_facts(None, tags, "team")["cluster"] == "north"
+    assert drawn_facts(None, {}, None) == {"cluster": None, "inclusion": None, "drawn": None}

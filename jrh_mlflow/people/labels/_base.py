@@ -14,11 +14,13 @@ from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets, hash
 PERSON, JUDGE, CODE, MODEL = "person", "judge", "code", "model"
 """Kinds of raters: people, whose labels count; a judge and code, who gave verdicts; a model that wrote a label."""
 COLUMNS = ("item", "rater", "kind", "label", "when", "cluster", "inclusion", "text", "link")
-"""Of every table. A source adds what else it knows:
+"""Of every table. `cluster` is what was sampled together (session, document, source), empty where an item stands for
+itself; `inclusion` the chance with which the item was drawn to be labelled. A source adds what else it knows:
 
 - `name`: the question, where a source asks several; `source_id` and `facts` of who answered it
 - `outcome`: why there is no label: `failed`, `overridden` …
 - `version` of the application, `group` that is reported by, `weight`, `experiment` of a trace
+- `drawn`: how `jrh label draw` chose the item
 - `order` and `replicate`: of pairs, in which order the two contents were shown; the label is then `u`, `v` or `tie`
 """
 Part = Literal["labels", "verdicts", "calibration"]
@@ -43,6 +45,9 @@ class LabelOptions:
     """Column with inverse inclusion probabilities."""
     group: str | None = None
     """Column, tag of the traces or field of the items' meta to report by."""
+    cluster: str | None = None
+    """Column, tag of the traces or field of the items' meta with what was sampled together; None takes the column
+    `cluster`, the session of a trace, the source of a suite's item."""
     max_traces: int | None = None
     tracking_uri: str | None = None
     fresh: bool = False
@@ -153,7 +158,7 @@ def safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
     # As objects: pandas would make one type of texts, booleans and what is missing.
     texts = {
         name: pd.Series([safe(cell) for cell in frame[name].tolist()], index=frame.index, dtype=object)
-        for name in ("item", "rater", "label", "group")
+        for name in ("item", "rater", "label", "group", "cluster")
         if name in frame
     }
     safe_cells: pd.DataFrame = frame.assign(**texts)
@@ -175,5 +180,6 @@ def calibration_labels(frame: pd.DataFrame, *, shown: str, levels: Sequence[str]
         "rater": [JUDGE] * len(items) + [PERSON] * len(items),
         "kind": [JUDGE] * len(items) + [PERSON] * len(items),
         "label": [*frame["judge"], *frame["human"]],
+        **{name: frame[name].tolist() * 2 for name in ("cluster", "inclusion") if name in frame},
     }
     return LabelTable(frame=long_frame(columns), shown=shown, judge=JUDGE, levels=levels, **known)

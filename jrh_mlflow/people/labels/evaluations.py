@@ -30,7 +30,7 @@ from jrh_mlflow.people.labels._base import (
     long_frame,
 )
 from jrh_mlflow.people.labels.tables import pair_frame
-from jrh_mlflow.people.labels.traces import trace_labels
+from jrh_mlflow.people.labels.traces import drawn_facts, trace_labels
 from jrh_mlflow.schema.items import BASELINE, NATURAL, PAIR_CONDITIONS, is_scale
 from jrh_mlflow.suites.dataset import DatasetTable, read_table
 from jrh_mlflow.suites.labels import people_of
@@ -106,7 +106,7 @@ class EvaluationLabels(LabelSource):
             return _of_calls(source.run_id, replace(options, tracking_uri=uri))
         run = source_run(str(source), tracking_uri=options.tracking_uri)
         if run.kind is None and options.part != "labels":
-            return _of_traces(run, options.tracking_uri or active_uri())
+            return _of_traces(run, options.tracking_uri or active_uri(), options)
         if run.kind == "agree" and options.part == "calibration":
             return _calibration(run, options.tracking_uri or active_uri())
         if run.kind != "evaluate" and options.part != "labels":
@@ -129,22 +129,31 @@ def _of_result(result: Any, options: LabelOptions) -> LabelTable:
     """Read what `mlflow.genai.evaluate` returned; the store is asked where people may have labelled since."""
     frame, run_id, uri = result.result_df, str(result.run_id), options.tracking_uri or active_uri()
     if options.fresh or frame is None or "trace_id" not in frame:
-        return _of_traces(source_run(run_id, tracking_uri=uri), uri)
+        return _of_traces(source_run(run_id, tracking_uri=uri), uri, options)
     known: dict[str, Any] = {"shown": f"run {run_id[:8]}", "run_id": run_id, "tracking_uri": uri}
     if "assessments" not in frame:
         return _by_columns(frame, known)
     rows = zip(frame["trace_id"], frame["assessments"], strict=True)
-    return trace_labels({str(trace): read_snapshot(str(trace), cells, run_id=run_id) for trace, cells in rows}, **known)
+    ratings = {str(trace): read_snapshot(str(trace), cells, run_id=run_id) for trace, cells in rows}
+    return trace_labels(ratings, _facts_of_result(frame, options), **known)
 
 
-def _of_traces(run: SourceRun, uri: str) -> LabelTable:
+def _facts_of_result(frame: pd.DataFrame, options: LabelOptions) -> dict[str, dict[str, Any]]:
+    if not {"trace_metadata", "tags"} <= set(frame):
+        return {}
+    rows = zip(frame["trace_id"], frame["trace_metadata"], frame["tags"], strict=True)
+    return {str(trace): drawn_facts(metadata, tags, options.cluster) for trace, metadata, tags in rows}
+
+
+def _of_traces(run: SourceRun, uri: str, options: LabelOptions) -> LabelTable:
     """Read what scorers said about the traces of an evaluation's run, and people wherever they said it."""
     infos = [trace.info for trace in traces_of_run(run.experiment_id, run.run_id, uri)]
     ratings = {info.trace_id: read_assessments(info, verdicts_of_run=run.run_id) for info in infos}
     if not ratings:
         raise RecipeError(f"Run {run.run_id} has no traces: it is no run of mlflow.genai.evaluate.")
     known: dict[str, Any] = {"run_id": run.run_id, "experiment_id": run.experiment_id, "tracking_uri": uri}
-    return trace_labels(ratings, shown=f"run {run.run_id[:8]}", **known)
+    facts = {info.trace_id: drawn_facts(info.trace_metadata, info.tags, options.cluster) for info in infos}
+    return trace_labels(ratings, facts, shown=f"run {run.run_id[:8]}", **known)
 
 
 def _by_columns(frame: pd.DataFrame, known: Mapping[str, Any]) -> LabelTable:
@@ -190,7 +199,8 @@ def _calibration(run: SourceRun, uri: str) -> LabelTable:
         # Params are cut, and labels hold commas: the file has them whole.
         file = Path(client.download_artifacts(run.run_id, keys.AGREEMENT_JSON, folder))
         report = json.loads(file.read_text(encoding="utf-8"))
-    frame = pd.DataFrame({column: table.cells(column) for column in ("item", "judge", "human")})
+    names = [name for name in ("item", "judge", "human", "cluster", "inclusion") if name in table]
+    frame = pd.DataFrame({column: table.cells(column) for column in names})
     return calibration_labels(
         frame,
         shown=f"agreement, run {run.run_id[:8]}",
@@ -254,6 +264,7 @@ def _with_people(run: LoggedRun, options: LabelOptions, known: LabelTable) -> La
         "kind": [PERSON] * len(people) + [JUDGE] * len(verdicts),
         "label": [*people["label"], *verdicts.values()],
     }
+    columns["cluster"] = _clusters_of(run, columns["item"], options.cluster)
     groups = _groups_of(run, columns["item"], options.group)
     return replace(
         known,
@@ -289,6 +300,14 @@ def _groups_of(run: LoggedRun, items: Sequence[str], group: str | None) -> list[
         return None
     known = sorted({name for item in items for name in meta[item]})
     raise RecipeError(f"No item with labels of people has {group!r} in its meta.{suggest(group, known)}")
+
+
+def _clusters_of(run: LoggedRun, items: Sequence[str], cluster: str | None) -> list[object]:
+    """Return the source of each item, or the field of its meta that is named."""
+    if cluster is not None and not any(cluster in item.meta for item in run.suite.items):
+        raise RecipeError(f"No item of the suite has {cluster!r} in its meta.")
+    known = {item.id: item.task if cluster is None else item.meta.get(cluster) for item in run.suite.items}
+    return [known[item] for item in items]
 
 
 def _scale_of(run: LoggedRun) -> dict[str, Any]:
@@ -329,6 +348,7 @@ def _with_expected(run: LoggedRun, known: LabelTable) -> LabelTable:
         "rater": [run.judge] * n + [EXPECTED] * n,
         "kind": [JUDGE] * n + [PERSON] * n,
         "label": [*true["answer"].where(true["outcome"] == "verdict", None), *true["expected"]],
+        "cluster": true["task"].tolist() * 2,
     }
     called = {JUDGE: f"The judge of run {run.run_id[:8]}", PERSON: f"Suite {run.suite.name!r}"}
     # Ids of a suite are none of the application's, with whose items they must not be matched.

@@ -27,7 +27,7 @@ from jrh_mlflow.schema.label_words import BOOLEANS, label_text, label_word
 from jrh_mlflow.suites.dataset import DatasetTable, is_missing, present, refuse_rows
 
 VERSION = "version"
-_AS_THEY_ARE = ("when", "cluster", "inclusion", "text", "link")
+_AS_THEY_ARE = ("when", "cluster", "inclusion", "drawn", "text", "link")
 """Columns that are taken under their own names where a table has them."""
 _NO_VERDICTS = ("item", "human", "configuration", VERSION, *_AS_THEY_ARE)
 """Columns of a table of verdicts that are never the verdict itself."""
@@ -84,7 +84,7 @@ def _long(source: object, options: LabelOptions) -> LabelTable:
         if column not in table:
             raise RecipeError(f"The table has no column {column!r}.{present(table, column)}{_melted(role, named)}")
     columns = {role: table.cells(column) for role, column in named.items()}
-    columns |= {name: table.cells(name) for name in _AS_THEY_ARE if name in table}
+    columns |= _of_items(table, options)
     judge = label_text(options.judge)
     named_judge = [judge is not None and label_text(rater) == judge for rater in columns["rater"]]
     marks = judge_marks(table.cells(IS_JUDGE)) if IS_JUDGE in table else named_judge
@@ -97,6 +97,17 @@ def _long(source: object, options: LabelOptions) -> LabelTable:
         called=named,
         tracking_uri=options.tracking_uri,
     )
+
+
+def _of_items(table: DatasetTable, options: LabelOptions) -> dict[str, list[Any]]:
+    """Return what a table knows of its items."""
+    cells = {name: table.cells(name) for name in _AS_THEY_ARE if name in table}
+    if options.cluster is None:
+        return cells
+    # Of verdicts and labels one table may be without it: together they are matched by item.
+    if options.cluster not in table and options.part == "labels":
+        raise RecipeError(f"The table has no column {options.cluster!r}.{present(table, options.cluster)}")
+    return {**cells, "cluster": table.cells(options.cluster)} if options.cluster in table else cells
 
 
 def _melted(role: str, columns: Mapping[str, str]) -> str:
@@ -168,7 +179,7 @@ def _wide(source: object, table: DatasetTable, options: LabelOptions) -> LabelTa
         "item": item_ids(table.cells(options.item), options.item, versions) if has_ids else _numbered(len(table))
     }
     of_items |= {} if versions is None else {VERSION: versions}
-    of_items |= {name: table.cells(name) for name in _AS_THEY_ARE if name in table}
+    of_items |= _of_items(table, options)
     if options.weights is not None and options.weights in table:
         of_items["weight"] = table.cells(options.weights)
     return LabelTable(
@@ -196,7 +207,8 @@ def _judge_column(table: DatasetTable, options: LabelOptions) -> str:
     name = str(options.judge)
     if name in table:
         return name
-    others = [other for other in table.names if other not in (*_NO_VERDICTS, options.item, options.human)]
+    known = (*_NO_VERDICTS, options.item, options.human, options.cluster)
+    others = [other for other in table.names if other not in known]
     booleans = [other for other in others if _are_booleans(table.cells(other))]
     if options.part == "verdicts" and len(booleans) == 1:
         return booleans[0]
@@ -246,6 +258,7 @@ def pair_frame(calls: pd.DataFrame) -> pd.DataFrame:
         "label": [choice or None for choice in records["choice"]] + pairs["better"].tolist(),
         "order": [*records["order"], *[""] * len(pairs)],
         "replicate": [*records["replicate"], *[0] * len(pairs)],
+        "cluster": [*records["task"], *pairs["task"]],
     }
     return long_frame(columns)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.people.labels._base import CODE, JUDGE, PERSON, LabelOptions, LabelSource, LabelTable, long_frame
+from jrh_mlflow.tracking.runs.keys import own_key
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.tracking.runs.view import trace_link
 from jrh_mlflow.tracking.traces.traces_in import (
@@ -20,6 +21,9 @@ from jrh_mlflow.tracking.traces.traces_in import (
     read_assessments,
 )
 
+SESSION = "mlflow.trace.session"
+INCLUSION, DRAWN = (own_key(name) for name in ("inclusion", "drawn"))
+"""Tags of a trace that was drawn to be labelled: with what chance, and how."""
 _TRACE_ID = re.compile(r"tr-.+|trace:/.+|[0-9a-f]{32}")
 
 
@@ -46,6 +50,7 @@ class TraceLabels(LabelSource):
                 "experiment": str(info.experiment_id),
                 "link": trace_link(uri, str(info.experiment_id), info.trace_id),
                 "text": f"{info.request_preview or ''}\n{info.response_preview or ''}",
+                **drawn_facts(info.trace_metadata, info.tags, options.cluster),
                 **({} if groups is None else {"group": groups[place]}),
             }
             for place, info in enumerate(infos)
@@ -114,6 +119,17 @@ def _rows(trace: str, rated: TraceRatings) -> Iterator[dict[str, Any]]:
         yield from ({**row, "name": name, "outcome": reason} for _ in range(count))
     if not (rated.people or rated.judges or rated.left_out):
         yield row
+
+
+def drawn_facts(metadata: Mapping[str, str] | None, tags: Mapping[str, str], cluster: str | None) -> dict[str, Any]:
+    """Return how a trace was sampled: its session (or the tag that is named), and how it was drawn to be labelled."""
+    known = {**(metadata or {}), **tags}
+    chance = known.get(INCLUSION)
+    return {
+        "cluster": known.get(cluster or SESSION),
+        "inclusion": None if chance is None else float(chance),
+        "drawn": known.get(DRAWN),
+    }
 
 
 def _rater(rating: Rating) -> str:
