@@ -78,6 +78,8 @@ SLOT_LEANS, PADDING_LEANS = 0.10, 0.15
 """Limits of leans to either side. All ties on the 28 padding pairs of `datasheet` leave an end of 0.11."""
 ABLE = 0.70
 """Limit of ability: under it a judge chooses hardly more often rightly than a coin."""
+CONSTANT, PADS = 0.90, 0.10
+"""Limits of constant answer, and of padding of single responses."""
 LARGEST = 2
 """Steps of a ladder, the largest ones, that ability and the reading gap of a verdict pool."""
 
@@ -208,6 +210,8 @@ class Guide:
     good: str
     bad: str
     advice: str
+    limit: float | None = None
+    """Where bad values begin; of an axis without a direction on either side of 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -676,16 +680,22 @@ def _lower(bad: str, advice: str) -> dict[str, Any]:
 
 
 def _lean(limit: float, advice: str) -> Guide:
-    return Guide(good=f"within ±{limit:.2f}", bad=f"beyond {limit:.2f} to either side", advice=advice)
+    return Guide(good=f"within ±{limit:.2f}", bad=f"beyond {limit:.2f} to either side", advice=advice, limit=limit)
 
 
-def _dark(advice: str) -> dict[str, Any]:
-    """Declare a dark current."""
-    good = f"below {LEAKS:.2f}: vacuum-clean"
-    bad = f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active"
-    return {"guide": Guide(good=good, bad=bad, advice=advice), "direction": "lower"}
+def _below(limit: float, good: str, bad: str, advice: str) -> dict[str, Any]:
+    """Declare a reading that is good below its limit."""
+    guide = Guide(good=f"below {limit:.2f}{good}", bad=f"{limit:.2f} or more{bad}", advice=advice, limit=limit)
+    return {"guide": guide, "direction": "lower"}
 
 
+def _from(limit: float, good: str, bad: str, advice: str) -> dict[str, Any]:
+    """Declare a reading that is good from its limit on."""
+    guide = Guide(good=f"{limit:.2f} or more{good}", bad=f"below {limit:.2f}{bad}", advice=advice, limit=limit)
+    return {"guide": guide, "direction": "higher"}
+
+
+_dark = partial(_below, LEAKS, ": vacuum-clean", f": vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active")
 _MAIN: dict[str, Any] = {"headline": True, "column": True, "figure": True}
 """An axis that is shown wherever there is room for a few."""
 
@@ -777,12 +787,9 @@ AXES: tuple[Axis, ...] = (
         stimuli=_EQUAL,
         hits=is_no_tie,
         meaning="Share of calls between two that meet the same requirements and are not called a tie; 0 is right.",
-        guide=Guide(
-            good=f"below {PREFERS:.2f}: equivalence-respecting",
-            bad=f"{PREFERS:.2f} or more; stable, positional and one-sided say of which kind",
-            advice=_OFFER_TIES,
+        **_below(
+            PREFERS, ": equivalence-respecting", "; stable, positional and one-sided say of which kind", _OFFER_TIES
         ),
-        direction="lower",
         expected=True,
         shifted=True,
         part="no_false_preference",
@@ -875,12 +882,7 @@ AXES: tuple[Axis, ...] = (
         label="chooses the better",
         hits=chooses_better,
         meaning="Share of calls that choose the better content, ties counted as not correct; 1 is right.",
-        guide=Guide(
-            good=f"{TARGET:.2f} or more at every step: resolves one step",
-            bad=f"below {TARGET:.2f} at every step: never reaches 75 %",
-            advice=_STRONGER,
-        ),
-        direction="higher",
+        **_from(TARGET, " at every step: resolves one step", " at every step: never reaches 75 %", _STRONGER),
         curve=True,
         expected=True,
         shifted=True,
@@ -907,6 +909,7 @@ AXES: tuple[Axis, ...] = (
             good="the threshold Δ75 lies within the ladder",
             bad=f"below {ABLE:.2f}: hardly better than a coin",
             advice=_STRONGER,
+            limit=ABLE,
         ),
         direction="higher",
         shifted=True,
@@ -934,12 +937,12 @@ AXES: tuple[Axis, ...] = (
         label="misses by tie",
         hits=is_tie,
         meaning="Share of calls that are a tie although one content is better; 0 is right.",
-        guide=Guide(
-            good=f"below {MISSES:.2f} at the smallest step",
-            bad=f"{MISSES:.2f} or more at the smallest step: misses by tie",
-            advice="Allow fewer ties: a laxer tie criterion, or none (`forced`); watch raw false preference meanwhile.",
+        **_below(
+            MISSES,
+            " at the smallest step",
+            " at the smallest step: misses by tie",
+            "Allow fewer ties: a laxer tie criterion, or none (`forced`); watch raw false preference meanwhile.",
         ),
-        direction="lower",
         headline=True,
         # What is compared is whether the better was chosen; how it was missed would only widen the family of tests.
         cell=None,
@@ -989,12 +992,12 @@ AXES: tuple[Axis, ...] = (
         label="better (same words)",
         hits=chooses_better,
         meaning="Share of calls that choose the better content where the other has the same words; 1 is right.",
-        guide=Guide(
-            good=f"{TARGET:.2f} or more at every step: resolves one step on the matched ladder",
-            bad=f"below {TARGET:.2f} at every step: never reaches 75 % on the matched ladder",
-            advice=_READ_FACTS,
+        **_from(
+            TARGET,
+            " at every step: resolves one step on the matched ladder",
+            " at every step: never reaches 75 % on the matched ladder",
+            _READ_FACTS,
         ),
-        direction="higher",
         curve=True,
         shifted=True,
         **_MAIN,
@@ -1038,10 +1041,7 @@ AXES: tuple[Axis, ...] = (
         derived_from=("target_sensitivity", "matched_sensitivity"),
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it, at the two largest steps; 0 reads.",
-        guide=Guide(
-            good=f"below {LEANS:.2f}", bad=f"{LEANS:.2f} or more: counts words, does not read", advice=_READ_FACTS
-        ),
-        direction="lower",
+        **_below(LEANS, "", ": counts words, does not read", _READ_FACTS),
     ),
     Axis(
         name="matched_threshold_75",
@@ -1095,12 +1095,7 @@ AXES: tuple[Axis, ...] = (
         stimuli=_NATURAL,
         hits=chooses_better,
         meaning="Share of calls on real pairs that choose the content known to be better; 1 is right.",
-        guide=Guide(
-            good=f"{ABLE:.2f} or more, as near to 1 as people who know reach",
-            bad=f"below {ABLE:.2f}: hardly better than a coin",
-            advice=_STRONGER,
-        ),
-        direction="higher",
+        **_from(ABLE, ", as near to 1 as people who know reach", ": hardly better than a coin", _STRONGER),
         expected=True,
         part="natural_accuracy",
         **_MAIN,
@@ -1181,12 +1176,12 @@ AXES: tuple[Axis, ...] = (
         stimuli=_SINGLE_LADDER,
         counting=partial(single_responses.separation_scores, condition=SINGLE_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
-        guide=Guide(
-            good=f"{SEPARATES:.2f} or more at the largest distance: separates the levels",
-            bad=f"below {SEPARATES:.2f} there: does not separate the levels; 0.50 tells nothing",
-            advice="Take a finer scale with a meaning for every level, or a stronger model.",
+        **_from(
+            SEPARATES,
+            " at the largest distance: separates the levels",
+            " there: does not separate the levels; 0.50 tells nothing",
+            "Take a finer scale with a meaning for every level, or a stronger model.",
         ),
-        direction="higher",
         curve=True,
         **_MAIN,
     ),
@@ -1197,12 +1192,12 @@ AXES: tuple[Axis, ...] = (
         counting=partial(single_responses.monotonicity, condition=SINGLE_LADDERS[0]),
         unit="pair",
         meaning="Of two levels with different answers, how often the higher one has the better; 1 is right.",
-        guide=Guide(
-            good=f"{AGREES:.2f} or more: monotone",
-            bad=f"below {AGREES:.2f}: not monotone",
-            advice="Give every level of the scale a meaning, and ask for reasons before the score.",
+        **_from(
+            AGREES,
+            ": monotone",
+            ": not monotone",
+            "Give every level of the scale a meaning, and ask for reasons before the score.",
         ),
-        direction="higher",
         # Which pairs count depends on the judge: two judges would be compared on different ones.
         compared=False,
         column=True,
@@ -1214,12 +1209,12 @@ AXES: tuple[Axis, ...] = (
         stimuli=_SINGLE_MATCHED,
         counting=partial(single_responses.separation_scores, condition=SINGLE_LADDERS[1]),
         meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
-        guide=Guide(
-            good=f"{SEPARATES:.2f} or more at the largest distance: separates matched levels",
-            bad=f"below {SEPARATES:.2f} there: does not separate matched levels",
-            advice=_READ_FACTS,
+        **_from(
+            SEPARATES,
+            " at the largest distance: separates matched levels",
+            " there: does not separate matched levels",
+            _READ_FACTS,
         ),
-        direction="higher",
         curve=True,
         **_MAIN,
     ),
@@ -1230,12 +1225,7 @@ AXES: tuple[Axis, ...] = (
         gap=("pointwise/separation", "pointwise/matched_separation"),
         statistic="value",
         meaning="How much better levels are separated where their words tell them; 0 is a judge that reads.",
-        guide=Guide(
-            good=f"below {LEANS:.2f} at the distance in the middle",
-            bad=f"{LEANS:.2f} or more there: leans on words",
-            advice=_READ_FACTS,
-        ),
-        direction="lower",
+        **_below(LEANS, " at the distance in the middle", " there: leans on words", _READ_FACTS),
         column=True,
     ),
     Axis(
@@ -1267,8 +1257,7 @@ AXES: tuple[Axis, ...] = (
         counting=partial(single_responses.padding, better=True),
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
-        guide=Guide(good="below 0.10", bad="0.10 or more: rewards padding", advice=_SURFACE),
-        direction="lower",
+        **_below(PADS, "", ": rewards padding", _SURFACE),
         **_MAIN,
     ),
     Axis(
@@ -1285,12 +1274,12 @@ AXES: tuple[Axis, ...] = (
         stimuli=_SINGLE_REPEATS,
         counting=single_responses.repeat_agreement,
         meaning="Share of the pairs of answers to one and the same content that are the same; 1 is right.",
-        guide=Guide(
-            good=f"{AGREES:.2f} or more: repeats agree",
-            bad=f"below {AGREES:.2f}: repeats differ",
-            advice="Lower the temperature, or ask several times and take the majority.",
+        **_from(
+            AGREES,
+            ": repeats agree",
+            ": repeats differ",
+            "Lower the temperature, or ask several times and take the majority.",
         ),
-        direction="higher",
         **_MAIN,
     ),
     Axis(
@@ -1298,12 +1287,12 @@ AXES: tuple[Axis, ...] = (
         label="one answer to everything",
         stimuli=_EVERY_CALL,
         meaning="Least share, over what is right, of the judge's commonest answer; 1 is a judge that never changes it.",
-        guide=Guide(
-            good="below 0.90",
-            bad="0.90 or more: one answer whatever is right",
-            advice="Ask for reasons before the answer and say what each answer means; then measure again.",
+        **_below(
+            CONSTANT,
+            "",
+            ": one answer whatever is right",
+            "Ask for reasons before the answer and say what each answer means; then measure again.",
         ),
-        direction="lower",
         compared=False,
     ),
     _confidence_value(
@@ -1343,12 +1332,12 @@ AXES: tuple[Axis, ...] = (
         label="reason names another verdict",
         stimuli=REASONS,
         meaning="Share of the rationales that name a verdict which name another than the one given; 0 is right.",
-        guide=Guide(
-            good=f"below {CONFLICTS:.2f}: verdicts follow from their reasons",
-            bad=f"{CONFLICTS:.2f} or more: the verdict is not what the reason says",
-            advice="Ask for the reason before the verdict, and read the calls in which the two differ.",
+        **_below(
+            CONFLICTS,
+            ": verdicts follow from their reasons",
+            ": the verdict is not what the reason says",
+            "Ask for the reason before the verdict, and read the calls in which the two differ.",
         ),
-        direction="lower",
     ),
 )
 """In the order in which they are measured and shown."""

@@ -19,23 +19,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
-from jrh_mlflow.measures.axes import (
-    ABLE,
-    AGREES,
-    CONFLICTS,
-    LEAKS,
-    LEANS,
-    MISSES,
-    PADDING_LEANS,
-    PREFERS,
-    SEPARATES,
-    SLOT_LEANS,
-    by_step,
-    find,
-)
+from jrh_mlflow.measures.axes import by_step, declared, find
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.stats.paired import holm
@@ -44,8 +31,8 @@ from jrh_mlflow.stats.proportions import level_beyond
 from jrh_mlflow.text import two_places
 
 ALPHA = 0.05
-NOISE, DROPS, CONSTANT, PADS = 0.05, 0.10, 0.90, 0.10
-"""Limits of noise excess, drop, constant answer, and padding of single responses."""
+NOISE, DROPS = 0.05, 0.10
+"""Limits of noise excess and drop."""
 NOISE_EXCESS, DROP, CONSTANT_ANSWER, REASON_CONFLICT = "noise_excess/", "drop/", "constant_answer", "reason_conflict"
 _MOST_NAMED = 3
 """Problems that a verdict spells out, and things that it cannot tell; the others are counted."""
@@ -89,7 +76,7 @@ class Limit:
     side: Side
     """Where the problem lies; of `both` beyond `at` or beyond its negative."""
     problem: Callable[[Estimate], str]
-    """What follows "It" in a sentence."""
+    """Says what follows "It" in a sentence."""
     about: str
     """What is asked, for what cannot be told: `whether it prefers a place`."""
     fine: str
@@ -165,19 +152,25 @@ def points_text(reading: Estimate) -> str:
     return value + (f" [{100 * ends[0]:.0f} to {100 * ends[1]:.0f}]" if ends else "")
 
 
-def _first(reading: Estimate) -> str:
-    return "first" if reading.value > 0 else "second"
+def _written(template: str, negative: str, reading: Estimate) -> str:
+    """Fill in the number; `negative` is the template of a reading below 0."""
+    return (negative if negative and reading.value <= 0 else template).format(
+        share=share_text(reading),
+        size=size_text(reading),
+        lean=f"lean {size_text(reading)}; 0 is fair, 1 is always",
+        points=points_text(reading),
+        first="first" if reading.value > 0 else "second",
+    )
 
 
-def _place(reading: Estimate) -> str:
-    if reading.value > 0:
-        return f"lets the place decide where both answers are equally good ({size_text(reading)} more than the text)"
-    return f"lets the wording decide where both answers are equally good ({size_text(reading)} more than the place)"
-
-
-def _padding(reading: Estimate) -> str:
-    kind = "padded answers to" if reading.value > 0 else "answers without padding to padded ones of"
-    return f"prefers {kind} the same content (lean {size_text(reading)}; 0 is fair, 1 is always)"
+def _limit(key: str, problem: str, about: str, fine: str, *, negative: str = "", **words: str) -> tuple[str, Limit]:
+    """Put words to the limit that the axis declares."""
+    axis = find(key) or declared(f"{key}/delta_1")
+    assert axis.guide is not None
+    assert axis.guide.limit is not None
+    side: Side = "both" if axis.direction is None else "above" if axis.direction == "lower" else "below"
+    told = partial(_written, problem, negative)
+    return key, Limit(at=axis.guide.limit, side=side, problem=told, about=about, fine=fine, **words)
 
 
 _ORDERS_ADVICE = "Ask both orders and keep only what they agree on, or draw the order at random for every pair."
@@ -185,189 +178,152 @@ _SURFACE = "Say in the prompt that wording, style and length do not count, only 
 _ONLY_SUBSTANCE = '--rubric "Length, wording and style do not count. Only substance does."'
 _SAY_WHEN_TIE = "Say in the prompt when a tie is right, and measure again."
 _TIE_RULE = "--criterion strict"
+_COUNTS_WORDS = "counts words, it does not read: with the same words in both answers "
 _SECOND_OPINIONS = {"slot_lean/vacuum": "slot_lean", "positional_excess": "slot_lean"}
 """Findings that a verdict leaves out beside the one that says the same more plainly."""
-_FAIR = "lean {}; 0 is fair, 1 is always"
 
-LIMITS: Mapping[str, Limit] = {
-    CONSTANT_ANSWER: Limit(
-        at=CONSTANT,
-        side="above",
-        problem=lambda reading: (
-            f"gives one and the same answer to nearly everything, {share_text(reading)} even where another is right"
+LIMITS: Mapping[str, Limit] = dict(
+    (
+        _limit(
+            CONSTANT_ANSWER,
+            "gives one and the same answer to nearly everything, {share} even where another is right",
+            "whether it gives more than one answer",
+            "gives different answers where different ones are right",
+            change='--rubric "Name the evidence for and against first. Then answer."',
         ),
-        about="whether it gives more than one answer",
-        fine="gives different answers where different ones are right",
-        advice="Ask for reasons before the answer and say what each answer means; then measure again.",
-        change='--rubric "Name the evidence for and against first. Then answer."',
-    ),
-    "slot_lean": Limit(
-        at=SLOT_LEANS,
-        side="both",
-        problem=lambda reading: (
-            f"prefers the answer shown {_first(reading)} where both are equally good "
-            f"({_FAIR.format(size_text(reading))})"
+        _limit(
+            "slot_lean",
+            "prefers the answer shown {first} where both are equally good ({lean})",
+            "whether it prefers the answer shown first or second",
+            "prefers neither the first nor the second place",
+            advice=_ORDERS_ADVICE,
         ),
-        about="whether it prefers the answer shown first or second",
-        fine="prefers neither the first nor the second place",
-        advice=_ORDERS_ADVICE,
-    ),
-    "padding_lean": Limit(
-        at=PADDING_LEANS,
-        side="both",
-        problem=_padding,
-        about="whether padding moves it",
-        fine="is not moved by padding",
-        advice=_SURFACE,
-        change=_ONLY_SUBSTANCE,
-    ),
-    "dark_current": Limit(
-        at=LEAKS,
-        side="above",
-        problem=lambda reading: f"picks a side in {share_text(reading)} of the pairs with nothing to judge",
-        about="whether it picks a side where there is nothing to judge",
-        fine="picks no side where there is nothing to judge",
-        advice=_SAY_WHEN_TIE,
-        change=_TIE_RULE,
-        by_design="it had to pick a side also where there is nothing to judge",
-    ),
-    "slot_lean/vacuum": Limit(
-        at=SLOT_LEANS,
-        side="both",
-        problem=lambda reading: (
-            f"prefers the {_first(reading)} place even with nothing to judge ({_FAIR.format(size_text(reading))})"
+        _limit(
+            "padding_lean",
+            "prefers padded answers to the same content ({lean})",
+            "whether padding moves it",
+            "is not moved by padding",
+            advice=_SURFACE,
+            change=_ONLY_SUBSTANCE,
+            negative="prefers answers without padding to padded ones of the same content ({lean})",
         ),
-        about="whether it prefers a place where there is nothing to judge",
-        fine="prefers no place where there is nothing to judge",
-        advice=_ORDERS_ADVICE,
-    ),
-    "raw_false_preference": Limit(
-        at=PREFERS,
-        side="above",
-        problem=lambda reading: f"picks a side in {share_text(reading)} of the pairs that are equally good",
-        about="whether it picks a side between equally good answers",
-        fine="calls equally good answers equal",
-        advice=_SAY_WHEN_TIE,
-        change=_TIE_RULE,
-        by_design="it had to pick a side also between equally good answers",
-    ),
-    "positional_excess": Limit(
-        at=SLOT_LEANS,
-        side="both",
-        problem=_place,
-        about="whether place or wording decides between equally good answers",
-        fine="lets neither place nor wording decide between equally good answers",
-        advice=_ORDERS_ADVICE,
-        below=_SURFACE,
-        change=_ONLY_SUBSTANCE,
-    ),
-    "miss_by_tie/delta_1": Limit(
-        at=MISSES,
-        side="above",
-        problem=lambda reading: (
-            f"calls {share_text(reading)} of the pairs equal in which one answer meets one more requirement"
+        _limit(
+            "dark_current",
+            "picks a side in {share} of the pairs with nothing to judge",
+            "whether it picks a side where there is nothing to judge",
+            "picks no side where there is nothing to judge",
+            advice=_SAY_WHEN_TIE,
+            change=_TIE_RULE,
+            by_design="it had to pick a side also where there is nothing to judge",
         ),
-        about="whether it misses small differences by calling a tie",
-        fine="seldom misses a small difference by calling a tie",
-        advice="Allow fewer ties, and see whether it then picks a side between equally good answers.",
-        change="--criterion allowed",
-        by_design="it could miss no difference by calling a tie",
-    ),
-    "ability": Limit(
-        at=ABLE,
-        side="below",
-        problem=lambda reading: f"hardly finds the better of two answers ({share_text(reading)}; a coin gets 50 %)",
-        about="how small a difference between two answers it still sees",
-        fine="finds the better of two answers",
-    ),
-    "reading": Limit(
-        at=LEANS,
-        side="above",
-        problem=lambda reading: (
-            "counts words, it does not read: with the same words in both answers it finds the better one "
-            f"{points_text(reading)} less often"
+        _limit(
+            "slot_lean/vacuum",
+            "prefers the {first} place even with nothing to judge ({lean})",
+            "whether it prefers a place where there is nothing to judge",
+            "prefers no place where there is nothing to judge",
+            advice=_ORDERS_ADVICE,
         ),
-        about="whether it reads or counts words",
-        fine="reads: it finds the better answer also where both use the same words",
-    ),
-    "natural/accuracy": Limit(
-        at=ABLE,
-        side="below",
-        problem=lambda reading: f"picks the better of two real answers in only {share_text(reading)} of the calls",
-        about="whether it picks the better of two real answers",
-        fine="picks the better of two real answers",
-    ),
-    "pointwise/dark_current": Limit(
-        at=LEAKS,
-        side="above",
-        problem=lambda reading: f"passes {share_text(reading)} of the empty answers",
-        about="whether it passes empty answers",
-        fine="passes no empty answer",
-        change='--rubric "An empty answer gets the lowest grade."',
-    ),
-    "pointwise/separation": Limit(
-        at=SEPARATES,
-        side="below",
-        problem=lambda reading: (
-            f"hardly grades a good answer above a bad one ({share_text(reading)} of the comparisons; a coin gets 50 %)"
+        _limit(
+            "raw_false_preference",
+            "picks a side in {share} of the pairs that are equally good",
+            "whether it picks a side between equally good answers",
+            "calls equally good answers equal",
+            advice=_SAY_WHEN_TIE,
+            change=_TIE_RULE,
+            by_design="it had to pick a side also between equally good answers",
         ),
-        about="whether it grades a good answer above a bad one",
-        fine="grades a good answer above a bad one",
-    ),
-    "pointwise/matched_separation": Limit(
-        at=SEPARATES,
-        side="below",
-        problem=lambda reading: (
-            f"hardly grades right facts above wrong ones in the same words ({share_text(reading)}; a coin gets 50 %)"
+        _limit(
+            "positional_excess",
+            "lets the place decide where both answers are equally good ({size} more than the text)",
+            "whether place or wording decides between equally good answers",
+            "lets neither place nor wording decide between equally good answers",
+            advice=_ORDERS_ADVICE,
+            change=_ONLY_SUBSTANCE,
+            below=_SURFACE,
+            negative="lets the wording decide where both answers are equally good ({size} more than the place)",
         ),
-        about="whether it grades right facts above wrong ones in the same words",
-        fine="grades right facts above wrong ones in the same words",
-    ),
-    "pointwise/reading_gap": Limit(
-        at=LEANS,
-        side="above",
-        problem=lambda reading: (
-            "counts words, it does not read: with the same words in both answers it ranks them rightly "
-            f"{points_text(reading)} less often"
+        _limit(
+            "miss_by_tie/delta_1",
+            "calls {share} of the pairs equal in which one answer meets one more requirement",
+            "whether it misses small differences by calling a tie",
+            "seldom misses a small difference by calling a tie",
+            advice="Allow fewer ties, and see whether it then picks a side between equally good answers.",
+            change="--criterion allowed",
+            by_design="it could miss no difference by calling a tie",
         ),
-        about="whether it reads or counts words",
-        fine="reads: it ranks answers rightly also where they use the same words",
-    ),
-    "pointwise/monotonicity": Limit(
-        at=AGREES,
-        side="below",
-        problem=lambda reading: f"often grades the worse answer higher: the order is right in {share_text(reading)}",
-        about="whether its grades rise with quality",
-        fine="gives grades that rise with quality",
-    ),
-    "pointwise/padding": Limit(
-        at=PADS,
-        side="above",
-        problem=lambda reading: f"grades {share_text(reading)} of the answers higher once padding is added",
-        about="whether padding raises its grades",
-        fine="does not grade higher for padding",
-        advice=_SURFACE,
-        change=_ONLY_SUBSTANCE,
-    ),
-    "pointwise/repeat_agreement": Limit(
-        at=AGREES,
-        side="below",
-        problem=lambda reading: (
-            f"changes its mind when asked again: the same answer in only {share_text(reading)} of the repeats"
+        _limit(
+            "ability",
+            "hardly finds the better of two answers ({share}; a coin gets 50 %)",
+            "how small a difference between two answers it still sees",
+            "finds the better of two answers",
         ),
-        about="whether it gives the same answer when asked again",
-        fine="gives the same answer when asked again",
-        change="--temperature 0",
-    ),
-    REASON_CONFLICT: Limit(
-        at=CONFLICTS,
-        side="above",
-        problem=lambda reading: f"gives reasons that name another verdict than its own in {share_text(reading)}",
-        about="whether its reasons fit its verdicts",
-        fine="gives reasons that fit its verdicts",
-        advice="Ask for the reasons before the verdict, and for a verdict that follows from them.",
-    ),
-}
+        _limit(
+            "reading",
+            _COUNTS_WORDS + "it finds the better one {points} less often",
+            "whether it reads or counts words",
+            "reads: it finds the better answer also where both use the same words",
+        ),
+        _limit(
+            "natural/accuracy",
+            "picks the better of two real answers in only {share} of the calls",
+            "whether it picks the better of two real answers",
+            "picks the better of two real answers",
+        ),
+        _limit(
+            "pointwise/dark_current",
+            "passes {share} of the empty answers",
+            "whether it passes empty answers",
+            "passes no empty answer",
+            change='--rubric "An empty answer gets the lowest grade."',
+        ),
+        _limit(
+            "pointwise/separation",
+            "hardly grades a good answer above a bad one ({share} of the comparisons; a coin gets 50 %)",
+            "whether it grades a good answer above a bad one",
+            "grades a good answer above a bad one",
+        ),
+        _limit(
+            "pointwise/matched_separation",
+            "hardly grades right facts above wrong ones in the same words ({share}; a coin gets 50 %)",
+            "whether it grades right facts above wrong ones in the same words",
+            "grades right facts above wrong ones in the same words",
+        ),
+        _limit(
+            "pointwise/reading_gap",
+            _COUNTS_WORDS + "it ranks them rightly {points} less often",
+            "whether it reads or counts words",
+            "reads: it ranks answers rightly also where they use the same words",
+        ),
+        _limit(
+            "pointwise/monotonicity",
+            "often grades the worse answer higher: the order is right in {share}",
+            "whether its grades rise with quality",
+            "gives grades that rise with quality",
+        ),
+        _limit(
+            "pointwise/padding",
+            "grades {share} of the answers higher once padding is added",
+            "whether padding raises its grades",
+            "does not grade higher for padding",
+            advice=_SURFACE,
+            change=_ONLY_SUBSTANCE,
+        ),
+        _limit(
+            "pointwise/repeat_agreement",
+            "changes its mind when asked again: the same answer in only {share} of the repeats",
+            "whether it gives the same answer when asked again",
+            "gives the same answer when asked again",
+            change="--temperature 0",
+        ),
+        _limit(
+            REASON_CONFLICT,
+            "gives reasons that name another verdict than its own in {share}",
+            "whether its reasons fit its verdicts",
+            "gives reasons that fit its verdicts",
+            advice="Ask for the reasons before the verdict, and for a verdict that follows from them.",
+        ),
+    )
+)
 """Key of a reading, or name of a family, to its limit; tests have theirs by `limit_of`."""
 
 _OF_TESTS = (

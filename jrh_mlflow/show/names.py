@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
@@ -36,8 +36,7 @@ STEPS = {"delta": "δ = ", "level": "level "}
 """Before the step of a family."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """The name of a number that is no axis of a datasheet, what it counts and which values are good."""
 
     name: str
@@ -66,76 +65,57 @@ _BY_CHANCE = Guide(
     advice="Look at the disagreements: mend the rubric where people are right, the labels where the judge is.",
 )
 _STATISTICS: Mapping[str, Named] = {
-    "accuracy": Named(
-        name="accuracy", meaning="Share of calls that give the expected answer; 1 is right.", guide=_RIGHT
-    ),
-    "pass": Named(name="pass rate", meaning="Share of items right in every replicate; 1 is right.", guide=_RIGHT),
+    "accuracy": Named("accuracy", "Share of calls that give the expected answer; 1 is right.", _RIGHT),
+    "pass": Named("pass rate", "Share of items right in every replicate; 1 is right.", _RIGHT),
     "consistency": Named(
-        name="consistency",
-        meaning="Share of answers that are the judge's own on the unperturbed item; 1 is right.",
-        guide=_KEPT,
+        "consistency", "Share of answers that are the judge's own on the unperturbed item; 1 is right.", _KEPT
     ),
     "moved": Named(
-        name="moved",
-        meaning="Share of answers that left the judge's own on the unperturbed item, as they should; 1 is right.",
-        guide=_RIGHT,
+        "moved",
+        "Share of answers that left the judge's own on the unperturbed item, as they should; 1 is right.",
+        _RIGHT,
     ),
-    "error_rate": Named(
-        name="error rate", meaning="Share of calls that give another answer than expected; 0 is right."
-    ),
-    "fpr": Named(
-        name="false positives", meaning="Of the calls that expect the first label, the share with the last; 0 is right."
-    ),
-    "fnr": Named(
-        name="false negatives", meaning="Of the calls that expect the last label, the share with the first; 0 is right."
-    ),
-    "matthews": Named(
-        name="Matthews correlation", meaning="Correlation of two labels with the expected; 1 is right, 0 is chance."
-    ),
-    "mae": Named(name="mean absolute error", meaning="Mean distance from the expected level, in levels; 0 is right."),
-    "within_one": Named(name="within one level", meaning="Share of answers at most one level off; 1 is right."),
+    "error_rate": Named("error rate", "Share of calls that give another answer than expected; 0 is right."),
+    "fpr": Named("false positives", "Of the calls that expect the first label, the share with the last; 0 is right."),
+    "fnr": Named("false negatives", "Of the calls that expect the last label, the share with the first; 0 is right."),
+    "matthews": Named("Matthews correlation", "Correlation of two labels with the expected; 1 is right, 0 is chance."),
+    "mae": Named("mean absolute error", "Mean distance from the expected level, in levels; 0 is right."),
+    "within_one": Named("within one level", "Share of answers at most one level off; 1 is right."),
     "ccc": Named(
-        name="concordance (CCC)",
-        meaning="Correlation with the expected levels that also punishes a shift; 1 is right, 0 is chance.",
+        "concordance (CCC)", "Correlation with the expected levels that also punishes a shift; 1 is right, 0 is chance."
     ),
-    "pearson": Named(name="Pearson correlation", meaning="Linear correlation with the expected levels; 1 is right."),
-    "spearman": Named(name="Spearman correlation", meaning="Rank correlation with the expected levels; 1 is right."),
+    "pearson": Named("Pearson correlation", "Linear correlation with the expected levels; 1 is right."),
+    "spearman": Named("Spearman correlation", "Rank correlation with the expected levels; 1 is right."),
     "qwk": Named(
-        name="quadratic kappa",
-        meaning="Agreement with the expected levels beyond chance, far misses weighing more; 1 is right, 0 is chance.",
+        "quadratic kappa",
+        "Agreement with the expected levels beyond chance, far misses weighing more; 1 is right, 0 is chance.",
     ),
     "unanimity": Named(
-        name="unanimous items",
-        meaning="Share of items whose replicates are all the same answer; 1 is right.",
-        guide=_STEADY,
+        "unanimous items", "Share of items whose replicates are all the same answer; 1 is right.", _STEADY
     ),
     "flip_rate": Named(
-        name="flip rate",
-        meaning="Share of the pairs of replicates of one item that differ; 0 is right.",
-        guide=Guide(
+        "flip rate",
+        "Share of the pairs of replicates of one item that differ; 0 is right.",
+        Guide(
             good="0: the same answer every time",
             bad="an interval wholly above 0: the answer depends on chance",
             advice="Lower the temperature, or ask several times and take the majority.",
         ),
     ),
     "krippendorff_alpha": Named(
-        name="Krippendorff's alpha", meaning="Agreement of the replicates beyond chance; 1 is right, 0 is chance."
+        "Krippendorff's alpha", "Agreement of the replicates beyond chance; 1 is right, 0 is chance."
     ),
-    "gwet_ac1": Named(
-        name="Gwet's AC1", meaning="Agreement of the replicates beyond chance, also with a rare label; 1 is right."
-    ),
+    "gwet_ac1": Named("Gwet's AC1", "Agreement of the replicates beyond chance, also with a rare label; 1 is right."),
     "monotone": Named(
-        name="falls with the dose",
-        meaning="Share of sources whose answers never rise with the dose and end below the baseline; 1 is right.",
-        guide=Guide(
+        "falls with the dose",
+        "Share of sources whose answers never rise with the dose and end below the baseline; 1 is right.",
+        Guide(
             good="as near to 1 as the baseline's accuracy allows",
             bad="an interval that reaches down to 0: errors are not seen",
             advice="Ask the judge to check facts one by one before it answers, or take a stronger model.",
         ),
     ),
-    "decline": Named(
-        name="decline", meaning="Share of answers below the judge's own on the unperturbed item; 1 is right."
-    ),
+    "decline": Named("decline", "Share of answers below the judge's own on the unperturbed item; 1 is right."),
 }
 """Last part of `<test>/<statistic>`."""
 
@@ -146,113 +126,88 @@ _PEOPLE_FIRST = Guide(
 )
 _RUN: Mapping[str, Named] = {
     "agreement/accuracy": Named(
-        name="judge and people agree",
-        meaning="Share of items on which the judge gives the people's label; 1 is right.",
-        guide=_PEOPLE_FIRST,
+        "judge and people agree",
+        "Share of items on which the judge gives the people's label; 1 is right.",
+        _PEOPLE_FIRST,
     ),
     "agreement/kappa": Named(
-        name="Cohen's kappa",
-        meaning="Agreement beyond what the shares of the labels give by chance; 1 is perfect, 0 is chance.",
-        guide=_BY_CHANCE,
+        "Cohen's kappa",
+        "Agreement beyond what the shares of the labels give by chance; 1 is perfect, 0 is chance.",
+        _BY_CHANCE,
     ),
     "agreement/kappa_quadratic": Named(
-        name="quadratic kappa",
-        meaning="As kappa, a miss by two levels weighing four times a miss by one; 1 is perfect, 0 is chance.",
-        guide=_BY_CHANCE,
+        "quadratic kappa",
+        "As kappa, a miss by two levels weighing four times a miss by one; 1 is perfect, 0 is chance.",
+        _BY_CHANCE,
     ),
     "agreement/ac1": Named(
-        name="Gwet's AC1",
-        meaning="Agreement beyond chance that stays meaningful when one label is rare; 1 is perfect, 0 is chance.",
-        guide=_BY_CHANCE,
+        "Gwet's AC1",
+        "Agreement beyond chance that stays meaningful when one label is rare; 1 is perfect, 0 is chance.",
+        _BY_CHANCE,
     ),
     "agreement/sensitivity": Named(
-        name="sensitivity", meaning="Of items that people call positive, the share that the judge does; 1 is right."
+        "sensitivity", "Of items that people call positive, the share that the judge does; 1 is right."
     ),
     "agreement/specificity": Named(
-        name="specificity", meaning="Of items that people call negative, the share that the judge does; 1 is right."
+        "specificity", "Of items that people call negative, the share that the judge does; 1 is right."
     ),
     "agreement/judge_on_ceiling": Named(
-        name="judge against the others",
-        meaning="The judge against the same references as the human ceiling; as high as that is good.",
-        guide=_PEOPLE_FIRST,
+        "judge against the others",
+        "The judge against the same references as the human ceiling; as high as that is good.",
+        _PEOPLE_FIRST,
     ),
     "agreement/human_ceiling": Named(
-        name="human ceiling",
-        meaning="Each person against the label of the others, averaged over people; what a good judge reaches.",
+        "human ceiling", "Each person against the label of the others, averaged over people; what a good judge reaches."
     ),
     "agreement/human_alpha": Named(
-        name="Krippendorff's alpha of the people",
-        meaning="Agreement of the people alone, beyond chance; 1 is perfect, 0 is chance.",
-        guide=_BY_CHANCE,
+        "Krippendorff's alpha of the people",
+        "Agreement of the people alone, beyond chance; 1 is perfect, 0 is chance.",
+        _BY_CHANCE,
     ),
     "alt_test/winning_rate": Named(
-        name="winning rate ω",
-        meaning="Share of people whom the judge can replace by the alternative annotator test; 0.5 or more is good.",
+        "winning rate ω",
+        "Share of people whom the judge can replace by the alternative annotator test; 0.5 or more is good.",
     ),
     "alt_test/advantage_probability": Named(
-        name="advantage probability ρ",
-        meaning="How often the judge fits the others at least as well as the person left out; higher is better.",
+        "advantage probability ρ",
+        "How often the judge fits the others at least as well as the person left out; higher is better.",
     ),
-    "failure_rate": Named(
-        name="failure rate", meaning="Share of the application's answers that truly fail; 0 is right."
-    ),
-    OVERALL: Named(name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT),
-    metric_keys.RELIABILITY_MEAN: Named(
-        name="mean over tests", meaning="Mean of the tests' scores; 1 is right.", guide=_RIGHT
-    ),
-    metric_keys.RELIABILITY_SD: Named(
-        name="spread over tests", meaning="Standard deviation of the tests' scores; lower is better."
-    ),
-    metric_keys.RELIABILITY_MIN: Named(name="weakest test", meaning="Lowest score of a test; 1 is right."),
-    metric_keys.RELIABILITY_MAX: Named(name="strongest test", meaning="Highest score of a test; 1 is right."),
-    metric_keys.RELIABILITY_TESTS: Named(
-        name="tests with a number", meaning="How many tests the mean is over; all is right."
-    ),
+    "failure_rate": Named("failure rate", "Share of the application's answers that truly fail; 0 is right."),
+    OVERALL: Named("mean over tests", "Mean of the tests' scores; 1 is right.", _RIGHT),
+    metric_keys.RELIABILITY_MEAN: Named("mean over tests", "Mean of the tests' scores; 1 is right.", _RIGHT),
+    metric_keys.RELIABILITY_SD: Named("spread over tests", "Standard deviation of the tests' scores; lower is better."),
+    metric_keys.RELIABILITY_MIN: Named("weakest test", "Lowest score of a test; 1 is right."),
+    metric_keys.RELIABILITY_MAX: Named("strongest test", "Highest score of a test; 1 is right."),
+    metric_keys.RELIABILITY_TESTS: Named("tests with a number", "How many tests the mean is over; all is right."),
     metric_keys.RELIABILITY_MEAN_LOW: Named(
-        name="mean over tests (lower end)", meaning="Lower end of the 95 % interval of the mean; higher is better."
+        "mean over tests (lower end)", "Lower end of the 95 % interval of the mean; higher is better."
     ),
     metric_keys.RELIABILITY_MEAN_HIGH: Named(
-        name="mean over tests (upper end)", meaning="Upper end of the 95 % interval of the mean; higher is better."
+        "mean over tests (upper end)", "Upper end of the 95 % interval of the mean; higher is better."
     ),
-    metric_keys.CALLS_TOTAL: Named(name="calls", meaning="Calls that were asked; all that the suite has is right."),
-    metric_keys.CALLS_VERDICT: Named(
-        name="calls with a verdict", meaning="Calls that chose; what is right depends on the suite."
-    ),
-    metric_keys.CALLS_TIE: Named(
-        name="calls with a tie", meaning="Calls that said tie; what is right depends on the suite."
-    ),
-    metric_keys.CALLS_ABSTAIN: Named(
-        name="calls that abstained", meaning="Calls that gave no judgment on purpose; few is good."
-    ),
-    metric_keys.CALLS_UNPARSED: Named(
-        name="unreadable answers", meaning="Calls whose answer could not be read; 0 is right."
-    ),
-    metric_keys.CALLS_ERROR: Named(name="failed calls", meaning="Calls that failed; 0 is right."),
-    metric_keys.CALLS_CACHED: Named(
-        name="calls from the journal", meaning="Calls that had been paid before; more costs less."
-    ),
+    metric_keys.CALLS_TOTAL: Named("calls", "Calls that were asked; all that the suite has is right."),
+    metric_keys.CALLS_VERDICT: Named("calls with a verdict", "Calls that chose; what is right depends on the suite."),
+    metric_keys.CALLS_TIE: Named("calls with a tie", "Calls that said tie; what is right depends on the suite."),
+    metric_keys.CALLS_ABSTAIN: Named("calls that abstained", "Calls that gave no judgment on purpose; few is good."),
+    metric_keys.CALLS_UNPARSED: Named("unreadable answers", "Calls whose answer could not be read; 0 is right."),
+    metric_keys.CALLS_ERROR: Named("failed calls", "Calls that failed; 0 is right."),
+    metric_keys.CALLS_CACHED: Named("calls from the journal", "Calls that had been paid before; more costs less."),
     metric_keys.OLDEST_ANSWER: Named(
-        name="age of the oldest answer",
-        meaning="Days since the oldest answer of the journal was asked for; fewer is better.",
+        "age of the oldest answer", "Days since the oldest answer of the journal was asked for; fewer is better."
     ),
-    metric_keys.INPUT_TOKENS: Named(name="input tokens", meaning="Tokens of the prompts; fewer cost less."),
-    metric_keys.OUTPUT_TOKENS: Named(name="output tokens", meaning="Tokens of the answers; fewer cost less."),
-    metric_keys.COST: Named(
-        name="cost in dollars", meaning="Dollars of all calls with a known price; lower is better."
-    ),
-    metric_keys.COST_PER_1K_CALLS: Named(
-        name="dollars per 1,000 calls", meaning="Dollars per 1,000 calls; lower is better."
-    ),
+    metric_keys.INPUT_TOKENS: Named("input tokens", "Tokens of the prompts; fewer cost less."),
+    metric_keys.OUTPUT_TOKENS: Named("output tokens", "Tokens of the answers; fewer cost less."),
+    metric_keys.COST: Named("cost in dollars", "Dollars of all calls with a known price; lower is better."),
+    metric_keys.COST_PER_1K_CALLS: Named("dollars per 1,000 calls", "Dollars per 1,000 calls; lower is better."),
     metric_keys.COST_PER_1K_JUDGMENTS: Named(
-        name="dollars per 1,000 judgments", meaning="Dollars per 1,000 decisions of a policy; lower is better."
+        "dollars per 1,000 judgments", "Dollars per 1,000 decisions of a policy; lower is better."
     ),
     metric_keys.COST_PER_ACCURACY_POINT: Named(
-        name="dollars per accuracy point",
-        meaning="Dollars divided by accuracy in percentage points; lower is better.",
+        "dollars per accuracy point", "Dollars divided by accuracy in percentage points; lower is better."
     ),
-    metric_keys.UNKNOWN_COSTS: Named(name="calls of unknown cost", meaning="Calls without a known price; 0 is right."),
-    metric_keys.SECONDS: Named(name="seconds", meaning="How long the run took; lower is better."),
-    metric_keys.CPU_SECONDS: Named(name="processor seconds", meaning="Processor time of the run; lower is better."),
+    metric_keys.UNKNOWN_COSTS: Named("calls of unknown cost", "Calls without a known price; 0 is right."),
+    metric_keys.SECONDS: Named("seconds", "How long the run took; lower is better."),
+    metric_keys.CPU_SECONDS: Named("processor seconds", "Processor time of the run; lower is better."),
 }
 """Whole keys: of agreement with people, of a report's summary and of a run's facts."""
 
@@ -283,18 +238,18 @@ _DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
 
 _EFFECTS: Mapping[str, Named] = {
     NOISE_EXCESS: Named(
-        name="changes beyond its own noise",
-        meaning="How much more often the answer changes than when the same item is merely asked again; 0 is right.",
-        guide=Guide(
+        "changes beyond its own noise",
+        "How much more often the answer changes than when the same item is merely asked again; 0 is right.",
+        Guide(
             good=f"below {NOISE:.2f}",
             bad=f"{NOISE:.2f} or more: what this test changes moves the judge",
             advice="Say in the prompt that what this test changes does not count, and measure again.",
         ),
     ),
     DROP: Named(
-        name="lost accuracy",
-        meaning="Accuracy of the same items unperturbed − accuracy of this test; 0 is right.",
-        guide=Guide(
+        "lost accuracy",
+        "Accuracy of the same items unperturbed − accuracy of this test; 0 is right.",
+        Guide(
             good=f"below {DROPS:.2f}",
             bad=f"{DROPS:.2f} or more: fewer answers are right under this test",
             advice=_RIGHT.advice,
