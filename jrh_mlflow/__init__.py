@@ -59,56 +59,46 @@ if TYPE_CHECKING:
     from jrh_mlflow.sweeps.sweep import sweep as sweep
     from jrh_mlflow.tracking.judges.scorers import from_mlflow as from_mlflow
 
-_HOMES = {
-    "Agreement": "people.agree",
-    "Alignment": "people.alignment.aligned",
-    "Answer": "schema.presentation",
-    "CheckedOptimizer": "people.alignment.optimizer",
-    "Comparison": "comparing.compare",
-    "Corrected": "people.correct",
-    "CriterionShift": "comparing.criterion_shift",
-    "Datasheet": "show.results",
-    "Estimate": "schema.estimates",
-    "Evaluation": "measuring.evaluation",
-    "Gate": "decisions.gate_result",
-    "Generator": "generation.writers",
-    "JrhError": "errors",
-    "Jury": "comparing.jury.jury",
-    "Message": "schema.presentation",
-    "NotEstimable": "schema.estimates",
-    "Plan": "decisions.planning",
-    "Presentation": "schema.presentation",
-    "PromptedJudge": "judges.prompted",
-    "ReliabilityReport": "show.results",
-    "Space": "sweeps.space",
-    "Status": "exporting.status",
-    "Suite": "suites",
-    "Sweep": "sweeps.result",
-    "agree": "people.agree",
-    "autolog": "exporting.autolog",
-    "compare": "comparing.compare",
-    "correct": "people.correct",
-    "criterion_shift": "comparing.criterion_shift",
-    "datasheet_suite": "suites",
-    "evaluate": "measuring.evaluate",
-    "from_mlflow": "tracking.judges.scorers",
-    "gate": "decisions.gate",
-    "generate": "generation.generate",
-    "jury": "comparing.jury.jury",
-    "load_suite": "measuring.resolve",
-    "measure": "show.results",
-    "natural_suite": "suites",
-    "passed": "people.passed",
-    "plan": "decisions.planning",
-    "pointwise": "measuring.resolve",
-    "register_prompt": "exporting.registries",
-    "scripted": "judges",
-    "status": "exporting.status",
-    "suite_dataset": "exporting.registries",
-    "sweep": "sweeps.sweep",
-    "to_mlflow": "exporting.to_mlflow",
-    "until": "measuring.until",
-}
+_HOMES = dict(
+    sorted(
+        (name, home)
+        for home, names in {
+            "comparing.compare": "Comparison compare",
+            "comparing.criterion_shift": "CriterionShift criterion_shift",
+            "comparing.jury.jury": "Jury jury",
+            "decisions.gate": "gate",
+            "decisions.gate_result": "Gate",
+            "decisions.planning": "Plan plan",
+            "errors": "JrhError",
+            "exporting.autolog": "autolog",
+            "exporting.registries": "register_prompt suite_dataset",
+            "exporting.status": "Status status",
+            "exporting.to_mlflow": "to_mlflow",
+            "generation.generate": "generate",
+            "generation.writers": "Generator",
+            "judges": "scripted",
+            "judges.prompted": "PromptedJudge",
+            "measuring.evaluate": "evaluate",
+            "measuring.evaluation": "Evaluation",
+            "measuring.resolve": "load_suite pointwise",
+            "measuring.until": "until",
+            "people.agree": "Agreement agree",
+            "people.alignment.aligned": "Alignment",
+            "people.alignment.optimizer": "CheckedOptimizer",
+            "people.correct": "Corrected correct",
+            "people.passed": "passed",
+            "schema.estimates": "Estimate NotEstimable",
+            "schema.presentation": "Answer Message Presentation",
+            "show.results": "Datasheet ReliabilityReport measure",
+            "suites": "Suite datasheet_suite natural_suite",
+            "sweeps.result": "Sweep",
+            "sweeps.space": "Space",
+            "sweeps.sweep": "sweep",
+            "tracking.judges.scorers": "from_mlflow",
+        }.items()
+        for name in names.split()
+    )
+)
 
 __all__ = list(_HOMES)
 
@@ -127,4 +117,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

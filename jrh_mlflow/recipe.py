@@ -16,7 +16,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.measuring.until import until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
-from jrh_mlflow.perturb import listed_tests
+from jrh_mlflow.perturb.registry import listed_tests
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.yaml_files import Document
 

@@ -28,7 +28,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.perturb import TESTS, NotApplicable, Target
+from jrh_mlflow.perturb import NotApplicable, Target
+from jrh_mlflow.perturb.registry import TESTS
 from jrh_mlflow.perturb.rewording import reworded_or_same
 from jrh_mlflow.schema.items import MEANINGS, Item, Labels, Seed
 from jrh_mlflow.suites.suite import read_suite

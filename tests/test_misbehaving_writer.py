@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jrh_mlflow.generation.generate import GenerationRun
-from jrh_mlflow.perturb import Rewrite, register
-from jrh_mlflow.perturb.registry import TESTS
+from jrh_mlflow.perturb import Rewrite
+from jrh_mlflow.perturb.registry import TESTS, register
 from jrh_mlflow.perturb.rewording import reworded
 from tests.generation import agent_tools
 from tests.generation.tools import rows, run

@@ -37,7 +37,8 @@ def tests(name: str | None, as_json: bool) -> None:
              jrh tests stochastic_stability:replicates=5
              jrh tests @sarcasm.txt
     """
-    from jrh_mlflow.perturb import AGENT_TESTS, TESTS, find_agent_test, find_test, installed_tests, listed_tests
+    from jrh_mlflow.perturb import AGENT_TESTS
+    from jrh_mlflow.perturb.registry import TESTS, find_agent_test, find_test, installed_tests, listed_tests
 
     others = installed_tests()
     chosen: list[ReliabilityTest] = [*TESTS.values(), *AGENT_TESTS.values(), *others.tests.values()]

@@ -22,7 +22,7 @@ from jrh_mlflow.measures.axes import headline_axes, lower_is_better
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise, shared_calls
 from jrh_mlflow.measures.reliability import ALL, OVERALL, usd_per_accuracy_point, without_flattery
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
-from jrh_mlflow.perturb import counted_once, expectation_of
+from jrh_mlflow.perturb.registry import counted_once, expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields
 from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.schema.items import BASELINE

@@ -14,7 +14,7 @@ from jrh_mlflow.comparing.recommendation import better_first, closing_section, n
 from jrh_mlflow.measures.axes import find, lower_is_better
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.reliability import OVERALL, WorstItem
-from jrh_mlflow.perturb import expectation_of
+from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE

@@ -18,22 +18,17 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings, TranscriptEdits
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
-    GROUPS,
     AgentTest,
     CodeTest,
     NotApplicable,
     ReliabilityTest,
     Rewrite,
     Target,
-    find_agent_test,
-    find_tests,
     item_id,
-    left_out,
-    listed_tests,
-    read_invalid,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.perturb.label_flip import LabelFlip
+from jrh_mlflow.perturb.registry import GROUPS, find_agent_test, find_tests, left_out, listed_tests, read_invalid
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message

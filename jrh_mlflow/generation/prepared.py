@@ -48,7 +48,8 @@ from jrh_mlflow.models.prices import (
     refuse_surcharges,
 )
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
-from jrh_mlflow.perturb import PROPOSE, ReliabilityTest, Rewrite, read_invalid
+from jrh_mlflow.perturb import ReliabilityTest, Rewrite
+from jrh_mlflow.perturb.registry import PROPOSE, read_invalid
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.suites.spreadsheets import guarded_frame
 from jrh_mlflow.suites.suite import Suite

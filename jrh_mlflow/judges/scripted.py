@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges._base import AnsweringJudge
-from jrh_mlflow.perturb import english, written_by
+from jrh_mlflow.perturb import english
 from jrh_mlflow.perturb.english import STOP_WORDS
+from jrh_mlflow.perturb.registry import written_by
 from jrh_mlflow.schema.items import (
     BASELINE,
     DELTA_0,

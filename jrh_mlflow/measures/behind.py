@@ -41,7 +41,7 @@ from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_st
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
-from jrh_mlflow.perturb import expectation_of
+from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.scoring.ledger import Units

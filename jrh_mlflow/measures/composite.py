@@ -42,7 +42,7 @@ from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.records import choice, has_steps, is_pointwise, normalise
 from jrh_mlflow.measures.unit_scores import unit_scores
-from jrh_mlflow.perturb import counted_once
+from jrh_mlflow.perturb.registry import counted_once
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE, LADDER, OPTIONAL_COLUMNS, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method

@@ -29,7 +29,7 @@ from jrh_mlflow.measures.axes import Axis, find
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, pair_table
 from jrh_mlflow.measures.reliability import ALL, scored_tests
 from jrh_mlflow.measures.single_responses import response_table
-from jrh_mlflow.perturb import score_name
+from jrh_mlflow.perturb.registry import score_name
 from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.stats import Array, Codes, Texts

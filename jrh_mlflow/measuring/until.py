@@ -22,7 +22,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, Axis
 from jrh_mlflow.measures.records import choice
 from jrh_mlflow.measures.rules import STATE_WORDS, Rule, State, overall, parse_rule, parse_rules
-from jrh_mlflow.perturb import expectation_of
+from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, SINGLE_CONDITIONS, USABLE, Call, CallRecord, Item
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import ReviewError, SuiteError
-from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target, written_by
+from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target
 from jrh_mlflow.perturb.checks import no_wrapping
+from jrh_mlflow.perturb.registry import written_by
 from jrh_mlflow.review.decisions import DECIDED, EXEMPT, STATES, UNDECIDED, Decisions, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message

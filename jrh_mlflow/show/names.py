@@ -16,7 +16,7 @@ from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
 from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
 from jrh_mlflow.measures.rules import COSTS, EXCLUDED, parse_rule
 from jrh_mlflow.measures.verdict import DROP, DROPS, NOISE, NOISE_EXCESS
-from jrh_mlflow.perturb import expectation_of, written_by
+from jrh_mlflow.perturb.registry import expectation_of, written_by
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import (
     BASELINE,

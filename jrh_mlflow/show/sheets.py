@@ -12,7 +12,7 @@ from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
-from jrh_mlflow.perturb import expectation_of, score_name
+from jrh_mlflow.perturb.registry import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict

@@ -18,7 +18,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import JrhError, RecipeError, suggest
 from jrh_mlflow.outputs import check_free
-from jrh_mlflow.perturb import name_of_test
+from jrh_mlflow.perturb.registry import name_of_test
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.text import REPLACEMENT, clean_text

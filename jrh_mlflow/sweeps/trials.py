@@ -43,7 +43,7 @@ from jrh_mlflow.measures.composite import (
 from jrh_mlflow.measuring.evaluate import evaluate
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.resolve import resolve_judge
-from jrh_mlflow.perturb import counted_once, expectation_of, score_name
+from jrh_mlflow.perturb.registry import counted_once, expectation_of, score_name
 from jrh_mlflow.schema.estimates import NotEstimable
 from jrh_mlflow.schema.items import BASELINE, USABLE, CallRecord, Item
 from jrh_mlflow.scoring.pointwise import plain_label

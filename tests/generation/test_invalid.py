@@ -17,7 +17,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.generate import price_generation
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import TESTS
+from jrh_mlflow.perturb.registry import TESTS
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, rows, run
 from tests.loopback import LoopbackServer
 

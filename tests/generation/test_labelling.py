@@ -17,7 +17,7 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
 from jrh_mlflow.generation.generate import GenerationRun, price_generation, run_generation
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import find_tests
+from jrh_mlflow.perturb.registry import find_tests
 from jrh_mlflow.review.contents import FolderReader
 from jrh_mlflow.review.decisions import State
 from jrh_mlflow.schema.items import Labels, Seed

@@ -12,7 +12,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.composite import item_decisions, tally
-from jrh_mlflow.perturb import TESTS, find_tests, register
+from jrh_mlflow.perturb.registry import TESTS, find_tests, register
 from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.show.figures.reliability import score_chart

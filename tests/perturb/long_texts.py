@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from typing import NamedTuple
 
-from jrh_mlflow.perturb import AGENT_TESTS, TESTS, CheckContext, NotApplicable, ReliabilityTest, Target
+from jrh_mlflow.perturb import AGENT_TESTS, CheckContext, NotApplicable, ReliabilityTest, Target
 from jrh_mlflow.perturb.agents import messages_text
 from jrh_mlflow.perturb.checks import TfidfSimilarity
+from jrh_mlflow.perturb.registry import TESTS
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb import AGENT_TESTS, NotApplicable, find_agent_test, find_test, register
+from jrh_mlflow.perturb import AGENT_TESTS, NotApplicable
 from jrh_mlflow.perturb.agents import breach, checked, mend, messages_text, met_label, read_messages, violation_label
 from jrh_mlflow.perturb.checks import about_the_editing
-from jrh_mlflow.perturb.registry import InstalledTests
+from jrh_mlflow.perturb.registry import InstalledTests, find_agent_test, find_test, register
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 

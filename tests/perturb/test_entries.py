@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb import TESTS, ReliabilityTest, Rewrite, find_tests, listed_tests, parameter
+from jrh_mlflow.perturb import ReliabilityTest, Rewrite, parameter
 from jrh_mlflow.perturb.prompt_file import PromptTest
+from jrh_mlflow.perturb.registry import TESTS, find_tests, listed_tests
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.schema.items import Labels, Seed

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb import CheckContext, NotApplicable, find_tests, listed_tests, written_by
+from jrh_mlflow.perturb import CheckContext, NotApplicable
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.perturb.prompt_file import PromptTest
+from jrh_mlflow.perturb.registry import find_tests, listed_tests, written_by
 from jrh_mlflow.schema.items import Labels, Seed
 
 BINARY = Labels(answers=("no", "yes"))

@@ -8,12 +8,10 @@ from collections import Counter
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb import (
-    AGENT_TESTS,
+from jrh_mlflow.perturb import AGENT_TESTS, CodeTest, NotApplicable, Target
+from jrh_mlflow.perturb.additions import Padding
+from jrh_mlflow.perturb.registry import (
     TESTS,
-    CodeTest,
-    NotApplicable,
-    Target,
     expectation_of,
     find_test,
     find_tests,
@@ -22,7 +20,6 @@ from jrh_mlflow.perturb import (
     score_name,
     written_by,
 )
-from jrh_mlflow.perturb.additions import Padding
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, Seed
 from jrh_mlflow.scoring.expectations import LABEL

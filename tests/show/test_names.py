@@ -8,7 +8,8 @@ import pytest
 from jrh_mlflow.measures import axes, datasheet
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes
 from jrh_mlflow.measures.verdict import LIMITS, limit_of
-from jrh_mlflow.perturb import AGENT_TESTS, TESTS, expectation_of
+from jrh_mlflow.perturb import AGENT_TESTS
+from jrh_mlflow.perturb.registry import TESTS, expectation_of
 from jrh_mlflow.schema.items import LABEL_SOURCES, PAIR_CONDITIONS, SINGLE_CONDITIONS
 from jrh_mlflow.show.glossary import TERMS, terms_among
 from jrh_mlflow.show.names import _RUN, _STATISTICS, axis_guide, axis_meaning, axis_name, condition_name, reason_text

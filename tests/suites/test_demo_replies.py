@@ -8,9 +8,10 @@ from importlib import resources
 
 import pytest
 
-from jrh_mlflow.perturb import CheckContext, NotApplicable, ReliabilityTest, Target, find_tests
+from jrh_mlflow.perturb import CheckContext, NotApplicable, ReliabilityTest, Target
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.perturb.english import firm_numbers, names
+from jrh_mlflow.perturb.registry import find_tests
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.responses import read_seeds
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.reliability import OVERALL, CostPoint, ReliabilityReadings, cost_points
-from jrh_mlflow.perturb import expectation_of
+from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Bounds, Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT

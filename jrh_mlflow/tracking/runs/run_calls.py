@@ -28,7 +28,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
 from jrh_mlflow.measures.reason_conflict import REASON_CONFLICT
 from jrh_mlflow.measures.reliability import without_flattery
-from jrh_mlflow.perturb import name_of_test
+from jrh_mlflow.perturb.registry import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import (
     BASELINE,
