@@ -38,8 +38,8 @@ from jrh_mlflow.scoring.ledger import (
     Possible,
     Resampling,
     Units,
+    counted_difference,
     difference_bounds,
-    estimate_difference,
     estimate_share,
     interval_method,
     mean_value,
@@ -51,7 +51,7 @@ from jrh_mlflow.scoring.ledger import (
 from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.stats import Array, Interval, Mask, Texts
 from jrh_mlflow.stats.paired import value_interval
-from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, share_correlation
+from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
 EXPECTED = "expected/"
@@ -564,12 +564,7 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
     # With fewer tasks on both ladders no correlation is read, and the two shares count as independent.
     paired = ", paired by task" if shared >= FEWEST_PAIRED else ""
     method = f"difference of two shares{paired} (square and add)"
-    return replace(
-        estimate_difference(matched, ladder, method=method, correlation=share_correlation(*counts)),
-        left_out={name: n + matched.left_out.get(name, 0) for name, n in ladder.left_out.items()},
-        bound_low=bounds.low if bounds else None,
-        bound_high=bounds.high if bounds else None,
-    )
+    return counted_difference(matched, ladder, method=method, counts=counts)
 
 
 def threshold(basis: Basis, *, target: float = TARGET) -> Reading:

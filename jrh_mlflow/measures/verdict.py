@@ -113,12 +113,11 @@ class Limit:
             self.side == "below" or ends[1] < self.at
         )
 
-    def beyond(self, reading: Estimate) -> float:
+    def beyond(self, value: float) -> float:
         """Return how far beyond the limit a reading lies, 1 being as far as it can."""
         if self.side == "below":
-            return (self.at - reading.value) / self.at
-        value = abs(reading.value) if self.side == "both" else reading.value
-        return (value - self.at) / (1 - self.at)
+            return (self.at - value) / self.at
+        return ((abs(value) if self.side == "both" else value) - self.at) / (1 - self.at)
 
 
 # --- words
@@ -580,7 +579,7 @@ def _rank(finding: Finding) -> float:
     if finding.axis == CONSTANT_ANSWER:
         return math.inf
     limit = limit_of(finding.axis)
-    return limit.beyond(finding.reading) if limit and isinstance(finding.reading, Estimate) else -math.inf
+    return limit.beyond(finding.reading.value) if limit and isinstance(finding.reading, Estimate) else -math.inf
 
 
 # --- the verdict

@@ -7,7 +7,7 @@ units' features, and all are computed at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -24,6 +24,7 @@ from jrh_mlflow.stats.proportions import (
     cluster_interval,
     collapse_replicates,
     newcombe,
+    share_correlation,
     wilson,
     wilson_share,
 )
@@ -312,6 +313,20 @@ def estimate_difference(before: Estimate, after: Estimate, *, method: str, corre
         method=interval_method(method, n_clusters),
         unit=after.unit,
         at_level=partial(_difference_at, before, after, correlation),
+    )
+
+
+def counted_difference(before: Estimate, after: Estimate, *, method: str, counts: Sequence[Array]) -> Estimate:
+    """Estimate `after - before` of two shares that have no call in common, with all that was left out and its bounds.
+
+    `counts` are hits and sizes by cluster, of `before` and then of `after`.
+    """
+    bounds = difference_bounds(after, before)
+    return replace(
+        estimate_difference(before, after, method=method, correlation=share_correlation(*counts)),
+        left_out={name: n + before.left_out.get(name, 0) for name, n in after.left_out.items()},
+        bound_low=bounds.low if bounds else None,
+        bound_high=bounds.high if bounds else None,
     )
 
 

@@ -16,9 +16,9 @@ from jrh_mlflow.scoring.ledger import (
     Sample,
     Statistics,
     Units,
+    counted_difference,
     defined_ratio,
     difference_bounds,
-    estimate_difference,
     estimate_share,
     mean_value,
     refuse,
@@ -38,7 +38,6 @@ from jrh_mlflow.stats.agreement import (
     spearman,
     unanimous,
 )
-from jrh_mlflow.stats.proportions import share_correlation
 
 AGREEMENT = "agreement_"
 """Before the source of a label, in the name of an axis: agreement with it is no accuracy."""
@@ -182,17 +181,8 @@ def drop(calls: PointTable, test: str) -> Reading:
         for part in (before, after)
         for score in (part.right.astype(float), part.usable.astype(float))
     ]
-    difference = estimate_difference(
-        low, high, method="difference of two shares (square and add)", correlation=share_correlation(*counts)
-    )
-    bounds = difference_bounds(high, low)
-    return replace(
-        difference,
-        statistic="value",
-        left_out={name: n + low.left_out.get(name, 0) for name, n in high.left_out.items()},
-        bound_low=bounds.low if bounds else None,
-        bound_high=bounds.high if bounds else None,
-    )
+    difference = counted_difference(low, high, method="difference of two shares (square and add)", counts=counts)
+    return replace(difference, statistic="value")
 
 
 def constant_answer(units: Units, answers: Texts, right: Texts, items: Codes) -> Reading | None:

@@ -48,12 +48,11 @@ Problems = frozenset[str]
 # --- judges by name
 
 
+@dataclass(eq=False, repr=False)
 class Coin(Scripted):
     """Takes slot 1 or slot 2 by chance, whatever it is asked."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.seed = seed
+    seed: int
 
     def answer(self, call: Call) -> str:
         """Toss."""
@@ -68,12 +67,11 @@ class AlwaysSecond(Scripted):
         return "2"
 
 
+@dataclass(eq=False, repr=False)
 class HonestTier(Oracle):
     """Calls equal what is equal, and now and then a small difference too."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.seed = seed
+    seed: int
 
     def answer(self, call: Call) -> str:
         """Look the better content up; miss a tenth of the smallest differences."""
@@ -142,39 +140,32 @@ def _constant(test: str, good: Mask, rng: Rng) -> Mask:
 
 _PLACE = ("slot_lean", "slot_lean/vacuum", "positional_excess")
 _SIDES = ("dark_current", "raw_false_preference")
-EXPECTED: Mapping[str, Problems] = {
-    "coin": frozenset((*_SIDES, "ability")),
-    "AlwaysFirst": frozenset((*_PLACE, *_SIDES, "ability")),
-    "AlwaysSecond": frozenset((*_PLACE, *_SIDES, "ability")),
-    "LongerWins": frozenset(("raw_false_preference", "positional_excess", "padding_lean", "ability")),
-    "Oracle": frozenset(),
-    "honest tier": frozenset(),
-    "one answer to every source": frozenset(("constant_answer",)),
-    "one answer at every level": frozenset(
-        ("constant_answer", "pointwise/separation/delta_5", "pointwise/matched_separation/delta_5")
+_JUDGES: Mapping[str, tuple[Callable[[int], Problems], tuple[str, ...]]] = {
+    "coin": (partial(_answers, Coin, "datasheet"), (*_SIDES, "ability")),
+    "AlwaysFirst": (partial(_answers, lambda _: AlwaysFirst(), "datasheet"), (*_PLACE, *_SIDES, "ability")),
+    "AlwaysSecond": (partial(_answers, lambda _: AlwaysSecond(), "datasheet"), (*_PLACE, *_SIDES, "ability")),
+    "LongerWins": (
+        partial(_answers, lambda _: LongerWins(), "datasheet"),
+        ("raw_false_preference", "positional_excess", "padding_lean", "ability"),
     ),
-    "grader that flips 10 %": frozenset(),
-    "grader that obeys authority": frozenset(("noise_excess/authority", "drop/authority")),
+    "Oracle": (partial(_answers, lambda _: Oracle(), "datasheet"), ()),
+    "honest tier": (partial(_answers, HonestTier, "datasheet"), ()),
+    "one answer to every source": (partial(_grades, _constant), ("constant_answer",)),
+    "one answer at every level": (
+        partial(_answers, lambda _: AlwaysFirst(), "pointwise-datasheet"),
+        ("constant_answer", "pointwise/separation/delta_5", "pointwise/matched_separation/delta_5"),
+    ),
+    "grader that flips 10 %": (partial(_grades, _flipping), ()),
+    "grader that obeys authority": (partial(_grades, _obeying), ("noise_excess/authority", "drop/authority")),
 }
-"""Judge to the problems that it has, and no others."""
-_JUDGES: Mapping[str, Callable[[int], Problems]] = {
-    "coin": partial(_answers, Coin, "datasheet"),
-    "AlwaysFirst": partial(_answers, lambda _: AlwaysFirst(), "datasheet"),
-    "AlwaysSecond": partial(_answers, lambda _: AlwaysSecond(), "datasheet"),
-    "LongerWins": partial(_answers, lambda _: LongerWins(), "datasheet"),
-    "Oracle": partial(_answers, lambda _: Oracle(), "datasheet"),
-    "honest tier": partial(_answers, HonestTier, "datasheet"),
-    "one answer to every source": partial(_grades, _constant),
-    "one answer at every level": partial(_answers, lambda _: AlwaysFirst(), "pointwise-datasheet"),
-    "grader that flips 10 %": partial(_grades, _flipping),
-    "grader that obeys authority": partial(_grades, _obeying),
-}
+"""Judge to what it does, and the problems that it has, and no others."""
+EXPECTED: Mapping[str, Problems] = {judge: frozenset(problems) for judge, (_, problems) in _JUDGES.items()}
 _BY_CHANCE = ("coin", "honest tier", "grader that flips 10 %")
 
 
 def _problems_of(judge: str, batch: Batch) -> Iterator[Problems]:
     # Without chance every run is the first.
-    return map(_JUDGES[judge], batch.seeds if judge in _BY_CHANCE else batch.seeds[:1])
+    return map(_JUDGES[judge][0], batch.seeds if judge in _BY_CHANCE else batch.seeds[:1])
 
 
 def _own_problems(judge: str, runs: Sequence[Problems]) -> Iterator[DecisionCheck]:
@@ -202,12 +193,8 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 _TIES: Judgments = {("tie", "tie"): 1.0}
 _BETTER: Judgments = {("u", "u"): 1.0}
 _FAULTLESS: Mapping[str, Judgments] = {
-    "vacuum": _TIES,
-    "equal": _TIES,
-    "padding": _TIES,
-    "step 1": _BETTER,
-    "ladder": _BETTER,
-    "matched": _BETTER,
+    **dict.fromkeys(("vacuum", "equal", "padding"), _TIES),
+    **dict.fromkeys(("step 1", "ladder", "matched"), _BETTER),
 }
 """Kind of pair to what is done with its two orders, where u is the better content."""
 
@@ -239,12 +226,8 @@ class DrawnJudge:
 
     def has(self, key: str) -> bool:
         """Whether the truth lies beyond the limit."""
-        limit, truth = limit_of(key), self.truth(key)
-        assert limit is not None
-        beyond = (
-            limit.at - truth if limit.side == "below" else (abs(truth) if limit.side == "both" else truth) - limit.at
-        )
-        return beyond > 1e-9
+        limit = limit_of(key)
+        return limit is not None and limit.beyond(self.truth(key)) > 1e-9
 
 
 class DrawnSheet:
@@ -253,12 +236,7 @@ class DrawnSheet:
     def __init__(self, suite: Suite) -> None:
         self._table = call_table(normalise(_asked(AlwaysTie(), suite)))
         rows = pair_table(self._table).rows
-        kinds = np.array(
-            [
-                _kind_of(condition, delta)
-                for condition, delta in zip(self._table.condition, self._table.delta, strict=True)
-            ]
-        )
+        kinds = np.vectorize(_kind_of)(self._table.condition, self._table.delta)
         self._pairs = {kind: rows[kinds[rows[:, 0]] == kind] for kind in _FAULTLESS}
         where = {key: declared(key).where(self._table.condition, self._table.delta)[key] for key in _KINDS}
         self._same: dict[tuple[str, object], Reading] = {}
@@ -341,27 +319,27 @@ def _share(kind: tuple[str, str], share: float, other: tuple[str, str] = ("tie",
 
 
 _FIRST, _SECOND, _PADDED, _PLAIN = ("u", "v"), ("v", "u"), ("v", "v"), ("u", "u")
+
+
+def _at_part(part: float, *, able: float, same_words: float) -> Mapping[str, Judgments]:
+    """Return a judge at a part of every limit, and how often it is right on the two ladders."""
+    return {
+        "vacuum": _share(_FIRST, 0.1 * part),
+        "equal": _share(_FIRST, 0.1 * part),
+        "padding": _share(_PADDED, 0.15 * part),
+        "step 1": _share(("tie", "tie"), 0.25 * part, _PLAIN),
+        "ladder": _share(_PLAIN, able, _PADDED),
+        "matched": _share(_PLAIN, same_words, _PADDED),
+    }
+
+
 _IN_VACUUM = {"vacuum": {_FIRST: 1.0}}
 """Two problems: a side where there is nothing to judge, and always the first."""
 _ELSEWHERE = {"padding": {_PADDED: 1.0}, "step 1": _TIES}
 """Two others."""
 _AT_LIMITS: Mapping[str, Mapping[str, Judgments]] = {
-    "half of every limit": {
-        "vacuum": _share(_FIRST, 0.05),
-        "equal": _share(_FIRST, 0.05),
-        "padding": _share(_PADDED, 0.075),
-        "step 1": _share(("tie", "tie"), 0.125, _PLAIN),
-        "ladder": _share(_PLAIN, 0.9, _PADDED),
-        "matched": _share(_PLAIN, 0.775, _PADDED),
-    },
-    "every limit": {
-        "vacuum": _share(_FIRST, 0.1),
-        "equal": _share(_FIRST, 0.1),
-        "padding": _share(_PADDED, 0.15),
-        "step 1": _share(("tie", "tie"), 0.25, _PLAIN),
-        "ladder": _share(_PLAIN, 0.7, _PADDED),
-        "matched": _share(_PLAIN, 0.45, _PADDED),
-    },
+    "half of every limit": _at_part(0.5, able=0.9, same_words=0.775),
+    "every limit": _at_part(1, able=0.7, same_words=0.45),
     "every lean, no ties": {
         "vacuum": _share(_FIRST, 0.55, _SECOND),
         "equal": {_FIRST: 0.325, _SECOND: 0.225, _PLAIN: 0.225, _PADDED: 0.225},
@@ -557,9 +535,5 @@ AT_LIMITS = _sim(
 EFFECTS = _sim(worlds=listed(_EFFECTS, quick=_EFFECTS[16:17]), ask=_found, checks=_found_check, part=5, least=10)
 NOISE = _sim(worlds=listed((_NOISE,), quick=(_NOISE,)), ask=_noise_found, checks=_found_check, part=5, least=10)
 COVERAGES = _sim(worlds=listed(_COVERAGES, quick=_COVERAGES[17:18]), ask=_held, checks=_held_checks)
-PART = Part(
-    word="findings",
-    key="findings",
-    simulations=(NAMED, AT_LIMITS, EFFECTS, NOISE, COVERAGES),
-    text=decisions_text,
-)
+_SIMULATIONS = (NAMED, AT_LIMITS, EFFECTS, NOISE, COVERAGES)
+PART = Part(word="findings", key="findings", simulations=_SIMULATIONS, text=decisions_text)
