@@ -432,7 +432,11 @@ def _use(
         lines.append(f"But it {compared(_INVENTED)}.")
     if not all(isinstance(sheets[arm].get(_MISSED), Estimate) for arm in (name, other)):
         return lines
-    cost = {1: "What that costs: it", 0: "It is not shown to miss more real differences: it", -1: "It also"}
+    cost = {
+        1: "What that costs: it",
+        0: "It is not shown to miss more real differences: it",
+        -1: "It misses fewer real differences: it",
+    }
     return [*lines, f"{cost[missed]} {compared(_MISSED)}."]
 
 

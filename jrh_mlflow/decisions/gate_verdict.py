@@ -50,12 +50,11 @@ def _outcome(checks: Sequence[RuleCheck], subject: str) -> str:
     n, counts = len(checks), {state: sum(check.state == state for check in checks) for state in STATE_WORDS}
     word = "passed" if passed else STATE_WORDS["undecided"] if passed is None else "failed"
     state: State = "holds" if passed else "undecided" if passed is None else "fails"
-    verb = {"holds": "hold", "fails": "fail", "undecided": "not decided"}[state]
-    if n == 1:
-        said = f"the one rule {'is ' if passed is None else ''}{STATE_WORDS[state]}"
-    else:
-        said = f"{f'all {n}' if counts[state] == n else f'{counts[state]} of {n}'} rules {verb}"
-    return f"{word.capitalize()}: {who}; {said}."
+    one = f"{'is ' if passed is None else ''}{STATE_WORDS[state]}"
+    several = {"holds": "hold", "fails": "fail", "undecided": "are not decided"}[state]
+    every = {1: "the one rule", 2: "both rules"}.get(n, f"all {n} rules")
+    which = every if counts[state] == n else f"{counts[state]} of {n} rules"
+    return f"{word.capitalize()}: {who}; {which} {one if counts[state] == 1 else several}."
 
 
 def _finding(check: RuleCheck, run_id: str | None) -> Finding:

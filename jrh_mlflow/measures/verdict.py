@@ -235,7 +235,7 @@ LIMITS: Mapping[str, Limit] = dict(
             "positional_excess",
             "lets the place decide where both answers are equally good ({size} more than the text)",
             "whether place or wording decides between equally good answers",
-            "lets neither place nor wording decide between equally good answers",
+            "lets neither place nor wording decide more than the other between equally good answers",
             advice=_ORDERS_ADVICE,
             change=_ONLY_SUBSTANCE,
             below=_SURFACE,
@@ -260,7 +260,7 @@ LIMITS: Mapping[str, Limit] = dict(
             "reading",
             _COUNTS_WORDS + "it finds the better one {points} less often",
             "whether it reads or counts words",
-            "reads: it finds the better answer also where both use the same words",
+            "finds the better answer about as often where both use the same words",
         ),
         _limit(
             "natural/accuracy",
@@ -291,11 +291,11 @@ LIMITS: Mapping[str, Limit] = dict(
             "pointwise/reading_gap",
             _COUNTS_WORDS + "it ranks them rightly {points} less often",
             "whether it reads or counts words",
-            "reads: it ranks answers rightly also where they use the same words",
+            "ranks answers rightly about as often where they use the same words",
         ),
         _limit(
             "pointwise/monotonicity",
-            "often grades the worse answer higher: the order is right in {share}",
+            "often grades the worse answer higher: the order is right in {share} of the pairs",
             "whether its grades rise with quality",
             "gives grades that rise with quality",
         ),
@@ -316,7 +316,7 @@ LIMITS: Mapping[str, Limit] = dict(
         ),
         _limit(
             REASON_CONFLICT,
-            "gives reasons that name another verdict than its own in {share}",
+            "gives reasons that name another verdict than its own in {share} of the cases",
             "whether its reasons fit its verdicts",
             "gives reasons that fit its verdicts",
             advice="Ask for the reasons before the verdict, and for a verdict that follows from them.",
@@ -412,13 +412,20 @@ def findings(estimates: Mapping[str, Reading], judged: JudgeContext | None = Non
     adjusted = dict(zip((entry.key for entry in numbered), holm(p_values), strict=True)) if numbered else {}
     plain = dict(zip((entry.key for entry in numbered), p_values, strict=True))
     states = {entry.key: _state(entry, adjusted, estimates) for entry in tested}
-    if states.get("reading") == "problem" and states.get("ability") != "ok":
-        # Without the ability to find the better one by its words, nothing says that words are what it counts.
-        states["reading"] = "cannot tell"
     made = [
         _finding(entry, states.get(entry.key, "by design"), judged, plain.get(entry.key, 1.0), len(numbered))
         for entry in entries
     ]
+    if states.get("reading") == "problem" and states.get("ability") != "ok":
+        # Without the ability to find the better one by its words, nothing says that words are what it counts.
+        why = "it is not shown to find the better answer where its words help"
+        text, more = f"Cannot tell {LIMITS['reading'].about}: {why}.", "More tasks would tell."
+        made = [
+            replace(found, state="cannot tell", text=text, advice=more, command="")
+            if found.axis == "reading"
+            else found
+            for found in made
+        ]
     order: Sequence[State] = ("problem", "cannot tell", "ok", "by design")
     places = {key: place for place, key in enumerate(LIMITS)}
     return tuple(

@@ -379,7 +379,8 @@ def _plain_step(key: str, axis: Axis | None) -> str:
     if axis is None or not axis.by_step:
         return ""
     requirements = f"{step_of(key):g} requirement{'' if step_of(key) == 1 else 's'}"
-    return f"where {requirements} {'are met' if axis.step == 'level' else 'more are met by one response'}, "
+    met = f"the response meets {requirements}" if axis.step == "level" else f"one response meets {requirements} more"
+    return f"where {met}, "
 
 
 def _plain_test(test: str) -> str:

@@ -58,6 +58,8 @@ def sweep_verdict(members: Sequence[Member], *, constraints: Sequence[str], n_ta
         n_tasks: Of the suite, both halves together.
     """
     held_out = [member for member in members if member.holdout is not None]
+    if members and not any(member.search.feasible for member in members):
+        return Verdict(sentences=(_none(constraints, "searched"),))
     if not held_out:
         return Verdict(sentences=("No answer yet: nothing was measured on the held-out tasks.",))
     kept = [member for member in held_out if member.search.feasible and member.fair.feasible]
@@ -71,11 +73,9 @@ def sweep_verdict(members: Sequence[Member], *, constraints: Sequence[str], n_ta
     tied = [best, *(member for member, gap, is_told in gaps if not is_told or gap.value < 0)]
     cheap = min(tied, key=_price)
     if not gaps and n_tasks >= FEW_TASKS:
-        why = (
-            "it is the only one left"
-            if len(held_out) > 1
-            else "no other was as reliable or as cheap on the searched tasks"
-        )
+        other = f"no other{' that kept the limits' if constraints else ''}"
+        alone = f"{other} was as reliable or as cheap on the searched tasks"
+        why = "it is the only one left" if len(held_out) > 1 else alone
         lines = [f"Use {_named(best)}: {why}."]
     else:
         lines = _choice(best, cheap, gaps, n_tasks=n_tasks, n_tied=len(tied))
@@ -130,7 +130,7 @@ def _choice(best: Member, cheap: Member, gaps: Told, *, n_tasks: int, n_tied: in
         because = f"its reliability is {_reads(best)}, against {_reads(other)} for {_label(other)}"
         return [
             f"Use {_label(best)}, because {because}.",
-            f"It costs {_dollars(best)}, {_label(other)} {_dollars(other)}.",
+            f"It costs {_dollars(best)}, against {_dollars(other)} for {_label(other)}.",
         ]
     # Where the best is the cheapest, the least sure of the others stands for all.
     nearest = next((gap for member, gap, _ in gaps if member is cheap), None)
@@ -161,11 +161,10 @@ def _what_would_tell(gap: CompositeDifference | None, *, n_held_out: int, n_test
 
 
 def _none_keeps(held_out: Sequence[Member], constraints: Sequence[str]) -> tuple[str, ...]:
-    limits = " and ".join(constraints)
     best = max(held_out, key=lambda member: member.search.tally.value)
     values = ", ".join(f"{name} {value:.2f}" for name, value in best.fair.values.items())
     return (
-        f"Use none of them: no configuration that was measured there keeps {limits} on the held-out tasks.",
+        _none(constraints, "held-out"),
         f"{_label(best)}, the most reliable where it was searched, reads there: {values}.",
     )
 
@@ -173,8 +172,13 @@ def _none_keeps(held_out: Sequence[Member], constraints: Sequence[str]) -> tuple
 def _broken(count: int) -> list[str]:
     if not count:
         return []
-    which = "One configuration keeps" if count == 1 else f"{count} configurations keep"
-    return [f"{which} the limits where it was searched and breaks one on the held-out tasks."]
+    keep, break_ = ("One configuration keeps", "breaks") if count == 1 else (f"{count} configurations keep", "break")
+    return [f"{keep} the limits on the searched tasks and {break_} one on the held-out tasks."]
+
+
+def _none(constraints: Sequence[str], half: str) -> str:
+    kept = f"no configuration that was measured on the {half} tasks keeps {' and '.join(constraints)} there"
+    return f"Use none of them: {kept}."
 
 
 def _width(gap: CompositeDifference) -> float:

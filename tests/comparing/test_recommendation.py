@@ -96,7 +96,7 @@ def test_of_two_able_judges_the_one_that_leans_to_no_side_is_recommended():
         "leaning": "problem",
         "fair": "ok",
     }
-    assert sentences[0].startswith("Use fair, because it leans to the first of two equally good answers by ")
+    assert sentences[0].startswith("Use fair, because it has a lean of ")
 
 
 def test_where_each_is_better_in_something_nothing_is_recommended():

@@ -239,6 +239,7 @@ def test_a_criterion_under_which_the_judge_is_less_able_is_not_recommended():
     first, *rest = advice(allowed=stepped(ties=5), strictest=ties_everywhere())
     assert first.startswith(f"Use allowed: with it the judge {claim('ability')} 1.00 [")
     assert rest[0].startswith(f"But it {claim('raw_false_preference')} 0.88 [")
+    assert rest[1].startswith("It misses fewer real differences"), "what speaks for it does not follow on a but"
 
 
 def test_criteria_that_nothing_tells_apart_keep_the_base_and_say_what_would_tell():

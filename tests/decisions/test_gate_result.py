@@ -133,6 +133,31 @@ def test_a_verdict_has_numbers_and_no_word_of_the_glossary():
             assert not re.search("[≤≥<>δ_]", words)
 
 
+@pytest.mark.parametrize(
+    ("states", "ends"),
+    [
+        (("holds", "holds"), "both rules hold."),
+        (("fails", "fails", "fails"), "all 3 rules fail."),
+        (("holds", "fails", "undecided"), "1 of 3 rules fails."),
+        (("holds", "undecided"), "1 of 2 rules is not decided."),
+        (("holds", "undecided", "undecided"), "2 of 3 rules are not decided."),
+    ],
+)
+def test_the_verb_of_rules_goes_with_their_number(states, ends):
+    assert gate(*states).verdict.sentences[0].endswith(f"; {ends}")
+
+
+@pytest.mark.parametrize(
+    "axis",
+    ["target_sensitivity/delta_1", "ability", "ability/delta_2", "positional_excess", "matched_threshold_75"],
+)
+def test_a_verdict_names_no_formula_and_is_grammatical(axis):
+    text = Gate(results=(check("fails", f"{axis} >= 0.8"),), subject="x").verdict.findings[0].text
+    assert not re.search(r"[−=]|1/2|1 requirement more are", text)
+    clause = text.split("meets", 1)[-1].split(", ", 1)[-1] if "meets" in text else text
+    assert clause.partition(" is ")[0].count(",") in (0, 2), "a clause that opens is closed"
+
+
 def test_back_quotes_of_names_make_no_code():
     found = Gate(results=(check("fails", "`a`/accuracy <= 0.1"),), subject="`judge`")
     assert "ˋjudgeˋ" in found.verdict.sentences[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.verdict import LIMITS, JudgeContext, findings, limit_of, verdict
-from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.stats.power import detectable_from_interval
 from tests.measures.pointwise import points, report
@@ -80,6 +81,22 @@ def test_every_pair_may_pull_to_one_slot_or_the_other() -> None:
 def test_a_judge_that_never_reads_is_not_said_to_prefer_padding(sheets: Any) -> None:
     assert sheets["AlwaysFirst"].estimates["padding_lean"].value == 0
     assert states(sheets["AlwaysFirst"])["padding_lean"] == "ok"
+
+
+def test_a_judge_that_never_reads_is_not_said_to_read(sheets: Any) -> None:
+    (finding,) = (one for one in sheets["AlwaysFirst"].verdict.findings if one.axis == "reading")
+    assert finding.state == "ok"
+    assert "reads" not in finding.text
+
+
+def test_counting_words_is_open_where_words_are_not_shown_to_help() -> None:
+    counts = jrh.measure(asked(jrh.scripted.WordOverlap(), SUITE), n_resamples=50).estimates
+    assert {"reading"} <= {one.axis for one in findings(counts) if one.state == "problem"}
+    found = findings({**counts, "threshold_75": NotEstimable(reason="not asked")})
+    by_axis = {one.axis: one for one in found}
+    assert (by_axis["ability"].state, by_axis["reading"].state) == ("cannot tell", "cannot tell")
+    assert "looked at" not in by_axis["reading"].text, "the number of findings is not why"
+    assert not re.search(r"\d", by_axis["reading"].advice), "no number of tasks is known to tell"
 
 
 def test_without_ties_what_only_a_tie_could_have_done_right_is_by_design() -> None:

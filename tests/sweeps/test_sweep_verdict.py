@@ -101,6 +101,28 @@ def test_one_that_breaks_a_constraint_is_not_named_where_another_keeps_it():
     assert more[-1].startswith("One configuration keeps")
 
 
+def test_several_that_break_a_constraint_are_counted_in_a_sentence_of_several():
+    *broken, kept = members({"a": 0.9, "b": 0.8, "c": 0.7})
+    found = [*(replace(each, holdout=replace(each.fair, feasible=False)) for each in broken), kept]
+    *_, last = said(found, constraints=("x <= 1",))
+    assert last.startswith("2 configurations keep")
+    assert not {"it", "breaks"} & set(last.split())
+
+
+def test_a_constraint_that_none_keeps_where_it_was_searched_is_the_sentence():
+    found = [replace(each, holdout=None, search=replace(each.search, feasible=False)) for each in members({"a": 0.9})]
+    (first,) = said(found, constraints=("dark_current/rate <= 0.1",))
+    assert first.startswith("Use none of them")
+    assert "dark_current/rate <= 0.1" in first
+
+
+def test_a_cheaper_one_that_broke_a_constraint_is_not_denied():
+    (alone,) = members({"good": 0.9})
+    free, limited = said([alone]), said([alone], constraints=("x <= 1",))
+    assert free != limited
+    assert "limits" in limited[0]
+
+
 def test_a_configuration_that_is_told_to_be_less_able_is_not_recommended():
     def able(share: float, seed: int) -> Tally:
         return counted("any", share, 30, cell="ability", seed=seed)
