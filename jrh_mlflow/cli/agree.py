@@ -26,6 +26,7 @@ from jrh_mlflow.cli.printing import print_result
 @click.option("--positive", metavar="LABEL", help="Label that sensitivity and specificity are of.")
 @click.option("--epsilon", type=float, default=0.2, show_default=True, help="Of the alternative annotator test.")
 @click.option("--group", help="Column (of traces a tag, of suites a field of meta) to read agreement by.")
+@click.option("--cluster", help="Column (of traces a tag, of suites a field of meta) with what was sampled together.")
 @click.option("--queue", metavar="NAME", help="Put the traces with disagreements into this MLflow review queue.")
 @click.option("--max-traces", type=click.IntRange(1), help="Of an experiment, the newest so many traces.")
 @click.option("--run-name", help="Name of the MLflow run.")

@@ -128,6 +128,10 @@ class Agreement:
         table: pd.DataFrame = compared[["item"]].copy()
         for name, column in (("judge", "judge"), ("human", "reference")):
             table[name] = compared[column] == positive
+        for name in ("cluster", "inclusion"):
+            cells = self.source.per_item(name)
+            if cells:
+                table[name] = [cells.get(item) for item in table["item"]]
         return table
 
     @property
@@ -208,6 +212,7 @@ class Agreement:
         return {
             "source": self.source.shown,
             "items": f"{report.counts['items']:,} ({report.counts['compared']:,} compared)",
+            **({} if report.n_clusters is None else {"clusters": f"{report.n_clusters:,}"}),
             "people": ", ".join(report.people_names[:12]) + (", …" if len(report.people_names) > 12 else ""),
             "labels": f"{levels or 'numbers'} ({report.kind}{positive})",
         }
@@ -280,6 +285,7 @@ def agree(
     log: bool = True,
     name: str | None = None,
     group: str | None = None,
+    cluster: str | None = None,
     queue: str | None = None,
     experiment: str | None = None,
     run_name: str | None = None,
@@ -309,6 +315,9 @@ def agree(
         log: Log the agreement as a run of its own, kind `agree`.
         name: Of traces: the assessment that people and judge gave; None takes the only one.
         group: Column, tag of the traces or field of the items' meta that agreement is also read by.
+        cluster: Column, tag of the traces or field of the items' meta that says what was sampled together, such as the
+            conversation: intervals and tests are then by cluster, and below 10 clusters there are none. None takes the
+            column `cluster`, the session of traces, the source of a suite's items.
         queue: Of traces: an MLflow review queue that gets those on which judge and people differ.
         experiment: MLflow experiment of the run; that of the traces or of the evaluation when None.
         run_name: Name of the run.
@@ -327,11 +336,13 @@ def agree(
         label=label,
         judge=judge,
         group=group,
+        cluster=cluster,
         max_traces=max_traces,
         tracking_uri=tracking_uri,
     )
     labels = chosen_by_people(labels_of(source, options), name=name, judge=judge)
-    params = {"name": labels.name, "run": labels.run_id, "group": group, "queue": queue, "max_traces": max_traces}
+    params: dict[str, object] = {"name": labels.name, "run": labels.run_id, "group": group, "cluster": cluster}
+    params |= {"queue": queue, "max_traces": max_traces}
     if not labels.of_traces:
         _refuse_trace_options({"name": name, "max_traces": max_traces, "queue": queue})
     scale = labels.scale if scale is None else scale
@@ -340,6 +351,7 @@ def agree(
         judge=labels.judge,
         scale=scale,
         group="group" if "group" in labels.frame else None,
+        cluster="cluster",
         called=labels.called,
     )
     # Labels of several pairs are read as true and false, and then the suite's own word is none of them.

@@ -18,7 +18,7 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.ratings import LabelKind, Ratings, positive_level
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data
-from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, proportions
+from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Codes, Interval, Mask, agreement, proportions
 from jrh_mlflow.stats.agreement import FEWEST_ITEMS, AnnotatorTest, Coefficient, annotator_test
 
 ACCURACY, SENSITIVITY, SPECIFICITY = "agreement/accuracy", "agreement/sensitivity", "agreement/specificity"
@@ -62,6 +62,8 @@ class AgreementReport:
     notes: tuple[str, ...]
     counts: Mapping[str, int]
     """Items in all, and those left out by reason."""
+    n_clusters: int | None = None
+    """Sessions, documents or sources that intervals are over; None: each item stands for itself."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; tables as lists of rows."""
@@ -112,6 +114,7 @@ def measure_agreement(
         groups={name: _estimates(_Measured.of(part, epsilon=epsilon), settings) for name, part in _parts(ratings)},
         notes=(*ratings.notes, *_notes(measured)),
         counts=measured.counts_by_reason(),
+        n_clusters=None if ratings.clusters is None else len(np.unique(ratings.clusters)),
     )
 
 
@@ -147,11 +150,14 @@ class _Measured:
     """Rows × people: the reference of the other people, where the person gave a label."""
     test: AnnotatorTest | None
     """None without a judge, or with one person."""
+    clusters: Codes | None
+    """Of each row; None where each item stands for itself."""
 
     @classmethod
     def of(cls, ratings: Ratings, *, epsilon: float) -> _Measured:
         # Items with the same labels add the same to every number: a row and its count stand for them.
-        row, first, counts = _alike(np.column_stack([ratings.values, ratings.judge_values]))
+        known = [] if ratings.clusters is None else [ratings.clusters]
+        row, first, counts = _alike(np.column_stack([ratings.values, ratings.judge_values, *known]))
         values, judge = ratings.values[first], ratings.judge_values[first]
         others = np.column_stack([_references(np.delete(values, j, axis=1), ratings) for j in range(values.shape[1])])
         return cls(
@@ -165,6 +171,7 @@ class _Measured:
             # Who gave an item no label is not held against the others on it.
             others=np.where(np.isnan(values), np.nan, others),
             test=_test(ratings, epsilon),
+            clusters=None if ratings.clusters is None else ratings.clusters[first],
         )
 
     def on_levels(self, reference: Array) -> Array:
@@ -197,6 +204,29 @@ class _Measured:
     def number(self, rows: Mask) -> int:
         """Items of these rows."""
         return int(self.counts[rows].sum())
+
+    def n_clusters(self, rows: Mask) -> int:
+        """Clusters of these rows, or items where each stands for itself."""
+        return self.number(rows) if self.clusters is None else len(np.unique(self.clusters[rows]))
+
+    def few_clusters(self, rows: Mask) -> str | None:
+        """Say that these rows are of too few clusters for an interval; None where they are not."""
+        n = self.n_clusters(rows)
+        if self.clusters is None or n >= FEWEST_CLUSTERS:
+            return None
+        return f"the items are of {n} cluster{'' if n == 1 else 's'}: an interval needs {FEWEST_CLUSTERS}"
+
+    def share_ends(self, right: Mask, counted: Mask, *, level: float) -> Interval | None:
+        """Return the interval of a share: Wilson's, or with clusters the one by cluster."""
+        if self.clusters is None:
+            return proportions.wilson(self.number(counted & right), self.number(counted), level=level)
+        if self.few_clusters(counted) is not None:
+            return None
+        _, codes = np.unique(self.clusters[counted], return_inverse=True)
+        sizes, hits = (
+            np.bincount(codes.ravel(), weights=weights[counted]) for weights in (self.counts, self.counts * right)
+        )
+        return proportions.cluster_interval(hits, sizes, level=level)
 
     def left_out(self) -> dict[str, int]:
         """Items with a person's label that the judge cannot be compared on, by reason."""
@@ -231,7 +261,9 @@ def _test(ratings: Ratings, epsilon: float) -> AnnotatorTest | None:
     if ratings.judge is None or len(ratings.people) < 2:
         return None
     likeness: Literal["same", "distance"] = "same" if ratings.kind == "nominal" else "distance"
-    return annotator_test(ratings.values, ratings.judge_values, likeness=likeness, epsilon=epsilon)
+    return annotator_test(
+        ratings.values, ratings.judge_values, likeness=likeness, epsilon=epsilon, clusters=ratings.clusters
+    )
 
 
 def _alike(table: Array) -> tuple[Codes, Codes, Array]:
@@ -280,6 +312,9 @@ class _Point:
     coefficient: Coefficient
     left_out: Mapping[str, int]
     statistic: Literal["rate", "value"]
+    n_clusters: int
+    few_clusters: str | None
+    """Why there is no interval, where there is none."""
 
 
 def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
@@ -360,20 +395,20 @@ def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:
     excluded = sum(left_out.values())
     if not n:
         return NotEstimable(reason=nothing, excluded=excluded, left_out=left_out)
-    low, high = proportions.wilson(successes, n, level=settings.level)
-    # Each item is a cluster of its own, so how many are right says all about them.
-    units = np.repeat([1.0, 0.0], [successes, n - successes])
-    by_item = proportions.cluster_interval(units, np.ones(n), level=settings.level)
+    if (few := measured.few_clusters(counted)) is not None:
+        return NotEstimable(reason=few, n=n, excluded=excluded, left_out=left_out)
+    ends = by_cluster = measured.share_ends(right, counted, level=settings.level)
+    if measured.clusters is None:
+        # Each item is a cluster of its own, so how many are right says all about them.
+        units = np.repeat([1.0, 0.0], [successes, n - successes])
+        by_cluster = proportions.cluster_interval(units, np.ones(n), level=settings.level)
     return Estimate(
         value=successes / n,
         n=n,
         excluded=excluded,
-        ci_low=low,
-        ci_high=high,
-        cluster_low=by_item[0] if by_item else None,
-        cluster_high=by_item[1] if by_item else None,
-        n_clusters=n,
-        method="Wilson",
+        **intervals(ends, by_cluster),
+        n_clusters=measured.n_clusters(counted),
+        method="Wilson" if measured.clusters is None else "share by cluster",
         unit="item",
         numerator=float(successes),
         left_out=left_out,
@@ -394,7 +429,15 @@ def _points(measured: _Measured, alone: _Measured, axes: Sequence[str]) -> dict[
             rest = sum(left_out.values())
         statistic = _statistic(axis, side.ratings.kind)
         points[axis] = _Point(
-            value=value, n=n, excluded=rest, coefficient=coefficient, left_out=left_out, statistic=statistic
+            value=value,
+            n=n,
+            excluded=rest,
+            # Kappa and AC1 have rows of their own, which know their clusters.
+            coefficient=coefficient if axis in (KAPPA, AC1) else replace(coefficient, clusters=side.clusters),
+            left_out=left_out,
+            statistic=statistic,
+            n_clusters=side.n_clusters(rows),
+            few_clusters=side.few_clusters(rows),
         )
     return points
 
@@ -404,13 +447,18 @@ def _coefficients(
 ) -> dict[str, tuple[Coefficient, float | None]]:
     """Return of each axis the coefficient that is resampled, and its value on the items as they are."""
     ratings, row, counts, test = measured.ratings, measured.row, measured.counts, measured.test
+    clusters = measured.clusters
     made: dict[str, tuple[Coefficient, float | None]] = {}
     if KAPPA in axes:
         (x, y), n_labels = measured.codes, len(ratings.levels)
-        made[KAPPA] = agreement.kappa(x, y, counts, n_labels=n_labels), agreement.cohen_kappa(x[row], y[row])
+        made[KAPPA] = (
+            agreement.kappa(x, y, counts, n_labels=n_labels, clusters=clusters),
+            agreement.cohen_kappa(x[row], y[row]),
+        )
         # AC1 divides by the number of labels less one.
         n_labels, both = max(2, n_labels), np.column_stack([x, y])[row]
-        made[AC1] = agreement.ac1(x, y, counts, n_labels=n_labels), agreement.gwet_ac1(both, n_categories=n_labels)
+        ac1 = agreement.ac1(x, y, counts, n_labels=n_labels, clusters=clusters)
+        made[AC1] = ac1, agreement.gwet_ac1(both, n_categories=n_labels)
     if QUADRATIC in axes:
         x, y = measured.reference, measured.judge
         quadratic = agreement.mean_quadratic_kappa(x[:, None], y[:, None], counts)
@@ -470,8 +518,9 @@ _METHOD = "Bayesian bootstrap of items with an imagined item at each end"
 
 
 def _with_interval(point: _Point, interval: Interval | None) -> Reading:
-    if interval is None or point.value is None:
+    if interval is None or point.value is None or point.few_clusters is not None:
         reason = "undefined in most resamples: too few items, or nearly all labels are the same"
+        reason = point.few_clusters or reason
         return NotEstimable(reason=reason, n=point.n, excluded=point.excluded, statistic=point.statistic)
     # Draws may leave the value out, and an interval without its estimate cannot be read.
     ends = min(interval[0], point.value), max(interval[1], point.value)
@@ -480,8 +529,8 @@ def _with_interval(point: _Point, interval: Interval | None) -> Reading:
         n=point.n,
         excluded=point.excluded,
         **intervals(ends, ends),
-        n_clusters=point.n,
-        method=_METHOD,
+        n_clusters=point.n_clusters,
+        method=_METHOD if point.coefficient.clusters is None else _METHOD.replace("items", "clusters"),
         unit="item",
         statistic=point.statistic,
         left_out=point.left_out,
@@ -566,7 +615,7 @@ def _people(measured: _Measured, settings: _Settings) -> pd.DataFrame:
     for j, name in enumerate(ratings.people):
         row: dict[str, Any] = {"person": name, "n": int((~np.isnan(ratings.values[:, j])).sum())}
         row |= _against_others(measured, settings, j)
-        rows.append(row | _test_row(measured.test, j, settings))
+        rows.append(row | _test_row(measured, j, settings))
     table: pd.DataFrame = pd.DataFrame(rows)
     return table
 
@@ -580,21 +629,22 @@ def _against_others(measured: _Measured, settings: _Settings, j: int) -> dict[st
         n, right = measured.number(both), measured.number(both & (own == others))
         # Numbers without levels are hardly ever equal, which says nothing about a person.
         share = right / n if n and measured.ratings.levels else None
-        low, high = (None, None) if share is None else proportions.wilson(right, n, level=settings.level)
+        ends = None if share is None else measured.share_ends(own == others, both, level=settings.level)
+        low, high = ends or (None, None)
         cells |= {f"{prefix}n_compared": n, f"{prefix}accuracy": share}
         cells |= {f"{prefix}accuracy_low": low, f"{prefix}accuracy_high": high}
     return cells
 
 
-def _test_row(test: AnnotatorTest | None, j: int, settings: _Settings) -> dict[str, Any]:
+def _test_row(measured: _Measured, j: int, settings: _Settings) -> dict[str, Any]:
+    test = measured.test
     if test is None or not test.tested[j]:
         empty = dict.fromkeys(("rho_f", "rho_f_low", "rho_f_high", "rho_j", "p", "p_adjusted", "rejected"))
         return {"n_tested": 0 if test is None else int(test.n[j]), **empty}
-    # The test gives the share of items won, so their number is rounded.
-    n, won = int(test.n[j]), round(test.advantage[j] * test.n[j])
-    low, high = proportions.wilson(won, n, level=settings.level)
+    wins = test.judge_wins[measured.first, j]
+    low, high = measured.share_ends(wins == 1, ~np.isnan(wins), level=settings.level) or (None, None)
     return {
-        "n_tested": n,
+        "n_tested": int(test.n[j]),
         "rho_f": float(test.advantage[j]),
         "rho_f_low": low,
         "rho_f_high": high,
@@ -613,9 +663,10 @@ def _notes(measured: _Measured) -> list[str]:
     # Where nobody is tested the reading itself says why.
     if tested is not None and tested.any() and not tested.all():
         untested = [name for name, within in zip(ratings.people, tested, strict=True) if not within]
+        few = "" if measured.clusters is None else f" or {FEWEST_CLUSTERS} clusters"
         shown = ", ".join(untested[:5]) + (f" and {len(untested) - 5} more" if len(untested) > 5 else "")
         notes.append(
-            f"Not in the alternative annotator test, with fewer than {FEWEST_ITEMS} items: {shown}. "
+            f"Not in the alternative annotator test, with fewer than {FEWEST_ITEMS} items{few}: {shown}. "
             "Their labels count as those of others."
         )
     left_out = measured.left_out() if ratings.judge is not None else {}

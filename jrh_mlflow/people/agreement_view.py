@@ -91,7 +91,7 @@ _CONFUSION_HOW = (
     "Rows are the label of the people, columns that of the judge; each cell counts items, with the share of its row."
 )
 _HOW = (
-    "Intervals are 95 % over items. Errors and missing labels are no label; items without a majority (or with a median "
+    "Errors and missing labels are no label; items without a majority (or with a median "
     "between two levels) have no reference, are left out and counted."
 )
 _MOST_DRAWN = 12
@@ -177,6 +177,11 @@ def _test_sentences(report: AgreementReport) -> list[str]:
         "does (ρ).",
         _EPSILON,
     ]
+
+
+def _how(report: AgreementReport) -> str:
+    over = "items" if report.n_clusters is None else f"{report.n_clusters:,} clusters"
+    return f"Intervals are 95 % over {over}. {_HOW}"
 
 
 READINGS: Table[PageRow] = readings_table("item", first="measure")
@@ -337,7 +342,9 @@ def agreement_page(
         notes=notes,
         facts=facts,
         sections=[
-            Section(heading="Readings", blocks=[_readings(report), _HOW, Only(("html", "text"), DETECTABLE_NOTE)]),
+            Section(
+                heading="Readings", blocks=[_readings(report), _how(report), Only(("html", "text"), DETECTABLE_NOTE)]
+            ),
             Section(heading="Figures", blocks=[figures], media=("html",)),
             Section(heading="By person", blocks=by_person),
             Section(heading="By group", blocks=[_groups(report)]),

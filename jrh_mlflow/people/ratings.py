@@ -42,6 +42,8 @@ class Ratings:
     kind: LabelKind
     groups: tuple[str | None, ...] | None = None
     """Group of each item; None: not asked for."""
+    clusters: Codes | None = None
+    """Number of what each item was sampled with (session, document, source); None: each item stands for itself."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -53,7 +55,9 @@ class Ratings:
         """Return the ratings of some items, with the same people and levels."""
         groups = None if self.groups is None else tuple(np.array(self.groups, dtype=object)[kept])
         items = tuple(np.array(self.items, dtype=object)[kept])
-        return replace(self, items=items, values=self.values[kept], judge_values=self.judge_values[kept], groups=groups)
+        clusters = None if self.clusters is None else self.clusters[kept]
+        values, judge_values = self.values[kept], self.judge_values[kept]
+        return replace(self, items=items, values=values, judge_values=judge_values, groups=groups, clusters=clusters)
 
     def label(self, value: float) -> str | None:
         """Write a value as its label; None for NaN.
@@ -82,6 +86,7 @@ def read_ratings(
     label: str = "label",
     scale: GivenScale = None,
     group: str | None = None,
+    cluster: str | None = None,
     called: Mapping[str, str] | None = None,
 ) -> Ratings:
     """Read a table in long form: one row per item and rater.
@@ -97,6 +102,7 @@ def read_ratings(
         label: Column of the label.
         scale: Ordered labels, low to high, for ordinal labels; `numeric` or (lowest, highest) for numbers.
         group: Column with the group of the item.
+        cluster: Column with what the item was sampled with; an item without one stands for itself.
         called: Column to how the user calls it, for errors.
 
     Raises:
@@ -104,9 +110,9 @@ def read_ratings(
             raters, the judge is unknown or also a person, nobody shares an item, a rater gave one item two labels,
             or a label is outside the scale.
     """
-    _check_columns(frame, [item, rater, label, *([group] if group else [])])
+    _check_columns(frame, [item, rater, label, *filter(None, (group, cluster))])
     given = _has_label(frame[label])
-    shown = {name: (called or {}).get(name, name) for name in (item, rater, label, group or "")}
+    shown = {name: (called or {}).get(name, name) for name in (item, rater, label, group or "", cluster or "")}
     _refuse_odd_labels(frame[label], given, shown[label])
     rows = frame.loc[given]
     if not len(rows):
@@ -128,6 +134,7 @@ def read_ratings(
         levels=labels.levels,
         kind=labels.kind,
         groups=_groups(_Column.read(rows[group]), items, shown[group]) if group else None,
+        clusters=_clusters(_groups(_Column.read(rows[cluster]), items, shown[cluster])) if cluster else None,
         notes=(*labels.notes, *_row_notes(items, raters, n_empty=int((~given).sum()))),
     )
     _check_overlap(ratings)
@@ -411,6 +418,14 @@ def _groups(groups: _Column, items: _Column, column: str) -> tuple[str | None, .
         second = groups.texts[of_item[items.codes[clash[0]]]]
         raise RecipeError(f"Item {item!r} is in two groups of column {column!r}: {first!r} and {second!r}. Keep one.")
     return tuple(groups.texts[code] if code >= 0 else None for code in of_item)
+
+
+def _clusters(names: Sequence[str | None]) -> Codes | None:
+    """Number the clusters; None where no two items are of one."""
+    places: dict[object, int] = {}
+    # The place of an item without a cluster is its own name.
+    codes = [places.setdefault(place if name is None else name, len(places)) for place, name in enumerate(names)]
+    return None if len(places) == len(codes) else np.array(codes, dtype=np.intp)
 
 
 def _row_notes(items: _Column, raters: _Column, *, n_empty: int) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import permutations, product
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from jrh_mlflow.simulations.loop import (
     listed,
 )
 from jrh_mlflow.simulations.simulated_judges import EDGE
-from jrh_mlflow.stats import Array
+from jrh_mlflow.stats import Array, Codes
 
 _SHARES = ("agreement/accuracy", "agreement/sensitivity", "agreement/specificity")
 
@@ -50,11 +50,23 @@ class RatingDesign:
     """Chance that a person, or the judge, gives no label."""
     n_people: int = 3
     kind: LabelKind = "nominal"
+    sizes: tuple[int, ...] = ()
+    """Items of each cluster; none: every item stands for itself."""
+    icc: float = 0.0
+    """Correlation of two items of a cluster, in whatever is read from an item."""
 
     def __str__(self) -> str:
         rates = "/".join(f"{rate:g}" for rate in self.rates)
         missing = f", {self.missing:.0%} missing" if self.missing else ""
-        return f"{self.n_items} items {self.kind} {rates}, people {self.people:g}, judge {self.judge:g}{missing}"
+        each = "-".join(map(str, dict.fromkeys((min(self.sizes), max(self.sizes))))) if self.sizes else ""
+        clusters = f"{len(self.sizes)} clusters of {each}, ICC {self.icc:g}, " if self.sizes else ""
+        return (
+            f"{clusters}{self.n_items} items {self.kind} {rates}, people {self.people:g}, judge {self.judge:g}{missing}"
+        )
+
+
+def _clustered(sizes: Sequence[int], icc: float, **more: Any) -> RatingDesign:
+    return RatingDesign(n_items=sum(sizes), sizes=tuple(sizes), icc=icc, **more)
 
 
 _RARE, _SCALE = (0.9, 0.1), (0.2, 0.3, 0.3, 0.2)
@@ -73,6 +85,15 @@ DESIGNS = (
     RatingDesign(n_items=100, rates=_SCALE, kind="ordinal", people=0.97, judge=0.97),
     RatingDesign(n_items=80, rates=_SCALE, kind="numeric", people=0.8, judge=0.7, missing=0.2),
 )
+CLUSTERS = (
+    *(_clustered([5] * 20, icc) for icc in (0.0, 0.1, 0.3, 0.6)),
+    *(_clustered([size] * 20, 0.6) for size in (2, 20)),
+    _clustered([20] * 20, 0.0),
+    _clustered([2, 5, 10, 20] * 5, 0.3),
+    _clustered([5] * 40, 0.6, rates=_RARE, people=0.95, judge=0.95),
+    _clustered([10] * 20, 0.3, rates=_SCALE, kind="ordinal", missing=0.2),
+)
+"""Items of conversations, documents or sources that are alike."""
 
 Pattern = tuple[float, ...]
 """Labels of the people and, last, of the judge; NaN: none."""
@@ -86,15 +107,28 @@ def _readings(design: RatingDesign, batch: Batch) -> Iterator[dict[str, Estimate
     patterns, chances = rating_patterns(design)
     epsilon = _null_epsilon(design) or 0.0
     for seed in batch.seeds:
-        # Items are independent, so how often each pattern occurs is multinomial: no item is drawn by itself.
-        drawn = np.random.default_rng([seed, design.n_items]).multinomial(design.n_items, chances)
+        rng = np.random.default_rng([seed, design.n_items])
+        # Independent items: how often each pattern occurs is multinomial, and no item is drawn by itself.
+        drawn = (
+            _alike_in_clusters(design, rng)
+            if design.sizes
+            else np.repeat(np.arange(len(chances)), rng.multinomial(design.n_items, chances))
+        )
         report = measure_agreement(
-            _ratings(design, np.repeat(patterns, drawn, axis=0)),
+            _ratings(design, patterns[drawn]),
             positive=_positive(design),
             epsilon=epsilon,
             seed=seed,
         )
         yield {axis: reading for axis, reading in report.estimates.items() if isinstance(reading, Estimate)}
+
+
+def _alike_in_clusters(design: RatingDesign, rng: np.random.Generator) -> Codes:
+    """Draw the pattern of each item: with the chance that gives the ICC it is the one of its cluster."""
+    chances, sizes = rating_patterns(design)[1], np.array(design.sizes)
+    of_cluster, own = (rng.choice(len(chances), size=n, p=chances) for n in (len(sizes), design.n_items))
+    copied = rng.random(design.n_items) < math.sqrt(design.icc)
+    return np.where(copied, np.repeat(of_cluster, sizes), own)
 
 
 def _positive(design: RatingDesign) -> str:
@@ -110,6 +144,7 @@ def _ratings(design: RatingDesign, rows: Array) -> Ratings:
         judge_values=rows[:, -1],
         levels=tuple(map(str, range(len(design.rates)))),
         kind=design.kind,
+        clusters=np.repeat(np.arange(len(design.sizes)), design.sizes) if design.sizes else None,
     )
 
 
@@ -328,5 +363,5 @@ def _check(
     )
 
 
-RATERS = Simulation(worlds=listed(DESIGNS, quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20)
+RATERS = Simulation(worlds=listed((*DESIGNS, *CLUSTERS), quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20)
 PART = Part(word="agreement", key="agreement", simulations=(RATERS,), text=partial(coverage_text, of="samples"))

@@ -9,3 +9,5 @@ Codes = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.object_]
 Interval = tuple[float, float]
+FEWEST_CLUSTERS = 10
+"""Of people's labels fewer clusters (sessions, documents) have no interval: their spread is hardly known."""

@@ -430,6 +430,16 @@ def test_the_command_prints_a_screen_a_page_or_json(tmp_path, store_uri):
     assert all(math.isfinite(value) for value in facts["metrics"].values())
 
 
+def test_the_command_takes_a_column_of_clusters():
+    labels().assign(talk=lambda rows: rows["item"].str[1:].astype(int) // 4).to_csv("labels.csv", index=False)
+    options = ["labels.csv", "--judge", "gpt", "--positive", "pass", "--no-log", "--json"]
+    facts = json.loads(run_command(*options, "--cluster", "talk").output)
+    assert facts["n_clusters"] == 30
+    assert facts["estimates"]["agreement/accuracy"]["n_clusters"] == 30
+    assert {row["cluster"] for row in facts["calibration"]} == set(map(str, range(30)))
+    assert json.loads(run_command(*options).output)["n_clusters"] is None
+
+
 @pytest.mark.parametrize(
     ("scale", "kind"), [("fail,pass", "ordinal"), ("numeric", "numeric"), ("0-1.5", "numeric"), (None, "nominal")]
 )

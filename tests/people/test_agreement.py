@@ -394,3 +394,52 @@ def test_one_item_is_named_in_the_singular():
     assert "Left out of 1 item: 1 with no majority." in report.notes
     reasons = [one.reason for one in report.estimates.values() if isinstance(one, NotEstimable)]
     assert not any("item(s)" in reason for reason in reasons)
+
+
+def in_clusters(seed, *, clusters, size, icc, right=0.85):
+    """Three people and a judge; the items of a cluster are copies of one with the chance that gives the ICC."""
+    rng = np.random.default_rng(seed)
+    names = ("ann", "bob", "cy", "gpt")
+    parents, own = (rng.random((n, 5)) for n in (clusters, clusters * size))
+    copied = rng.random(clusters * size) < math.sqrt(icc)
+    draws = np.where(copied[:, None], np.repeat(parents, size, axis=0), own)
+    truth = draws[:, 0] < 0.6
+    labels = {name: np.where(draws[:, j + 1] < right, truth, ~truth) for j, name in enumerate(names)}
+    table = {name: ["yes" if label else "no" for label in labels[name]] for name in names}
+    return long(table, talk=np.repeat(np.arange(clusters), size).tolist())
+
+
+def read_clusters(frame):
+    return measure_agreement(read_ratings(frame, judge="gpt", cluster="talk"))
+
+
+def test_clusters_widen_intervals_where_items_of_one_are_alike():
+    frame = in_clusters(3, clusters=20, size=10, icc=0.9)
+    plain, clustered = measure_agreement(read_ratings(frame, judge="gpt")), read_clusters(frame)
+    assert (plain.n_clusters, clustered.n_clusters) == (None, 20)
+    for axis in ("accuracy", "kappa", "ac1", "sensitivity", "human_ceiling", "judge_on_ceiling", "human_alpha"):
+        one, other = (report.estimates[f"agreement/{axis}"] for report in (plain, clustered))
+        assert other.value == one.value
+        assert other.n_clusters <= 20 < one.n_clusters
+        assert other.ci_high - other.ci_low > 1.5 * (one.ci_high - one.ci_low)
+        assert (other.ci_low, other.ci_high) == (other.cluster_low, other.cluster_high)
+    assert (clustered.people["p"] > plain.people["p"]).all()
+
+
+def test_below_ten_clusters_there_is_no_interval_and_no_test():
+    report = read_clusters(in_clusters(0, clusters=9, size=20, icc=0.3))
+    for axis, reading in report.estimates.items():
+        assert isinstance(reading, NotEstimable), axis
+    assert "9 clusters" in report.estimates["agreement/accuracy"].reason
+    assert report.people["rejected"].isna().all()
+
+
+def test_clusters_of_one_item_change_nothing():
+    frame = long(noisy(1)).assign(talk=lambda rows: rows["item"])
+    assert read_clusters(frame).estimates == measure_agreement(read_ratings(frame, judge="gpt")).estimates
+
+
+def test_an_item_in_two_clusters_is_refused():
+    frame = in_clusters(0, clusters=12, size=2, icc=0).assign(talk=lambda rows: rows.index % 5)
+    with pytest.raises(RecipeError, match="two groups"):
+        read_clusters(frame)

@@ -11,7 +11,15 @@ from jrh_mlflow.people.agreement import measure_agreement
 from jrh_mlflow.people.ratings import Ratings
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.simulations.loop import SimulationSize, listed
-from jrh_mlflow.simulations.simulated_raters import DESIGNS, RATERS, RatingDesign, rating_patterns, true_readings
+from jrh_mlflow.simulations.simulated_raters import (
+    CLUSTERS,
+    DESIGNS,
+    RATERS,
+    RatingDesign,
+    _alike_in_clusters,
+    rating_patterns,
+    true_readings,
+)
 from jrh_mlflow.stats import agreement
 
 SHORT = (
@@ -45,6 +53,15 @@ def test_the_designs_hold_rates_near_0_and_1_missing_labels_and_every_kind_of_la
     assert any(design.missing for design in DESIGNS)
     assert min(min(design.rates) for design in DESIGNS) < 0.05
     assert max(design.judge for design in DESIGNS) > 0.98
+
+
+def test_clusters_are_drawn_as_alike_as_they_are_said_to_be():
+    assert {max(design.icc for design in CLUSTERS), min(design.icc for design in CLUSTERS)} == {0.6, 0.0}
+    assert {min(min(design.sizes) for design in CLUSTERS), max(max(design.sizes) for design in CLUSTERS)} == {2, 20}
+    design = RatingDesign(n_items=40_000, sizes=(2,) * 20_000, icc=0.3)
+    patterns = rating_patterns(design)[0][_alike_in_clusters(design, np.random.default_rng(1))]
+    right = (patterns[:, 0] == patterns[:, 3]).reshape(-1, 2)
+    assert np.corrcoef(right.T)[0, 1] == pytest.approx(0.3, abs=0.03)
 
 
 def test_people_with_too_few_items_for_the_test_have_no_size():

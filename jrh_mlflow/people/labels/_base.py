@@ -100,6 +100,11 @@ class LabelTable:
         """Return the cells of a column, None in each row where the source has no such column."""
         return self.frame[name].tolist() if name in self.frame else [None] * len(self.frame)
 
+    def per_item(self, name: str) -> dict[str, Any]:
+        """Return item to its cell of a column, where it has one."""
+        rows = zip(self.frame["item"], self.column(name), strict=True)
+        return {str(item): cell for item, cell in rows if cell is not None}
+
     @property
     def has_people(self) -> bool:
         """Whether any person said anything."""
@@ -108,8 +113,7 @@ class LabelTable:
     @property
     def links(self) -> dict[str, str]:
         """Item to where it can be looked at."""
-        rows = zip(self.frame["item"], self.column("link"), strict=True)
-        return {str(item): link for item, link in rows if isinstance(link, str) and link.strip()}
+        return {item: link for item, link in self.per_item("link").items() if isinstance(link, str) and link.strip()}
 
     @property
     def experiments(self) -> dict[str, str]:
