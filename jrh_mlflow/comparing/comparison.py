@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -26,7 +27,14 @@ from jrh_mlflow.perturb.registry import counted_once, expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields
 from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, MAX_EXCLUDED, Resampling, interval_method, mean_of_shares
+from jrh_mlflow.scoring.ledger import (
+    FEW_CLUSTERS,
+    LOSSES_LEAVE_OPEN,
+    MAX_EXCLUDED,
+    Resampling,
+    interval_method,
+    mean_of_shares,
+)
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, cells_of, find_metric, is_share, scorer, within_reason
 from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.show.names import axis_name, reason_text
@@ -130,9 +138,10 @@ def compare_calls(
     # Against a baseline there are fewer comparisons, so that less is lost by adjusting for them.
     pairs = [*combinations(names, 2)] if baseline is None else [(name, baseline) for name in names if name != baseline]
     paired = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
-    differences = decided(
-        paired, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
+    decide = partial(
+        decided, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
     )
+    differences = whatever_was_lost(decide(paired), _completed(table, paired, common, resampling), decide)
     return Contrasts(
         judges=names,
         axes=axes,
@@ -156,6 +165,7 @@ def compare_calls(
             *_left_out(given, calls),
             *_without(cells),
             *_mean_notes(tests, common),
+            *_loss_notes(differences),
             *_power(differences),
         ),
         alpha=alpha,
@@ -278,6 +288,29 @@ def _paired(
     return [pair for pair in paired if pair is not None]
 
 
+def _completed(
+    table: ScoreTable, paired: Sequence[Paired], common: Sequence[str], resampling: Resampling
+) -> list[list[Paired]]:
+    """Pair the judges again with every lost call answered, both ways; nothing where none is lost.
+
+    A metric that was chosen is no mean over units: it is decided by the answers that came.
+    """
+    if not table.has_lost(*table.scores):
+        return []
+    # Only sums are looked at: no interval need be drawn.
+    once = replace(resampling, n_resamples=1)
+    sides: list[list[Paired]] = [[], []]
+    for pair in paired:
+        difference = pair.difference
+        own = table.of(common if difference.axis == OVERALL else [difference.axis])
+        judges = (difference.a, difference.b)
+        for side, (least, most) in zip(sides, (judges, judges[::-1]), strict=True):
+            whole = own.completed(least, most)
+            again = paired_shares(whole, difference.axis, *judges, once) if pair.sums is not None else None
+            side.append(again or pair)
+    return sides
+
+
 def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling) -> Estimate:
     scores = table.scores[name]
     value, ends = mean_over_tests(table, scores, resampling)
@@ -380,6 +413,8 @@ class Difference:
     """Smallest true difference that would be told apart with a chance of 80 %. None: none would be."""
     equivalent: bool = False
     """Whether the two are shown to differ by less than the margin; not shown is not different."""
+    open_by_losses: bool = False
+    """Whether the answers that came would decide it, and calls without a usable answer leave it open."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -618,6 +653,35 @@ def _decision(pair: Paired, tested: MaxT, at: int, family: Family, *, alpha: flo
     )
 
 
+def whatever_was_lost(
+    differences: Sequence[Difference],
+    completed: Sequence[Sequence[Paired]],
+    decide: Callable[[Sequence[Paired]], list[Difference]],
+) -> list[Difference]:
+    """Keep those decisions that both extreme completions of the lost calls confirm, in the same direction.
+
+    Args:
+        differences: As the answers that came decide them.
+        completed: The same with the lost calls of a at their least and those of b at their most, and the other way
+            round; empty where nothing was lost.
+        decide: Decides a family.
+    """
+    every = [differences, *(decide(pairs) for pairs in completed)]
+    return [_confirmed(*rows) for rows in zip(*every, strict=True)] if completed else list(differences)
+
+
+def _confirmed(difference: Difference, *completed: Difference) -> Difference:
+    directions = {row.value > 0 for row in (difference, *completed)}
+    apart = all(row.told_apart for row in completed) and len(directions) == 1
+    equal = all(row.equivalent for row in completed)
+    return replace(
+        difference,
+        told_apart=difference.told_apart and apart,
+        equivalent=difference.equivalent and equal,
+        open_by_losses=(difference.told_apart and not apart) or (difference.equivalent and not equal),
+    )
+
+
 def is_equivalent(ends: Interval | None, margin: float) -> bool:
     """Whether an interval of the level 1 - 2 alpha lies within the margin: two one-sided tests at alpha (TOST)."""
     return ends is not None and -margin < ends[0] and ends[1] < margin
@@ -745,6 +809,14 @@ def _without(cells: Cells) -> list[str]:
             axis, reason = next(iter(reasons.items()))
             notes.append(f"{len(reasons)} of {len(cells)} axes have no number for {name}, such as {axis}: {reason}.")
     return notes
+
+
+def _loss_notes(differences: Sequence[Difference]) -> list[str]:
+    """Say where nothing but lost calls keeps judges from being told apart, or from being called equivalent."""
+    open_ones = [f"{axis_name(row.axis)} ({row.a} and {row.b})" for row in differences if row.open_by_losses]
+    more = f" and {len(open_ones) - _MOST_REASONS} more" if len(open_ones) > _MOST_REASONS else ""
+    named = ", ".join(open_ones[:_MOST_REASONS])
+    return [f"Not decided: {named}{more}. Here {LOSSES_LEAVE_OPEN}."] if open_ones else []
 
 
 def _power(differences: Sequence[Difference]) -> list[str]:

@@ -26,9 +26,10 @@ from jrh_mlflow.measures.rules import (
     Rule,
     RuleCheck,
     State,
-    deciding_ends,
+    hull_ends,
     is_threshold,
     parse_rules,
+    printed_ends,
     step_counts,
     undecided,
 )
@@ -36,7 +37,7 @@ from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.scoring.ledger import interval_method
+from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, answered, deciding_ends, interval_method
 from jrh_mlflow.show.names import reason_text
 from jrh_mlflow.show.numbers import interval_text, number_text, threshold_text
 from jrh_mlflow.show.results import ReliabilityReport, Report, categorised, measure
@@ -51,6 +52,8 @@ _POLICY = ("require", "baseline", "undecided")
 _NOT_COMPARED = "No rule compares with the baseline; one of the form 'AXIS - baseline OP NUMBER' would."
 
 
+ALPHA = 0.05
+"""Error of all looks at a rule, on both sides together at the first: see `look_level`."""
 MOST_TASKS = 20_000
 MOST_ROWS = 10_000
 """Tasks that are counted, and calls that are measured, at most."""
@@ -116,14 +119,15 @@ def gate(
     facts = known_facts(judged, judge.readings)
     evidence = RunEvidence(judge=judge, baseline=baselines[0] if baselines else None, facts=facts)
     idle = [_NOT_COMPARED] if wanted.baseline and other is None else []
+    results = evidence.check(wanted.require)
     done = Gate(
-        results=evidence.check(wanted.require),
+        results=results,
         subject=f"{judged.judge} on {judged.suite.name}",
         gated_run=judged.run_id,
         baseline_run=other.run_id if other else None,
         undecided=wanted.undecided,
         simulated=any(loaded.simulated for loaded in runs),
-        notes=(*run_notes(runs), *_stopped_notes(runs), *idle),
+        notes=(*run_notes(runs), *_stopped_notes(runs), *idle, *_loss_notes(results)),
         facts=_facts(judged, other),
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
@@ -193,6 +197,11 @@ def _stopped_notes(runs: Iterable[LoggedRun]) -> list[str]:
     return [f"{judge} was {what}." for judge in stopped]
 
 
+def _loss_notes(checks: Sequence[RuleCheck]) -> list[str]:
+    """Say of rules that nothing but lost calls leaves open that it is so."""
+    return [f"{check.rule.text}: {LOSSES_LEAVE_OPEN}." for check in checks if check.by_losses]
+
+
 def _facts(run: LoggedRun, baseline: LoggedRun | None) -> dict[str, str]:
     facts = {
         "run": f"{run.name} ({run.run_id})",
@@ -212,6 +221,8 @@ class RunEvidence:
     """The judge that rules of the form `AXIS - baseline` compare with."""
     facts: Mapping[str, Ends | None] = field(default_factory=dict)
     """Costs, counts and time of the run: both ends, one of them, or nothing that is known."""
+    looks: Mapping[str, int] = field(default_factory=dict)
+    """Text of a rule to how often it was looked at, this time included; those that are not here, once."""
 
     @cached_property
     def pair(self) -> list[JudgeCalls]:
@@ -227,7 +238,37 @@ class RunEvidence:
         # All names before the first interval: a mistake in the last rule is found at once.
         for rule in rules:
             self._check_known(rule)
-        return tuple(rule.check(self) for rule in rules)
+        return self._shared([rule.check(self) for rule in rules])
+
+    def _shared(self, checks: Sequence[RuleCheck]) -> tuple[RuleCheck, ...]:
+        """Share the error of `fails` over the rules by Holm's steps: one false failure would stop a good judge."""
+        failing = {at: check for at, check in enumerate(checks) if check.state == "fails" and _is_read(check)}
+        n_left = sum(map(_is_read, checks))
+        while sure := [at for at, check in failing.items() if self._fails(check, n_left)]:
+            n_left -= len(sure)
+            failing = {at: check for at, check in failing.items() if at not in sure}
+        return tuple(self._taken_back(check, n_left) if at in failing else check for at, check in enumerate(checks))
+
+    def _fails(self, check: RuleCheck, n_rules: int) -> bool:
+        rule = check.rule
+        assert isinstance(rule, IntervalRule)
+        reading = rule.reading(self._judges(rule))
+        assert isinstance(reading, Estimate)
+        return rule.state(reading, level=look_level(check.look, n_rules)) == "fails"
+
+    def _taken_back(self, check: RuleCheck, n_rules: int) -> RuleCheck:
+        """Leave a rule undecided that fails by itself, but not as one of several."""
+        rule = check.rule
+        assert isinstance(rule, IntervalRule)
+        judges = self._judges(rule)
+        reading = rule.reading(judges)
+        assert isinstance(reading, Estimate)
+        further, _ = further_tasks(rule, judges, reading, level=look_level(check.look + 1, n_rules))
+        why = f"by itself it fails, but it is one of {n_rules} rules that could"
+        return replace(check, state="undecided", reason=why, further_tasks=further)
+
+    def _judges(self, rule: IntervalRule) -> list[JudgeCalls]:
+        return self.pair if rule.needs_baseline else [self.judge]
 
     def _check_known(self, rule: Rule) -> None:
         report = self.judge.report
@@ -241,7 +282,7 @@ class RunEvidence:
 
     def interval_check(self, rule: IntervalRule) -> RuleCheck:
         """Decide by an interval; where that is not enough, say how many further tasks like these would be."""
-        judges = self.pair if rule.needs_baseline else [self.judge]
+        judges = self._judges(rule)
         if not judges:
             return undecided(rule, "there is no call that both the judge and the baseline were asked")
         reading = rule.reading(judges)
@@ -249,9 +290,16 @@ class RunEvidence:
             ends = (reading.bounds.low, reading.bounds.high) if reading.bounds else (None, None)
             reason = reason_text(reading.reason)
             return undecided(rule, f"withheld: {reason}" if reading.withheld else reason, ends=ends, n=reading.n)
-        state, (low, high) = rule.state(reading), deciding_ends(reading)
-        is_open = state == "undecided"
-        further, why = further_tasks(rule, judges, reading) if is_open else (0, _decided_by(rule, state, low, high))
+        look = self.looks.get(rule.text, 1)
+        level = look_level(look)
+        low, high = printed_ends(reading)
+        state, ends = rule.state(reading, level=level), deciding_ends(reading, level=level)
+        if state == "undecided":
+            further, why = further_tasks(rule, judges, reading, level=look_level(look + 1))
+            if rule.state(answered(reading), level=level) != "undecided":
+                why = LOSSES_LEAVE_OPEN
+        else:
+            further, why = 0, _decided_by(rule, state, *ends)
         return RuleCheck(
             rule=rule,
             state=state,
@@ -259,12 +307,36 @@ class RunEvidence:
             estimate=None if reading.censored else reading.value,
             low=low,
             high=high,
-            reason=why,
+            reason=why if look == 1 else f"{why} ({look_text(look)})",
             further_tasks=further,
+            look=look,
+            by_losses=why == LOSSES_LEAVE_OPEN,
             n=reading.n,
             n_clusters=reading.n_clusters,
             censored=threshold_text(reading) if reading.censored and reading.unit == "curve" else "",
         )
+
+
+def _is_read(check: RuleCheck) -> bool:
+    """Whether a rule was decided, or left open, by an interval: a fact has no error to share."""
+    return isinstance(check.rule, IntervalRule) and check.n_clusters is not None
+
+
+def look_level(look: int, n_rules: int = 1) -> float:
+    """Return the level of the interval that decides the k-th look: `0.05 / (k (k + 1))` on each side, 0.05 over all.
+
+    Example:
+        >>> [round((1 - look_level(look)) / 2, 4) for look in (1, 2, 3)]
+        [0.025, 0.0083, 0.0042]
+    """
+    return 1 - 2 * ALPHA / (look * (look + 1) * n_rules)
+
+
+def look_text(look: int) -> str:
+    """Say which look it is and at which error each side of it is decided: `third look: decided at 0.0042`."""
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+    nth = words[look - 1] if look <= len(words) else f"{look}th"
+    return f"{nth} look: decided at {ALPHA / (look * (look + 1)):.2g}"
 
 
 def _decided_by(rule: Rule, state: State, low: float | None, high: float | None) -> str:
@@ -274,10 +346,13 @@ def _decided_by(rule: Rule, state: State, low: float | None, high: float | None)
     return f"the {name} end of its interval is {number_text(end, limit=rule.limit)}"
 
 
-def further_tasks(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> tuple[int | None, str]:
+def further_tasks(
+    rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, *, level: float = 0.95
+) -> tuple[int | None, str]:
     """Say after how many more tasks an undecided rule would be decided, None where no number helps; and why it is not.
 
     A threshold has no number on the limit itself: it is reached by a step or not, and its ends may both be open yet.
+    To ask again is a further look, so that its `level` counts.
     """
     low, high = deciding_ends(reading)
     inside, between_steps = _open_text(rule, reading), is_threshold(rule.axis)
@@ -288,7 +363,7 @@ def further_tasks(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Est
         return None, f"{inside}, and the estimate on the limit itself: no number of tasks helps"
     if facing is None and not between_steps:
         return None, f"{inside}, which is open on the side of the limit"
-    search = _by_counts(rule, judges, reading) or _by_calls(rule, judges, reading)
+    search = _by_counts(rule, judges, reading, level) or _by_calls(rule, judges, reading, level)
     if search.needed is None:
         return None, f"{inside}; {search.most - search.present:,} further tasks like these would not decide it"
     return search.needed - search.present, inside
@@ -315,16 +390,26 @@ class _TaskSearch:
     needed: int | None
 
 
-def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> _TaskSearch | None:
+def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, level: float) -> _TaskSearch | None:
     """Repeat the counts of a share, or of the shares of a curve; None for what is made of anything else."""
     counts, n_tasks = [step_counts(judge, rule.axis) for judge in judges], len(judges[0].tasks)
     # A step that one of the two judges lacks has no difference to count.
     if not counts[0] or {*counts[0]} != {*counts[-1]}:
         return None
+    # The answers that came; where some are lost also both completions, those of a baseline the other way round.
+    versions = [counts]
+    if reading.excluded:
+        versions += [[step_counts(judge, rule.axis, side ^ at) for at, judge in enumerate(judges)] for side in (0, 1)]
 
-    def ends_of(tasks: Codes) -> Ends | None:
-        return rule.ends_of_counts(
-            [{step: (hits[tasks], sizes[tasks]) for step, (hits, sizes) in steps.items()} for steps in counts]
+    def ends_of(tasks: Codes, level: float = 0.95) -> Ends | None:
+        return hull_ends(
+            [
+                rule.ends_of_counts(
+                    [{step: (hits[tasks], sizes[tasks]) for step, (hits, sizes) in steps.items()} for steps in version],
+                    level=level,
+                )
+                for version in versions
+            ]
         )
 
     # Counts stand for the reading only where they give its own interval back.
@@ -332,38 +417,40 @@ def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estima
         return None
 
     def is_decided(wanted: int) -> bool:
-        ends = ends_of(np.repeat(np.arange(n_tasks), _times(n_tasks, wanted)))
+        ends = ends_of(np.repeat(np.arange(n_tasks), _times(n_tasks, wanted)), level)
         return ends is not None and rule.state(reading, ends) != "undecided"
 
-    times, guess = MOST_TASKS // n_tasks, _times_wider(rule, reading)
+    times, guess = MOST_TASKS // n_tasks, _times_wider(rule, reading, level)
     needed = tasks_needed(is_decided, n_tasks, most=times, guess=2 if guess is None else math.ceil(guess))
     return _TaskSearch(present=n_tasks, most=times * n_tasks, needed=needed)
 
 
-def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate) -> _TaskSearch:
+def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, level: float) -> _TaskSearch:
     """Repeat the calls themselves, twice, four times, …, and measure them again: for what is more than a share.
 
     Every rule looks at the same repeats, so that each is measured once. Between the last that does not decide and the
     first that does, the interval is taken to shrink with the root of the number of tasks.
     """
     n_tasks, most = len(judges[0].tasks), max(2, MOST_ROWS // len(judges[0].calls))
-    times, wider = 1, _times_wider(rule, reading)
+    times, wider = 1, _times_wider(rule, reading, level)
     # Measuring takes its time: what the width of the interval puts far beyond reach is not looked at.
     while times < most and (wider is None or wider * times <= 2 * most):
         more = min(2 * times, most)
         repeated = rule.reading([judge.repeated(more) for judge in judges])
-        if isinstance(repeated, Estimate) and rule.state(repeated) != "undecided":
+        if isinstance(repeated, Estimate) and rule.state(repeated, level=level) != "undecided":
             needed = more * n_tasks if wider is None else math.ceil(wider * times * n_tasks)
             # The present repeats do not decide and the next ones do: the answer lies between.
             needed = min(max(needed, times * n_tasks + 1), more * n_tasks)
             return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=needed)
-        times, wider = more, _times_wider(rule, repeated) if isinstance(repeated, Estimate) else None
+        times, wider = more, _times_wider(rule, repeated, level) if isinstance(repeated, Estimate) else None
     return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=None)
 
 
-def _times_wider(rule: IntervalRule, reading: Estimate) -> float | None:
+def _times_wider(rule: IntervalRule, reading: Estimate, level: float) -> float | None:
     """Return how many times as many tasks an interval needs that shrinks with their root; None where it has no end."""
-    end = reading.cluster_low if reading.value > rule.limit else reading.cluster_high
+    # What lost calls leave open does not shrink.
+    low, high = deciding_ends(answered(reading), level=level)
+    end = low if reading.value > rule.limit else high
     if end is None or is_threshold(rule.axis) or reading.value == rule.limit:
         return None
     return ((end - reading.value) / (rule.limit - reading.value)) ** 2

@@ -35,13 +35,17 @@ from jrh_mlflow.schema.items import (
     VACUUM,
 )
 from jrh_mlflow.scoring.ledger import (
+    Extremes,
     Possible,
     Resampling,
     Units,
+    answered,
     counted_difference,
+    deciding_ends,
     difference_bounds,
     estimate_share,
     interval_method,
+    mean_ends,
     mean_value,
     over_completions,
     refuse,
@@ -315,7 +319,7 @@ class Axis:
         """Return the share of its hits among the units of `table`, or the mean of their values."""
         units = table.units(self.what(key))
         if self.signed:
-            return mean_value(units, self.signed(*table.seen), ends=self._ends(table, self.signed))
+            return mean_value(units, self.signed(*table.seen), extremes=self.extremes(table))
         assert self.hits is not None
         if self.halves:
             return self._mean_score(table, units)
@@ -325,20 +329,22 @@ class Axis:
 
     def _mean_score(self, table: CallTable | PairTable, units: Units) -> Reading:
         assert self.hits is not None
-        ends, reason = self._ends(table, self.hits), refuse(units)
+        extremes, reason = self.extremes(table), refuse(units)
+        ends = mean_ends(extremes)
         if reason is not None:
             return with_bounds(reason, units, ends)
-        mean = estimate_share(units, np.asarray(self.hits(*table.seen), float), among=units.usable)
+        hits = np.asarray(self.hits(*table.seen), float)
+        mean = estimate_share(units, hits, among=units.usable, extremes=extremes)
         low, high = ends or (mean.value, mean.value)
         return replace(mean, bound_low=min(low, mean.value), bound_high=max(high, mean.value))
 
-    @staticmethod
-    def _ends(table: CallTable | PairTable, value: Event) -> Interval | None:
-        """Return the least and the greatest mean over all ways in which lost calls could have ended."""
+    def extremes(self, table: CallTable | PairTable) -> Extremes:
+        """Return what each unit counts at the least and at the most, over all ways in which lost calls could end."""
+        value = self.signed or (self.hits if self.halves else None)
+        if value is None:
+            return self._can_be(table).extremes
         every = [np.asarray(value(*seen), float) for seen in completions(table)]
-        if not len(every[0]):
-            return None
-        return float(np.min(every, axis=0).mean()), float(np.max(every, axis=0).mean())
+        return np.min(every, axis=0), np.max(every, axis=0)
 
     def _can_be(self, table: CallTable | PairTable) -> Possible:
         assert self.hits is not None
@@ -475,7 +481,18 @@ def d_prime_of(target: Reading) -> Reading:
         bound_low=d_prime(target.numerator, total),
         bound_high=d_prime(target.numerator + target.excluded, total),
         method=f"{target.method}; ends mapped to d'",
+        at_level=partial(_d_prime_at, target),
+        decides_at=partial(_d_prime_decided, target),
     )
+
+
+def _d_prime_at(target: Estimate, level: float) -> Interval | None:
+    low, high = _d_prime_decided(answered(target), level)
+    return None if low is None or high is None else (low, high)
+
+
+def _d_prime_decided(target: Estimate, level: float) -> Ends:
+    return d_prime_ends(deciding_ends(target, level=level))
 
 
 def d_prime_ends(share: Ends) -> Ends:
@@ -592,7 +609,8 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
         repeated = _step_replicates(basis.calls, units.usable, steps)
         ends = band_crossing(steps, correct / repeated, n / repeated, target=target)
     best, worst = _outermost(basis.calls, target)
-    not_reached_at, reached_by = decided_steps(_curve(basis), target=target)
+    decides_at = partial(_decided_at, curve_of(basis.stimuli, basis.found), target)
+    not_reached_at, reached_by = decides_at(0.95)
     return Estimate(
         value=point.value,
         n=int(units.usable.sum()),
@@ -609,6 +627,7 @@ def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
         censoring={"left": resampled.left_share, "right": resampled.right_share} if resampled else {},
         not_reached_at=not_reached_at,
         reached_by=reached_by,
+        decides_at=decides_at,
     )
 
 
@@ -617,12 +636,13 @@ def _step_replicates(ladder: CallTable, usable: Mask, steps: Array) -> Array:
     return np.array([mean_replicates(ladder.presentation[usable & (ladder.delta == step)]) for step in steps])
 
 
-def _curve(basis: Basis) -> dict[float, tuple[float | None, float | None]]:
-    """Return the interval by task at each step of the curve behind a threshold; no ends where there is no number."""
-    return {
-        step: (reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else (None, None)
-        for step, reading in curve_of(basis.stimuli, basis.found).items()
+def _decided_at(curve: Mapping[float, Reading], target: float, level: float) -> Ends:
+    """Return the steps between which the curve's own ends put a threshold; a step without a number decides nothing."""
+    ends = {
+        step: deciding_ends(reading, level=level) if isinstance(reading, Estimate) else (None, None)
+        for step, reading in curve.items()
     }
+    return decided_steps(ends, target=target)
 
 
 def _bounded_threshold(reason: NotEstimable, ladder: CallTable, target: float) -> NotEstimable:

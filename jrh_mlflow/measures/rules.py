@@ -27,8 +27,8 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.unit_scores import AxisUnits
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.scoring.ledger import difference_bounds
-from jrh_mlflow.stats import Array
+from jrh_mlflow.scoring.ledger import deciding_ends, difference_bounds
+from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
 from jrh_mlflow.stats.psychometrics import decided_steps
 
@@ -190,7 +190,7 @@ class RuleCheck:
     estimate: float | None
     """None where there is no number: withheld, not measured, or a threshold of which only a bound is known."""
     low: float | None
-    """The interval that decided, or the bounds of a withheld axis; None: open, or not known."""
+    """The 95 % interval by task, or the bounds of a withheld axis; None: open, or not known."""
     high: float | None
     reason: str
     """Why the state is what it is, in one line."""
@@ -201,6 +201,10 @@ class RuleCheck:
     n_clusters: int | None = None
     censored: str = ""
     """Of a threshold beyond the measured steps, which has no estimate, the side: `≤ 1`, `> 5`."""
+    look: int = 1
+    """How often this rule was looked at for this judge and suite, this time included; each look decides at less."""
+    by_losses: bool = False
+    """Whether the answers that came would decide it, and calls without a usable answer leave it open."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; the rule as its text."""
@@ -230,7 +234,7 @@ class IntervalRule(Rule):
         """Return what the rule limits, read on the calls of one judge, or of a judge and its baseline."""
         raise NotImplementedError(f"The form {self.form!r} does not say what it reads.")
 
-    def ends_of_counts(self, counts: Sequence[StepCounts]) -> Ends | None:
+    def ends_of_counts(self, counts: Sequence[StepCounts], *, level: float = 0.95) -> Ends | None:
         """Return the ends of `reading` from the counts of each judge; None: it must be measured to be known.
 
         It makes the search for further tasks quick where the reading is made of shares.
@@ -241,9 +245,9 @@ class IntervalRule(Rule):
         """Decide by the interval of what is read."""
         return evidence.interval_check(self)
 
-    def state(self, reading: Estimate, ends: Ends | None = None) -> State:
-        """Say what a reading decides, by its own ends or by others."""
-        low, high = ends or deciding_ends(reading)
+    def state(self, reading: Estimate, ends: Ends | None = None, *, level: float = 0.95) -> State:
+        """Say what a reading decides, by its own ends at a level or by others."""
+        low, high = ends or deciding_ends(reading, level=level)
         if reading.unit == "curve" and low is not None:
             # Not reached at a step is over that step.
             low = math.nextafter(low, math.inf)
@@ -262,9 +266,9 @@ class AxisRule(IntervalRule):
         """Return the judge's own reading."""
         return axis_reading(judges[0], self.axis)
 
-    def ends_of_counts(self, counts: Sequence[StepCounts]) -> Ends | None:
+    def ends_of_counts(self, counts: Sequence[StepCounts], *, level: float = 0.95) -> Ends | None:
         """Return the ends of a share, a d' or a threshold."""
-        return counted_ends(self.axis, *counts)
+        return counted_ends(self.axis, *counts, level=level)
 
 
 @rule_form
@@ -367,13 +371,13 @@ class DifferenceRule(BaselineRule):
         """Return the difference."""
         return difference_reading(judges, self.axis)
 
-    def ends_of_counts(self, counts: Sequence[StepCounts]) -> Ends | None:
+    def ends_of_counts(self, counts: Sequence[StepCounts], *, level: float = 0.95) -> Ends | None:
         """Return the ends of a difference of shares or thresholds; those of d' are not made of one count."""
         if self.axis.startswith(D_PRIME):
             return None
         if not is_threshold(self.axis):
-            return counted_ends(self.axis, *counts)
-        after, before = (counted_ends(self.axis, steps) or (None, None) for steps in counts)
+            return counted_ends(self.axis, *counts, level=level)
+        after, before = (counted_ends(self.axis, steps, level=level) or (None, None) for steps in counts)
         return threshold_difference(after, before)
 
 
@@ -508,6 +512,10 @@ def difference_reading(judges: Judges, axis: str) -> Reading:
         n=min(before.n, after.n),
         excluded=before.excluded + after.excluded,
         **intervals(None, _difference_ends(judges, readings, axis)),
+        bound_low=bounds.low if (bounds := difference_bounds(after, before)) else None,
+        bound_high=bounds.high if bounds else None,
+        at_level=_read_at(judges, axis),
+        decides_at=_decides_difference(judges, readings, axis),
         n_clusters=min(before.n_clusters, after.n_clusters),
         unit="item" if after.unit == "curve" else after.unit,
         statistic="value",
@@ -527,6 +535,42 @@ def _difference_ends(judges: Judges, readings: tuple[Estimate, Estimate], axis: 
     return low, high
 
 
+def _read_at(judges: Judges, axis: str) -> Callable[[float], Interval | None] | None:
+    """Return the interval of a difference of shares at a level, by the answers that came."""
+    units, others = (judge.units.get(axis) for judge in judges)
+    if units is None or others is None:
+        return None
+    counts = [units.task_counts, others.task_counts]
+    return lambda level: share_ends(counts, level=level)
+
+
+def _decides_difference(
+    judges: Judges, readings: tuple[Estimate, Estimate], axis: str
+) -> Callable[[float], Ends | None] | None:
+    """Return what decides a difference at a level, of shares and thresholds; None: its arms and bounds do."""
+    after, before = readings
+    if after.unit == "curve":
+        return lambda level: threshold_difference(*(deciding_ends(reading, level=level) for reading in readings))
+    units, others = (judge.units.get(axis) for judge in judges)
+    if units is None or others is None:
+        return None
+    # The lost calls of the two judges against one another: one of them at its least, the other at its most.
+    parts = [[units.task_counts, others.task_counts]]
+    if after.excluded or before.excluded:
+        (least, most), (other_least, other_most) = units.completed_counts, others.completed_counts
+        parts += [[least, other_most], [most, other_least]]
+    return lambda level: hull_ends([share_ends(part, level=level) for part in parts])
+
+
+def hull_ends(several: Sequence[Ends | None]) -> Ends | None:
+    """Return the outermost of several ends; an open one stays open, and None where one has no ends at all."""
+    known = [ends for ends in several if ends is not None]
+    if len(known) < len(several):
+        return None
+    low, high = zip(*known, strict=True)
+    return None if None in low else min(low), None if None in high else max(high)
+
+
 def _added_arms(after: Estimate, before: Estimate, side: int) -> float | None:
     """Return an end of a difference of two numbers that are taken as independent: their arms squared and added."""
     ends = (after.cluster_low, before.cluster_high) if side < 0 else (after.cluster_high, before.cluster_low)
@@ -544,8 +588,8 @@ def threshold_difference(after: Ends, before: Ends) -> Ends:
     return None if above is None else (low or 0.0) - above, None if high is None else high - (below or 0.0)
 
 
-def deciding_ends(reading: Estimate) -> Ends:
-    """Return the interval that decides; of a threshold the steps between which the curve's intervals put it."""
+def printed_ends(reading: Estimate) -> Ends:
+    """Return the 95 % interval that is shown; of a threshold the steps between which the curve's intervals put it."""
     if reading.unit == "curve":
         return reading.not_reached_at, reading.reached_by
     return reading.cluster_low, reading.cluster_high
@@ -557,9 +601,9 @@ def is_threshold(axis: str) -> bool:
     return declared is not None and declared.unit == "curve"
 
 
-def share_ends(counts: Sequence[Counts]) -> Ends | None:
+def share_ends(counts: Sequence[Counts], *, level: float = 0.95) -> Interval | None:
     """Return the interval by task of a share, or of the difference of the first to the second; None with one task."""
-    ends = [cluster_interval(*task_counts) for task_counts in counts]
+    ends = [cluster_interval(*task_counts, level=level) for task_counts in counts]
     if len(counts) == 1 or ends[0] is None or ends[1] is None:
         return ends[0]
     share, other = (float(hits.sum() / sizes.sum()) for hits, sizes in counts)
@@ -567,20 +611,26 @@ def share_ends(counts: Sequence[Counts]) -> Ends | None:
     return newcombe(other, ends[1], share, ends[0], correlation=share_correlation(*counts[1], *counts[0]))
 
 
-def step_counts(judge: JudgeReadings, axis: str) -> dict[float, Counts]:
-    """Return the counts behind a share or a d', or those of every step behind a threshold; nothing of other axes."""
+def step_counts(judge: JudgeReadings, axis: str, completion: int | None = None) -> dict[float, Counts]:
+    """Return the counts behind a share or a d', or those of every step behind a threshold; nothing of other axes.
+
+    `completion` 0 and 1 are those with every lost call at its least and at its most; None: the answers that came.
+    """
     declared = axes.find(axis)
     if declared and is_threshold(axis):
         family = next(other.name for other in axes.AXES if other.curve and other.stimuli == declared.stimuli)
         names = {step: f"{family}/{axes.delta_key(step)}" for step in axes.by_step(judge.readings, family)}
     else:
         names = {0.0: axis.replace(D_PRIME, "target_sensitivity/", 1) if axis.startswith(D_PRIME) else axis}
-    return {step: judge.units[name].task_counts for step, name in names.items() if name in judge.units}
+    units = {step: judge.units[name] for step, name in names.items() if name in judge.units}
+    if completion is None:
+        return {step: own.task_counts for step, own in units.items()}
+    return {step: own.completed_counts[completion] for step, own in units.items()}
 
 
-def counted_ends(axis: str, *counts: StepCounts) -> Ends | None:
+def counted_ends(axis: str, *counts: StepCounts, level: float = 0.95) -> Ends | None:
     """Return the ends of an axis from the counts behind it, or of the difference of the first to the second."""
-    ends = {step: share_ends([of_judge[step] for of_judge in counts]) for step in counts[0]}
+    ends = {step: share_ends([of_judge[step] for of_judge in counts], level=level) for step in counts[0]}
     if axis.startswith(D_PRIME):
         return None if ends[0.0] is None else axes.d_prime_ends(ends[0.0])
     if not is_threshold(axis):

@@ -238,7 +238,8 @@ def score_reading(table: ResponseTable, scores: UnitScores, *, what: str, none: 
         clusters=scores.task[among],
         presentations=None if scores.presentation is None else scores.presentation[among],
     )
-    base = estimate_share(units, scores.score[among], among=units.usable)
+    extremes = scores.least[among], scores.most[among]
+    base = estimate_share(units, scores.score[among], among=units.usable, extremes=extremes)
     return replace(base, bound_low=min(ends[0], base.value), bound_high=max(ends[1], base.value))
 
 

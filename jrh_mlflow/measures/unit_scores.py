@@ -31,17 +31,20 @@ from jrh_mlflow.measures.reliability import ALL, scored_tests
 from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.perturb.registry import score_name
 from jrh_mlflow.schema.items import BASELINE, VACUUM
+from jrh_mlflow.scoring.ledger import Extremes
 from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.stats import Array, Codes, Texts
 from jrh_mlflow.stats.proportions import collapse_replicates
 
-COLUMNS = ("axis", "unit", "presentation", "cluster", "score")
+COLUMNS = ("axis", "unit", "presentation", "cluster", "score", "least", "most")
+_SCORES = COLUMNS[-3:]
 
 
 def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return one row per axis and unit of normalised records: axis, unit, presentation, cluster, score.
+    """Return one row per axis and unit of normalised records: axis, unit, presentation, cluster, score, least, most.
 
-    Units of one presentation are replicates. The score is NaN where the unit has no usable answer. The cluster is the
+    Units of one presentation are replicates. The score is NaN where the unit has no usable answer; it is then what lost
+    calls can make of it, at the `least` and at the `most`. The cluster is the
     source item or task: units of one cluster are not independent.
 
     Args:
@@ -52,7 +55,7 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
         parts = _response_scores(calls, labels)
     else:
         parts = _point_scores(calls, labels) if is_pointwise(calls) else _pair_scores(calls)
-    nothing = pd.DataFrame({column: pd.Series(dtype=float if column == "score" else object) for column in COLUMNS})
+    nothing = pd.DataFrame({column: pd.Series(dtype=float if column in _SCORES else object) for column in COLUMNS})
     frame: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else nothing
     return frame
 
@@ -77,7 +80,7 @@ def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) ->
     units = names
     if counted.replicates is not None:
         units = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
-    return _frame(axis, units, names, clusters, score)
+    return _frame(axis, units, names, clusters, score, counted.can_be.extremes)
 
 
 def _response_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
@@ -88,7 +91,8 @@ def _response_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[
             units = np.array(scores.names, dtype=object)
             # Replicates of a call are named by their item; what is compared or repeated has none.
             shown = np.array([name.partition("#")[0] for name in units], dtype=object)
-            parts += [_frame(key, units, shown, tasks[scores.task], scores.score)] if len(units) else []
+            extremes = scores.least, scores.most
+            parts += [_frame(key, units, shown, tasks[scores.task], scores.score, extremes)] if len(units) else []
     return parts
 
 
@@ -102,15 +106,19 @@ def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
     for axis in declarations.AXES:
         if axis.comparable and axis.hits:
             scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
-            cells = axis.where(table.condition, table.delta)
+            least, most = (scores, scores) if table.usable.all() else axis.extremes(table)
             parts += [
-                _frame(key, unit[own], shown[own], cluster[own], scores[own]) for key, own in cells.items() if own.any()
+                _frame(key, unit[own], shown[own], cluster[own], scores[own], (least[own], most[own]))
+                for key, own in axis.where(table.condition, table.delta).items()
+                if own.any()
             ]
     return parts
 
 
-def _frame(axis: str, unit: Texts, presentation: Texts, cluster: Texts, score: Array) -> pd.DataFrame:
-    columns = (axis, unit, presentation, cluster, score)
+def _frame(
+    axis: str, unit: Texts, presentation: Texts, cluster: Texts, score: Array, extremes: Extremes
+) -> pd.DataFrame:
+    columns = (axis, unit, presentation, cluster, score, *extremes)
     frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
     return frame
 
@@ -127,13 +135,36 @@ class ScoreTable:
     scores: Mapping[str, Array]
     presentation: Codes | None = None
     """Units of an axis that share one are replicates. None: all differ."""
+    extremes: Mapping[str, Extremes] | None = None
+    """Scores with every lost call at its least and at its most, by judge. None: nothing is lost."""
+
+    def completed(self, least: str, most: str) -> ScoreTable:
+        """Return two judges with every lost call answered: those of one at their least, of the other at their most."""
+        if self.extremes is None:
+            return self
+        return replace(self, scores={least: self.extremes[least][0], most: self.extremes[most][1]}, extremes=None)
+
+    def has_lost(self, *judges: str) -> bool:
+        """Whether a unit that a lost call could change is behind the scores of these judges."""
+        known = self.extremes or {}
+        return any(not np.array_equal(*known[judge], equal_nan=True) for judge in judges if judge in known)
 
     def of(self, axes: Sequence[str]) -> ScoreTable:
         """Return the units of some axes."""
         rows = np.isin(self.axis, np.array(axes, dtype=object))
         scores = {judge: values[rows] for judge, values in self.scores.items()}
         shown = None if self.presentation is None else self.presentation[rows]
-        return replace(self, axis=self.axis[rows], cluster=self.cluster[rows], scores=scores, presentation=shown)
+        extremes = self.extremes and {
+            judge: (least[rows], most[rows]) for judge, (least, most) in self.extremes.items()
+        }
+        return replace(
+            self,
+            axis=self.axis[rows],
+            cluster=self.cluster[rows],
+            scores=scores,
+            presentation=shown,
+            extremes=extremes,
+        )
 
     def n_clusters(self, axis: str) -> int:
         """Count the clusters of an axis."""
@@ -152,12 +183,19 @@ def score_table(scores: Mapping[str, pd.DataFrame], clusters: Texts) -> ScoreTab
     units = pd.concat([frame[["cluster", "presentation"]] for frame in by_unit.values()])
     # Judges may have answered different units; every unit that anybody has is a row, in an order of names.
     units = units[~units.index.duplicated()].sort_index()
+
+    def side_by_side(frame: pd.DataFrame, column: str) -> Array:
+        return frame[column].reindex(units.index).to_numpy(float)
+
     return ScoreTable(
         axis=units.index.get_level_values("axis").to_numpy(object),
         cluster=np.searchsorted(clusters, units["cluster"].to_numpy(object)),
         n_codes=len(clusters),
         presentation=pd.factorize(units["presentation"])[0],
-        scores={judge: frame["score"].reindex(units.index).to_numpy(float) for judge, frame in by_unit.items()},
+        scores={judge: side_by_side(frame, "score") for judge, frame in by_unit.items()},
+        extremes={
+            judge: (side_by_side(frame, "least"), side_by_side(frame, "most")) for judge, frame in by_unit.items()
+        },
     )
 
 
@@ -184,12 +222,23 @@ class AxisUnits:
     """Ids of the suite's items that they are about."""
     n_tasks: int
     """Tasks of all records, with units of this axis or without."""
+    extremes: Extremes | None = None
+    """Scores with every lost call at its least and at its most; None: nothing is lost."""
 
     @property
     def task_counts(self) -> tuple[Array, Array]:
         """Hits and units by task, those without a usable answer left out."""
-        used = np.isfinite(self.score)
-        return collapse_replicates(self.score[used], self.presentation[used], self.task[used], n_clusters=self.n_tasks)
+        return self._counts(self.score)
+
+    @property
+    def completed_counts(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """The same with every lost call at its least, and at its most."""
+        least, most = self.extremes or (self.score, self.score)
+        return self._counts(least), self._counts(most)
+
+    def _counts(self, score: Array) -> tuple[Array, Array]:
+        used = np.isfinite(score)
+        return collapse_replicates(score[used], self.presentation[used], self.task[used], n_clusters=self.n_tasks)
 
 
 def axis_units(
@@ -266,6 +315,7 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
                 n_calls=int(own.sum()),
                 items=frozenset(names[own]),
                 n_tasks=calls.n_tasks,
+                extremes=None if units.usable.all() else axis.extremes(table),
             )
     return by_key
 
@@ -285,6 +335,7 @@ def _of_responses(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Seq
                     n_calls=int(units.calls.sum()),
                     items=frozenset(table.name[units.calls]),
                     n_tasks=table.n_tasks,
+                    extremes=(units.least, units.most),
                 )
     return by_key
 
@@ -305,5 +356,6 @@ def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, Ax
             # One score may stand for several conditions of a test.
             items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
             n_tasks=table.n_sources,
+            extremes=test.counted.can_be.extremes,
         )
     return by_key

@@ -25,6 +25,8 @@ from typing import Literal, NamedTuple
 from jrh_mlflow.measures.axes import by_step, declared, find
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, State, Verdict
+from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, answered, deciding_interval
+from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.stats.power import detectable_from_interval
 from jrh_mlflow.stats.proportions import level_beyond
@@ -37,6 +39,7 @@ NOISE_EXCESS, DROP, CONSTANT_ANSWER, REASON_CONFLICT = "noise_excess/", "drop/",
 _MOST_NAMED = 3
 """Problems that a verdict spells out, and things that it cannot tell; the others are counted."""
 _COIN = 0.5
+_ASK_LOST_AGAIN = "Find out why calls gave no answer, and ask those again."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,20 +101,27 @@ class Limit:
     def _p(self, reading: Estimate, *, above: bool) -> float:
         at = -self.at if self.side == "both" and not above else self.at
         if reading.at_level is not None:
-            return level_beyond(reading.at_level, at, above=above)
+            return level_beyond(partial(deciding_interval, reading), at, above=above)
         # Read from a file, a number has its 95 % interval only: beyond it a side is wrong in at most half of 5 %.
-        ends = reading.cluster_interval
+        ends = deciding_interval(reading)
         beyond = ends is not None and (ends[0] > at if above else ends[1] < at)
         return ALPHA / 2 if beyond else 1.0
 
     def is_ok(self, reading: Estimate) -> bool:
-        """Whether the 95 % interval lies wholly on the good side."""
-        ends = reading.cluster_interval
-        if ends is None:
-            return False
+        """Whether the 95 % interval lies wholly on the good side, whatever the lost calls could have been."""
+        ends = deciding_interval(reading)
+        return ends is not None and self._is_good(ends)
+
+    def _is_good(self, ends: Interval) -> bool:
         return (self.side == "above" or ends[0] > (-self.at if self.side == "both" else self.at)) and (
             self.side == "below" or ends[1] < self.at
         )
+
+    def is_open_by_losses(self, reading: Estimate) -> bool:
+        """Whether the answers that came would decide, and those that are lost leave it open."""
+        whole = answered(reading)
+        is_decided = self.is_ok(whole) or self.p(whole) <= ALPHA / 2
+        return bool(reading.excluded) and is_decided and not (self.is_ok(reading) or self.p(reading) <= ALPHA / 2)
 
     def beyond(self, value: float) -> float:
         """Return how far beyond the limit a reading lies, 1 being as far as it can."""
@@ -481,7 +491,9 @@ def _state(entry: _Entry, adjusted: Mapping[str, float], estimates: Mapping[str,
         threshold = estimates.get("threshold_75")
         # An end beyond the steps is None on either side; it is the left one where the curve itself reaches 75 %.
         known = threshold if isinstance(threshold, Estimate) else None
-        sees = known is not None and (known.cluster_high is not None or known.reached_by is not None)
+        # A bootstrap knows the answers that came: with all lost ones against it the curve must reach 75 % too.
+        whole = known is not None and (not known.excluded or known.bound_high is not None)
+        sees = known is not None and ((whole and known.cluster_high is not None) or known.reached_by is not None)
         return "ok" if sees else "cannot tell"
     return "ok" if entry.limit.is_ok(entry.reading) else "cannot tell"
 
@@ -520,6 +532,8 @@ def _cannot_tell(entry: _Entry, p: float, n_looked_at: int) -> str:
             f"Cannot tell {limit.about}: {number} is by itself beyond the limit of {limit.at:.2f}, "
             f"but one of {n_looked_at} looked at."
         )
+    if limit.is_open_by_losses(reading):
+        return f"Cannot tell {limit.about}: {number}, limit {limit.at:.2f}; {LOSSES_LEAVE_OPEN}."
     seen = _found_from(limit, reading, n_looked_at)
     return f"Cannot tell {limit.about}: {number}, limit {limit.at:.2f}{seen}."
 
@@ -554,11 +568,9 @@ def _would_tell(entry: _Entry) -> str:
     """Say what would tell."""
     reading = entry.reading
     if isinstance(reading, NotEstimable):
-        return (
-            "Ask every item twice."
-            if entry.key.startswith(NOISE_EXCESS)
-            else "Find out why calls gave no answer, and ask those again."
-        )
+        return "Ask every item twice." if entry.key.startswith(NOISE_EXCESS) else _ASK_LOST_AGAIN
+    if entry.limit.is_open_by_losses(reading):
+        return _ASK_LOST_AGAIN
     of_tests = entry.key.startswith((NOISE_EXCESS, DROP)) or entry.key == CONSTANT_ANSWER
     units, further = "items" if of_tests else "tasks", tasks_to_tell(entry.limit, reading)
     if entry.key == "ability" or reading.cluster_interval is None:

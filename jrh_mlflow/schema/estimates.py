@@ -11,6 +11,8 @@ Statistic = Literal["rate", "value"]
 Censoring = Literal["left", "right"] | None
 """Of a threshold: reached at the smallest measured step, or never reached."""
 
+Ends = tuple[float | None, float | None]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
@@ -50,6 +52,9 @@ class Estimate:
     """Thresholds only: from this step on they lie at or above it. None: at no step."""
     at_level: Callable[[float], tuple[float, float] | None] | None = field(default=None, compare=False, repr=False)
     """The interval by cluster at another level than 95 %; known while the counts are at hand, and in no file."""
+    decides_at: Callable[[float], Ends | None] | None = field(default=None, compare=False, repr=False)
+    """What decides at a level: the hull of that interval and of those of the two extreme completions of lost calls; of
+    a threshold the steps between which its curve lies. None: nothing was lost, or it is not known; in no file."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -70,8 +75,8 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        data = asdict(replace(self, at_level=None))
-        del data["at_level"]
+        data = asdict(replace(self, at_level=None, decides_at=None))
+        del data["at_level"], data["decides_at"]
         return {"kind": "estimate", **data}
 
 
@@ -127,9 +132,6 @@ def read_reading(data: Mapping[str, Any]) -> Reading:
     if isinstance(values.get("bounds"), Mapping):
         values["bounds"] = Bounds(**values["bounds"])
     return kind(**values)
-
-
-Ends = tuple[float | None, float | None]
 
 
 def intervals(plain: Ends | None, clustered: Ends | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
+from jrh_mlflow.schema.estimates import Bounds, Ends, Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import value_interval
@@ -25,6 +25,7 @@ from jrh_mlflow.stats.proportions import (
     collapse_replicates,
     newcombe,
     share_correlation,
+    t_quantile,
     wilson,
     wilson_share,
 )
@@ -32,6 +33,8 @@ from jrh_mlflow.stats.proportions import (
 MAX_EXCLUDED = 0.05
 """Share of unusable calls past which a number is withheld."""
 FEW_CLUSTERS = 30
+LOSSES_LEAVE_OPEN = "the answers that came would decide it, but the lost calls could have gone either way"
+"""Said of a decision that only calls without a usable answer leave open."""
 
 
 Rows = TypeVar("Rows", bound="ParallelArrays")
@@ -92,6 +95,9 @@ class Units:
 #
 # where a unit that must be something can be nothing else. Both are reached by some completion of the lost calls.
 
+Extremes = tuple[Array, Array]
+"""Of each unit the value if its lost calls make the mean least, and greatest; NaN where it is then no unit."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Possible:
@@ -111,6 +117,12 @@ class Possible:
         high_hits, high_n = int(self.hit.sum()), int((self.hit | ~self.out).sum())
         # Where no unit can be a miss, a share is 1 or there is none; where none can be a hit, 0 or none.
         return low_hits / low_n if low_n else 1.0, high_hits / high_n if high_n else 0.0
+
+    @property
+    def extremes(self) -> Extremes:
+        """Score of each unit in the completion with the least share, and in that with the greatest; NaN: no unit."""
+        least, most = ~self.miss & ~self.out, self.hit
+        return np.where(self.miss | ~self.out, least, np.nan), np.where(self.hit | ~self.out, most, np.nan)
 
 
 def possible(usable: Mask, hits: Mask, among: Mask | None = None) -> Possible:
@@ -200,7 +212,7 @@ def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possib
     counted = units.usable if among is None else units.usable & among
     if not counted.any():
         return NotEstimable(reason=f"none of the {units.what} chose a side")
-    estimate = estimate_share(units, hits, among=counted)
+    estimate = estimate_share(units, hits, among=counted, extremes=None if units.usable.all() else can_be.extremes)
     low, high = can_be.bounds or (estimate.value, estimate.value)
     # A pair with a known half can rule out what the whole pairs read: the bounds hold the number all the same.
     return replace(estimate, bound_low=min(low, estimate.value), bound_high=max(high, estimate.value))
@@ -214,17 +226,18 @@ def with_bounds(reading: NotEstimable, units: Units, ends: Interval | None) -> N
     return replace(reading, bounds=Bounds(low=ends[0], high=ends[1], asked=n_calls, lost=units.left_out))
 
 
-def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate:
+def estimate_share(units: Units, hits: Mask | Array, *, among: Mask, extremes: Extremes | None = None) -> Estimate:
     """Estimate the share of `hits` among some units; a unit may count by halves.
 
     The interval by cluster takes replicates of one presentation as one unit; `n` and the Wilson interval count all.
+    `extremes` says what each unit can still be where calls were lost.
     """
     n, k = int(among.sum()), hits[among].sum().item()
     excluded = int((~units.usable).sum())
-    presentations = np.arange(len(among)) if units.presentations is None else units.presentations
     # Wilson counts every call; the interval by task must not narrow because the same question was asked again.
-    by_cluster, sizes = collapse_replicates(hits[among].astype(float), presentations[among], units.clusters[among])
+    by_cluster, sizes = _by_cluster(units, np.where(among, hits, np.nan))
     n_clusters = int((sizes > 0).sum())
+    at_level = partial(cluster_at, by_cluster, sizes)
     return Estimate(
         value=k / n,
         n=n,
@@ -241,11 +254,94 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
         # As if every lost unit had been a miss, and every one a hit; `share` replaces both where more is known.
         bound_low=k / (n + excluded),
         bound_high=(k + excluded) / (n + excluded),
-        at_level=partial(cluster_at, by_cluster, sizes),
+        at_level=at_level,
+        decides_at=_over_losses(units, at_level, extremes, _share_at),
     )
 
 
-def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> Reading:
+def _by_cluster(units: Units, values: Array) -> tuple[Array, Array]:
+    """Sum values and units by cluster, replicates as one; NaN is no unit."""
+    used = np.isfinite(values)
+    presentations = np.arange(len(values)) if units.presentations is None else units.presentations
+    return collapse_replicates(values[used], presentations[used], units.clusters[used])
+
+
+_IntervalAt = Callable[[float], "Interval | None"]
+
+
+def _share_at(units: Units, values: Array) -> _IntervalAt:
+    return partial(cluster_at, *_by_cluster(units, values))
+
+
+def _value_at(units: Units, values: Array) -> _IntervalAt:
+    (gains, sizes), (losses, _) = (_by_cluster(units, part) for part in (np.maximum(values, 0), np.maximum(-values, 0)))
+    return partial(value_interval, gains, losses, sizes)
+
+
+def _over_losses(
+    units: Units, at_level: _IntervalAt, extremes: Extremes | None, interval_of: Callable[[Units, Array], _IntervalAt]
+) -> _IntervalAt | None:
+    """Return what decides where calls were lost; None where none was, or nothing is known of how they could end."""
+    if extremes is None or units.usable.all():
+        return None
+    return partial(hull_at, [at_level, *(interval_of(units, values) for values in extremes)])
+
+
+def hull_at(parts: Sequence[_IntervalAt], level: float) -> Interval | None:
+    """Return the hull of several intervals at a level; one that has no ends leaves it to the others."""
+    known = [ends for part in parts if (ends := part(level)) is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def deciding_ends(reading: Estimate, *, level: float = 0.95) -> Ends:
+    """Return the ends that decide at a level: the hull of the interval by cluster and of those of both completions.
+
+    A completion gives every lost call the answer that makes the number least, or greatest. Where only the bounds of the
+    number are known (a gap, a number read from a file), the interval is moved by them; where an interval is known at
+    95 % only (a bootstrap), its arms are stretched as those of a t interval.
+    """
+    is_curve = reading.unit == "curve"
+    own: Ends = (reading.cluster_low, reading.cluster_high)
+    known = None if reading.at_level is None else reading.at_level(0.95)
+    # What was made of another reading may carry that one's intervals along.
+    is_own = is_curve or known is None or known == own
+    if reading.decides_at is not None and is_own:
+        return reading.decides_at(level) or (None, None)
+    if is_curve:
+        # The steps of a curve that was read from a file are decided at 95 % only.
+        return (reading.not_reached_at, reading.reached_by) if level <= 0.95 else (None, None)
+    if level != 0.95:
+        at_level = reading.at_level(level) if reading.at_level and is_own else None
+        own = at_level or _stretched(reading, own, level)
+    if not is_own or not reading.excluded or reading.bound_low is None or reading.bound_high is None:
+        return own
+    low, high = own
+    return (
+        None if low is None else low + min(0.0, reading.bound_low - reading.value),
+        None if high is None else high + max(0.0, reading.bound_high - reading.value),
+    )
+
+
+def _stretched(reading: Estimate, ends: Ends, level: float) -> Ends:
+    if reading.n_clusters < 2:
+        return None, None
+    times = t_quantile(reading.n_clusters - 1, level) / t_quantile(reading.n_clusters - 1, 0.95)
+    low, high = (None if end is None else reading.value + times * (end - reading.value) for end in ends)
+    return low, high
+
+
+def answered(reading: Estimate) -> Estimate:
+    """Return a reading as if nothing had been lost: what the answers that came say by themselves."""
+    return replace(reading, decides_at=None if reading.at_level else reading.decides_at, excluded=0)
+
+
+def deciding_interval(reading: Estimate, level: float = 0.95) -> Interval | None:
+    """Return `deciding_ends` where both are known."""
+    low, high = deciding_ends(reading, level=level)
+    return None if low is None or high is None else (low, high)
+
+
+def mean_value(units: Units, values: Array, *, extremes: Extremes | None = None) -> Reading:
     """Mean of the values of the usable units, each from -1 to 1, with both intervals and bounds.
 
     The interval by cluster is that of the values (`value_interval`), never of zero width; the other one takes the mean
@@ -254,20 +350,16 @@ def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> 
     Args:
         units: The denominator.
         values: Of each unit; of an unusable one any.
-        ends: What the mean would be with every lost call answered, at the least and at the most.
+        extremes: What each value would be with every lost call answered, at the least and at the most.
     """
+    ends = mean_ends(extremes)
     reason = refuse(units, statistic="value")
     if reason is not None:
         return with_bounds(reason, units, ends)
     used = units.usable
-    presentations = np.arange(len(used)) if units.presentations is None else units.presentations
-    (gains, sizes), (losses, _) = (
-        collapse_replicates(part[used], presentations[used], units.clusters[used])
-        for part in (np.maximum(values, 0.0), np.maximum(-values, 0.0))
-    )
-    n, n_clusters = int(used.sum()), int((sizes > 0).sum())
+    at_level = _value_at(units, np.where(used, values, np.nan))
+    n, n_clusters = int(used.sum()), len(np.unique(units.clusters[used]))
     above, below = float(np.maximum(values[used], 0.0).mean()), float(np.maximum(-values[used], 0.0).mean())
-    at_level = partial(value_interval, gains, losses, sizes)
     plain = newcombe(below, wilson_share(below, n), above, wilson_share(above, n), correlation=_apart(above, below))
     value = above - below
     return Estimate(
@@ -284,7 +376,16 @@ def mean_value(units: Units, values: Array, *, ends: Interval | None = None) -> 
         bound_low=min(ends[0], value) if ends else value,
         bound_high=max(ends[1], value) if ends else value,
         at_level=at_level,
+        decides_at=_over_losses(units, at_level, extremes, _value_at),
     )
+
+
+def mean_ends(extremes: Extremes | None) -> Interval | None:
+    """Return the least and the greatest mean over all ways in which lost calls could have ended."""
+    if extremes is None or not np.isfinite(extremes[0]).any():
+        return None
+    least, most = (float(np.nanmean(values)) for values in extremes)
+    return least, most
 
 
 def _apart(above: float, below: float) -> float:

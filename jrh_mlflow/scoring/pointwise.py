@@ -14,7 +14,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE, Answers, is_scale, read_labels_cell
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, possible, share
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Possible, Units, possible, share
 from jrh_mlflow.stats import Codes, Mask, Texts
 
 _UNUSABLE = tuple(outcome for outcome in OUTCOMES if outcome not in USABLE)
@@ -299,10 +299,13 @@ class Counted:
     @property
     def reading(self) -> Reading:
         """The share."""
+        return share(self.units, self.hits, can_be=self.can_be)
+
+    @property
+    def can_be(self) -> Possible:
+        """What each unit can still be."""
         can_be = possible(self.units.usable, self.hits)
-        return share(
-            self.units, self.hits, can_be=can_be if self.can_hit is None else replace(can_be, hit=self.can_hit)
-        )
+        return can_be if self.can_hit is None else replace(can_be, hit=self.can_hit)
 
 
 def is_usable(outcomes: Texts) -> Mask:

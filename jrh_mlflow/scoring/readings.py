@@ -17,6 +17,7 @@ from jrh_mlflow.scoring.ledger import (
     Statistics,
     Units,
     counted_difference,
+    deciding_interval,
     defined_ratio,
     difference_bounds,
     estimate_share,
@@ -211,12 +212,23 @@ def constant_answer(units: Units, answers: Texts, right: Texts, items: Codes) ->
         return None
     commonest, _ = Counter(answers[known].tolist()).most_common(1)[0]
     hits = np.asarray(answers == commonest)
-    parts = [known & (right == answer) for answer in several]
-    shares = [estimate_share(units, hits, among=part) for part in parts if part.any()]
+    # A lost call could have been the commonest answer, or not.
+    asked = known | ~units.usable
+    shares = [
+        estimate_share(
+            units,
+            hits,
+            among=part,
+            extremes=(np.where(asked & own, hits & known, np.nan), np.where(asked & own, hits | ~known, np.nan)),
+        )
+        for own, part in ((np.asarray(right == answer), known & (right == answer)) for answer in several)
+        if part.any()
+    ]
     least = min(shares, key=lambda share: share.value)
     return replace(
         least,
         at_level=partial(_least_at, shares),
+        decides_at=None if units.usable.all() else partial(_least_decided, shares),
         bound_low=None,
         bound_high=None,
         **intervals(_least([share.interval for share in shares]), _least_at(shares, 0.95)),
@@ -225,6 +237,10 @@ def constant_answer(units: Units, answers: Texts, right: Texts, items: Codes) ->
 
 def _least_at(shares: Sequence[Estimate], level: float) -> Interval | None:
     return _least([share.at_level(level) if share.at_level else None for share in shares])
+
+
+def _least_decided(shares: Sequence[Estimate], level: float) -> Interval | None:
+    return _least([deciding_interval(share, level) for share in shares])
 
 
 def _least(ends: Sequence[Interval | None]) -> Interval | None:
