@@ -37,7 +37,7 @@ from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, answered, deciding_ends, interval_method
+from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_ends, interval_method, without_losses
 from jrh_mlflow.show.names import reason_text
 from jrh_mlflow.show.numbers import interval_text, number_text, threshold_text
 from jrh_mlflow.show.results import ReliabilityReport, Report, categorised, measure
@@ -296,7 +296,7 @@ class RunEvidence:
         state, ends = rule.state(reading, level=level), deciding_ends(reading, level=level)
         if state == "undecided":
             further, why = further_tasks(rule, judges, reading, level=look_level(look + 1))
-            if rule.state(answered(reading), level=level) != "undecided":
+            if rule.state(without_losses(reading), level=level) != "undecided":
                 why = LOSSES_LEAVE_OPEN
         else:
             further, why = 0, _decided_by(rule, state, *ends)
@@ -449,7 +449,7 @@ def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimat
 def _times_wider(rule: IntervalRule, reading: Estimate, level: float) -> float | None:
     """Return how many times as many tasks an interval needs that shrinks with their root; None where it has no end."""
     # What lost calls leave open does not shrink.
-    low, high = deciding_ends(answered(reading), level=level)
+    low, high = deciding_ends(without_losses(reading), level=level)
     end = low if reading.value > rule.limit else high
     if end is None or is_threshold(rule.axis) or reading.value == rule.limit:
         return None

@@ -39,7 +39,6 @@ from jrh_mlflow.scoring.ledger import (
     Possible,
     Resampling,
     Units,
-    answered,
     counted_difference,
     deciding_ends,
     difference_bounds,
@@ -51,6 +50,7 @@ from jrh_mlflow.scoring.ledger import (
     refuse,
     share,
     with_bounds,
+    without_losses,
 )
 from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.stats import Array, Interval, Mask, Texts
@@ -487,7 +487,7 @@ def d_prime_of(target: Reading) -> Reading:
 
 
 def _d_prime_at(target: Estimate, level: float) -> Interval | None:
-    low, high = _d_prime_decided(answered(target), level)
+    low, high = _d_prime_decided(without_losses(target), level)
     return None if low is None or high is None else (low, high)
 
 

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 from jrh_mlflow.measures.axes import by_step, declared, find
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, State, Verdict
-from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, answered, deciding_interval
+from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_interval, without_losses
 from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.stats.power import detectable_from_interval
@@ -119,7 +119,7 @@ class Limit:
 
     def is_open_by_losses(self, reading: Estimate) -> bool:
         """Whether the answers that came would decide, and those that are lost leave it open."""
-        whole = answered(reading)
+        whole = without_losses(reading)
         is_decided = self.is_ok(whole) or self.p(whole) <= ALPHA / 2
         return bool(reading.excluded) and is_decided and not (self.is_ok(reading) or self.p(reading) <= ALPHA / 2)
 

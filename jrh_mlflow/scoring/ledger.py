@@ -330,7 +330,7 @@ def _stretched(reading: Estimate, ends: Ends, level: float) -> Ends:
     return low, high
 
 
-def answered(reading: Estimate) -> Estimate:
+def without_losses(reading: Estimate) -> Estimate:
     """Return a reading as if nothing had been lost: what the answers that came say by themselves."""
     return replace(reading, decides_at=None if reading.at_level else reading.decides_at, excluded=0)
 

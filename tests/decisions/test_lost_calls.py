@@ -11,7 +11,7 @@ from jrh_mlflow.decisions.gate import JudgeCalls, RunEvidence
 from jrh_mlflow.measures.rules import RuleCheck, parse_rules
 from jrh_mlflow.measures.verdict import findings, limit_of
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.scoring.ledger import answered, deciding_ends, deciding_interval
+from jrh_mlflow.scoring.ledger import deciding_ends, deciding_interval, without_losses
 from jrh_mlflow.show.results import measure
 
 Rng = np.random.Generator
@@ -61,7 +61,7 @@ def test_a_judge_at_the_limit_does_not_hold_because_its_hits_were_lost(rate, los
             continue
         counted += 1
         holds += found.state == "holds"
-        low, high = deciding_ends(answered(reading(frame, "dark_current")))
+        low, high = deciding_ends(without_losses(reading(frame, "dark_current")))
         assert (found.low, found.high) == (low, high), "the printed interval stays that of the answers that came"
         alone += high is not None and high <= rate
     assert counted > 10
@@ -107,7 +107,7 @@ def test_leans_are_completed_by_slot(axis, ways):
         )
         for answer, outcome in ways
     ]
-    three = [*completed, deciding_interval(answered(reading(frame, axis)))]
+    three = [*completed, deciding_interval(without_losses(reading(frame, axis)))]
     assert ends == (min(low for low, _ in three), max(high for _, high in three))
     assert ends[1] - ends[0] > max(high - low for low, high in three)
 
@@ -119,7 +119,7 @@ def test_a_finding_is_not_ok_because_its_hits_were_lost():
     limit = limit_of("dark_current")
     assert isinstance(dark, Estimate)
     assert limit is not None
-    assert (limit.is_ok(answered(dark)), limit.is_ok(dark)) == (True, False)
+    assert (limit.is_ok(without_losses(dark)), limit.is_ok(dark)) == (True, False)
     states = {finding.axis: finding.state for finding in findings(estimates)}
     assert states["dark_current"] == "cannot tell"
 
