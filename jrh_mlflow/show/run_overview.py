@@ -49,8 +49,8 @@ class RunSummary:
     suite: str
     sha256: str
     """Of the suite: runs with the same one can be compared."""
-    profile: str
-    """The datasheet in one line."""
+    verdict: str
+    """Its first sentence; of runs without one the profile."""
     gate: str
     """What its newest gate came to."""
     named: tuple[str, ...]

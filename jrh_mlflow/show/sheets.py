@@ -487,10 +487,10 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
 
     Of a report the worst items take what room is left in the description of a run.
     """
-    parts = [f"# {line_text(title)}", *([f"> {line_text(note)}"] if note else [])]
+    parts = [f"# {line_text(title)}"]
     # First, because a description that is too long is cut at its end.
     first, *others = map(literal, sheet.verdict.sentences)
-    parts += [f"**{first}**", *others]
+    parts += [f"**{first}**", *others, *([f"> {line_text(note)}"] if note else [])]
     parts += [f"{head.capitalize()}: {literal(line)}." for head, line in finding_lines(sheet.verdict.findings).items()]
     ended = ", ".join(f"{name} {count}" for name, count in sheet.outcomes.items())
     calls, bounds = f"Calls: {sum(sheet.outcomes.values())} ({ended}).", bounds_note(sheet.estimates.values())[:1]

@@ -45,8 +45,9 @@ def test_a_gate_is_a_run_of_its_own_beside_the_run_that_was_gated(store_uri, gat
     assert run.data.params["gate.rules"] == "one <= 0.1; two <= 0.1"
     assert (run.data.params["gate.run"], run.data.params["gate.baseline"]) == (gated, baseline)
     assert json_of(store_uri, done.run_id, "gate.json") == done.to_dict()
+    untitled = done.to_markdown().partition("\n\n")[2]
     assert run.data.tags["mlflow.note.content"].endswith(
-        f"(jrh/run/{done.run_id}), where `jrh ui` serves it.\n\n{done.to_markdown()}"
+        f"(jrh/run/{done.run_id}), where `jrh ui` serves it.\n\n{untitled}"
     )
     assert run_file(store_uri, done.run_id, "gate.md").decode() == done.to_markdown()
     assert done.run_id in done.link

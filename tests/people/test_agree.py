@@ -89,7 +89,7 @@ def test_the_run_holds_everything(done, store_uri, tmp_path):
     right, n = by_hand(labels())
     assert run.info.status == "FINISHED"
     assert (run.data.tags["jrh.kind"], run.data.tags["jrh.simulated"]) == ("agree", "false")
-    assert run.data.tags["mlflow.note.content"].splitlines()[2].startswith("# Agreement of gpt with 3 people")
+    assert run.data.tags["mlflow.note.content"].splitlines()[2].startswith("**")
     assert run.data.tags["jrh.agreement/accuracy"].startswith(f"{right / n:.2f} [")
     assert run.data.tags["jrh.profile"].startswith("gpt agrees with ")
     assert run.data.params["judge.name"] == "gpt"

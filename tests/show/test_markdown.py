@@ -82,7 +82,9 @@ def test_lost_pairs_stand_with_the_calls_that_were_lost():
 
 def test_title_note_profile_and_outcomes_are_told(paper):
     text = paper["Llama8B"].to_markdown(title="Llama8B on paper", note="Simulated.")
-    assert text.startswith(f"# Llama8B on paper\n\n> Simulated.\n\n**{paper['Llama8B'].verdict.sentences[0]}**\n\n")
+    first, *_, last = paper["Llama8B"].verdict.sentences
+    assert text.startswith(f"# Llama8B on paper\n\n**{first}**\n\n")
+    assert text.index(last) < text.index("\n\n> Simulated.\n\n") < text.index("| axis |")
     assert text.index("**Profile.**") < text.index("vacuum-leaky, ")
     assert "Calls: 540 (verdict 500, tie 40, abstain 0, unparsed 0, error 0)." in text
     assert "decisions use the second" in text

@@ -131,7 +131,9 @@ def test_title_and_note_of_every_judge_page_are_text() -> None:
     sheet = jrh.measure(pairs([("1", "2")] * 4, delta=0))
     shown = "&lt;img src=x>&#91;x](javascript:alert(1)) &#91;31m # Title"
     for page in (readings, sheet):
-        assert page.to_markdown(title=hostile, note=hostile).startswith(f"# {shown}\n\n> {shown}\n\n")
+        text = page.to_markdown(title=hostile, note=hostile)
+        assert text.startswith(f"# {shown}\n\n**")
+        assert f"\n\n> {shown}\n\n" in text
 
 
 def test_names_of_a_jury_are_text() -> None:

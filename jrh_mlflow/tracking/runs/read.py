@@ -680,7 +680,7 @@ def summary_of(run: Run) -> RunSummary:
         model=str(params.get(keys.PARAM_MODEL, "")),
         suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
         sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
-        profile=str(tags.get(keys.TAG_PROFILE, "")),
+        verdict=str(tags.get(keys.TAG_VERDICT) or tags.get(keys.TAG_PROFILE, "")),
         gate=str(tags.get(keys.TAG_GATE, "")).partition(":")[0],
         named=_named(run),
         state=hashlib.sha256(json.dumps([info.status, info.end_time, sorted(tags.items())]).encode()).hexdigest(),

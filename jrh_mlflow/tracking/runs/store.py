@@ -33,7 +33,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.html import FOLDER, Addresses
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, plain, shortened
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal, plain, shortened
 from jrh_mlflow.show.readings import reading_columns
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
@@ -690,13 +690,16 @@ def axes_table(readings: Mapping[str, Reading]) -> str:
 
 
 _APART = "\n\n"
+_TITLE = re.compile(r"\A# .*\n\n(?=\*\*)")
+"""Before a verdict."""
 
 
 def run_description(markdown: str, run_id: str, *, has_calls: bool, artifact: str) -> str:
-    """Return a description that begins with the links; what does not fit is in the artifact.
+    """Return a description that begins with the links and the verdict; what does not fit is in the artifact.
 
-    MLflow folds a description after some lines, and only what stands first can be clicked before it is unfolded. The
-    links are relative: MLflow's page is found under whatever prefix, and ours is beside it.
+    MLflow folds a description after some lines, and only what stands first can be clicked and read before it is
+    unfolded: a title is left out before a verdict, since MLflow shows the name of the run above. The links are
+    relative: MLflow's page is found under whatever prefix, and ours is beside it.
 
     Example:
         >>> print(run_description("# Jury", "0a1b", has_calls=False, artifact="jury.md"))
@@ -705,6 +708,7 @@ def run_description(markdown: str, run_id: str, *, has_calls: bool, artifact: st
         # Jury
     """
     links = _links(run_id, has_calls=has_calls)
+    markdown = _TITLE.sub("", markdown)
     most = MAX_DESCRIPTION - len(links) - len(_APART)
     return f"{links}{_APART}{shortened(markdown, artifact=artifact, most=most)}"
 
@@ -828,9 +832,9 @@ class JudgeEntry:
         """Say on the page of the judge what it reads, with intervals, and where its datasheet is."""
         link = f"#/experiments/{store.experiment_id}/runs/{run_id}"
         readings = [f"- {code(axis)}: {text}" for axis, text in self.readings.items()]
-        profile = self.tags.get(keys.TAG_PROFILE, "")
+        verdict = literal(self.tags.get(keys.TAG_VERDICT, ""))
         return "\n".join(
-            [f"{profile}. [Datasheet of run {run_id}]({link}), suite {code(self.suite_name)}.", "", *readings]
+            [f"{verdict} [Datasheet of run {run_id}]({link}), suite {code(self.suite_name)}.", "", *readings]
         )
 
 

@@ -207,7 +207,7 @@ def _state() -> dict[str, Any]:
         f"tags.`{keys.own_key(metric_keys.RELIABILITY_MEAN)}`": 135,
         f"tags.`{keys.TAG_GATE}`": 200,
         f"metrics.`{metric_keys.COST}`": 90,
-        f"tags.`{keys.TAG_PROFILE}`": 420,
+        f"tags.`{keys.TAG_VERDICT}`": 420,
         f"params.`{keys.PARAM_CRITERION}`": 120,
         f"params.`{keys.PARAM_SUITE_NAME}`": 130,
     }

@@ -23,6 +23,13 @@ def test_links_stand_first_and_the_whole_keeps_the_limit(has_calls, length):
     assert ("the artifact `datasheet.md`." in text) == (markdown not in text)
 
 
+def test_the_verdict_follows_on_the_links_so_that_a_folded_description_shows_it():
+    markdown = "# Judge datasheet: a name that stands above it already\n\n**It reads.**\n\n> A note.\n"
+    text = run_description(markdown, RUN, has_calls=True, artifact="datasheet.md")
+    assert text.split("\n\n")[1:] == ["**It reads.**", "> A note.\n"]
+    assert run_description("# Title\n\nText", RUN, has_calls=True, artifact="x.md").endswith("\n\n# Title\n\nText")
+
+
 @pytest.mark.parametrize("has_calls", [True, False])
 def test_the_page_of_a_run_shows_its_description_without_the_link_to_itself(has_calls):
     text = run_description("# Title\n\nText", RUN, has_calls=has_calls, artifact="x.md")
