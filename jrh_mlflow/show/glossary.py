@@ -54,6 +54,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
             "How often the better is found at the two largest quality differences, a tie counted as half: a coin "
             "and a judge that only calls ties read 0.5."
         ),
+        "finding": "A number with a limit, and what it shows: a problem, ok, cannot tell, or by design.",
         "problem": "The clustered interval lies wholly beyond the limit, all limits of the run taken together.",
         "ok": "The clustered interval lies wholly on the good side of the limit.",
         "cannot tell": "The clustered interval holds the limit, or there is none: more tasks may tell.",
@@ -76,12 +77,12 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "arm": "The same suite under another tie criterion.",
         "baseline": "The items as they are, before any test changes them.",
         "source": "The item that perturbed ones were made from; its calls belong together.",
-        "verdict": "A call that chose a side or gave a label.",
+        "verdict": "Of a call: it chose a side or gave a label. Of a run: what it shows, in one to four sentences.",
         "tie": "A call that said that both are equally good.",
         "abstain": "A call that gave no judgment on purpose.",
         "unparsed": "A call whose answer could not be read; in no denominator.",
         "error": "A call that failed; in no denominator.",
-        "gate": "Rules over readings, decided by their intervals: passed, failed or undecided.",
+        "gate": "Rules over readings, decided by their intervals: passed, failed or not decided.",
         "human ceiling": "How well one person agrees with the label of the others: what a judge can be asked for.",
     }
 )
