@@ -6,6 +6,7 @@ together, or a median between two levels, are no reference: such items are left 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -20,6 +21,8 @@ from jrh_mlflow.people.ratings import LabelKind, Ratings, positive_level
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data
 from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Codes, Interval, Mask, agreement, proportions
 from jrh_mlflow.stats.agreement import FEWEST_ITEMS, AnnotatorTest, Coefficient, annotator_test
+from jrh_mlflow.stats.corrected_rates import youden
+from jrh_mlflow.text import two_places
 
 ACCURACY, SENSITIVITY, SPECIFICITY = "agreement/accuracy", "agreement/sensitivity", "agreement/specificity"
 KAPPA, QUADRATIC, AC1 = "agreement/kappa", "agreement/kappa_quadratic", "agreement/ac1"
@@ -33,6 +36,7 @@ _OF_PEOPLE = (CEILING, ALPHA)
 _BY_LEVEL = (ACCURACY, KAPPA, AC1, SENSITIVITY, SPECIFICITY)
 """Axes that need labels which can be equal."""
 _OF_TEST = (WINNING, ADVANTAGE)
+_SHARES = (ACCURACY, SENSITIVITY, SPECIFICITY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,8 @@ class AgreementReport:
     """Items in all, and those left out by reason."""
     n_clusters: int | None = None
     """Sessions, documents or sources that intervals are over; None: each item stands for itself."""
+    no_better: str | None = None
+    """Why the judge cannot be told from one that guesses: then it replaces nobody. None where it can be."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; tables as lists of rows."""
@@ -99,6 +105,8 @@ def measure_agreement(
     wanted = positive_level(ratings, positive)
     measured = _Measured.of(ratings, epsilon=epsilon)
     settings = _Settings(positive=wanted, epsilon=epsilon, level=level, seed=seed)
+    estimates = _estimates(measured, settings)
+    no_better = _no_better(measured, estimates, level)
     return AgreementReport(
         judge=ratings.judge,
         people_names=ratings.people,
@@ -106,16 +114,57 @@ def measure_agreement(
         levels=ratings.levels,
         positive=None if wanted is None else ratings.levels[wanted],
         epsilon=epsilon,
-        estimates=_estimates(measured, settings),
+        estimates=estimates,
         confusion=_confusion(measured),
         disagreements=_disagreements(measured),
         compared=_compared(measured),
         people=_people(measured, settings),
         groups={name: _estimates(_Measured.of(part, epsilon=epsilon), settings) for name, part in _parts(ratings)},
-        notes=(*ratings.notes, *_notes(measured)),
+        notes=(*ratings.notes, *_notes(measured), *_rater_notes(ratings), *([] if no_better is None else [no_better])),
         counts=measured.counts_by_reason(),
         n_clusters=None if ratings.clusters is None else len(np.unique(ratings.clusters)),
+        no_better=no_better,
     )
+
+
+def _no_better(measured: _Measured, estimates: Mapping[str, Reading], level: float) -> str | None:
+    """Ask what a correction asks of a judge: whether it tells anything at all.
+
+    Of two labels sensitivity + specificity must lie over 1, of more (and by cluster) kappa over 0, with its interval.
+    """
+    if measured.ratings.judge is None:
+        return None
+    x, y = (codes[measured.row] for codes in measured.codes)
+    x, y = x[~np.isnan(x)], y[~np.isnan(x)]
+    used = np.unique(np.concatenate([x, y]))
+    kappa = estimates[KAPPA if measured.ratings.kind == "nominal" else QUADRATIC]
+    numbers = ""
+    if len(used) == 2:
+        better = youden((y == used[1]).astype(float), (x == used[1]).astype(float), level=level)
+        if better is None:
+            return f"People gave all items the same label, so it is not known whether {_TELLS}."
+        if better.low <= 0:
+            ends = f"{two_places(better.value)} [{two_places(better.low)}, {two_places(better.high)}]"
+            numbers = f"sensitivity + specificity - 1 is {ends}"
+    if not numbers and isinstance(kappa, Estimate) and (kappa.ci_low or 0.0) <= 0:
+        ends = f"{two_places(kappa.value)} [{two_places(kappa.ci_low or 0.0)}, {two_places(kappa.ci_high or 1.0)}]"
+        numbers = f"kappa is {ends}"
+    return f"The judge may be no better than chance, so it can replace nobody: {numbers}." if numbers else None
+
+
+_TELLS = "the judge tells items apart, and it can replace nobody"
+_SAMPLED = 5
+"""People from which on they are a sample themselves: intervals then hold for others like them."""
+_MOST_PARTS = 20
+
+
+def _rater_notes(ratings: Ratings) -> list[str]:
+    """Say for which people the intervals hold."""
+    n = len(ratings.people)
+    if n >= _SAMPLED:
+        return [f"Intervals hold for people like these {n}: they are taken as drawn from many."]
+    who = "this one person" if n == 1 else f"these {n} people"
+    return [f"Intervals hold for {who} only: the labels of {_SAMPLED} or more would tell what others would say."]
 
 
 def _parts(ratings: Ratings) -> Iterator[tuple[str, Ratings]]:
@@ -204,6 +253,15 @@ class _Measured:
     def number(self, rows: Mask) -> int:
         """Items of these rows."""
         return int(self.counts[rows].sum())
+
+    def share(self, axis: str, positive: int | None) -> tuple[Mask, Mask]:
+        """Return the rows on which the judge is right, and those that count."""
+        x, y = self.codes
+        counted, right = ~np.isnan(x), x == y
+        if positive is None or axis == ACCURACY:
+            return right, counted
+        wanted = axis == SENSITIVITY
+        return (y == positive) == wanted, counted & ((x == positive) == wanted)
 
     def n_clusters(self, rows: Mask) -> int:
         """Clusters of these rows, or items where each stands for itself."""
@@ -327,7 +385,7 @@ def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
             excluded = len(measured.ratings.people) if tested else 0
             statistic = _statistic(axis, measured.ratings.kind)
             readings[axis] = NotEstimable(reason=reason, excluded=excluded, statistic=statistic)
-    for axis in (ACCURACY, SENSITIVITY, SPECIFICITY):
+    for axis in _SHARES:
         if axis not in readings:
             readings[axis] = _share(axis, measured, settings)
     if WINNING not in readings:
@@ -340,7 +398,58 @@ def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
         coefficients = [points[axis].coefficient for axis in pending]
         ends = agreement.item_intervals(coefficients, level=settings.level, seed=settings.seed)
         readings |= {axis: _with_interval(points[axis], end) for axis, end in zip(pending, ends, strict=True)}
-    return {axis: readings[axis] for axis in _AXES}
+    ordered = {axis: readings[axis] for axis in _AXES}
+    return ordered if len(measured.ratings.people) < _SAMPLED else _with_raters(measured, ordered, settings)
+
+
+def _with_raters(measured: _Measured, readings: Mapping[str, Reading], settings: _Settings) -> dict[str, Reading]:
+    """Widen intervals over items by how much the readings differ when people are left out in turn.
+
+    The squares of both half-widths are added; that of people is t times the standard error of the jackknife. It holds
+    what items add to the differences of people, too, and is rather too wide.
+    """
+    n = len(measured.ratings.people)
+    parts = np.array_split(np.random.default_rng(settings.seed).permutation(n), min(n, _MOST_PARTS))
+    values = [_values(_without(measured.ratings, part), readings, settings) for part in parts]
+    return {axis: _widened(reading, [value[axis] for value in values]) for axis, reading in readings.items()}
+
+
+def _without(ratings: Ratings, people: Codes) -> Ratings:
+    kept = tuple(name for j, name in enumerate(ratings.people) if j not in people)
+    return replace(ratings, people=kept, values=np.delete(ratings.values, people, axis=1))
+
+
+def _values(ratings: Ratings, readings: Mapping[str, Reading], settings: _Settings) -> dict[str, float | None]:
+    """Return the numbers alone of those axes that have one."""
+    measured = _Measured.of(ratings, epsilon=settings.epsilon)
+    alone = _Measured.of(_people_alone(ratings), epsilon=settings.epsilon)
+    known = [axis for axis, reading in readings.items() if isinstance(reading, Estimate)]
+    shares = {axis: measured.share(axis, settings.positive) for axis in known if axis in _SHARES}
+    values = {
+        axis: measured.number(hits & counted) / max(1, measured.number(counted))
+        for axis, (hits, counted) in shares.items()
+    }
+    points = _points(measured, alone, [axis for axis in known if axis not in (*_SHARES, WINNING)])
+    return {**dict.fromkeys(readings), **values, **{axis: point.value for axis, point in points.items()}}
+
+
+def _widened(reading: Reading, values: Sequence[float | None]) -> Reading:
+    left_out = np.array([value for value in values if value is not None])
+    if not isinstance(reading, Estimate) or len(left_out) < _SAMPLED:
+        return reading
+    n = len(left_out)
+    reach = proportions.t_quantile(n - 1) * math.sqrt((n - 1) * float(left_out.var()))
+    lowest = 0.0 if reading.statistic == "rate" else -1.0
+
+    def wider(ends: Interval | None) -> Interval | None:
+        low, high = (math.hypot(end - reading.value, reach) for end in ends or (0.0, 0.0))
+        return ends and (max(lowest, reading.value - low), min(1.0, reading.value + high))
+
+    return replace(
+        reading,
+        **intervals(wider(reading.interval), wider(reading.cluster_interval)),
+        method=f"{reading.method}, people as a second level",
+    )
 
 
 def _people_alone(ratings: Ratings) -> Ratings:
@@ -383,14 +492,11 @@ def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:
 
     Of sensitivity and specificity the items are those whose reference is the positive label, or is not.
     """
-    x, y = measured.codes
-    counted, right, nothing = ~np.isnan(x), x == y, "no item has a reference and a judge's label"
+    right, counted = measured.share(axis, settings.positive)
+    nothing = "no item has a reference and a judge's label"
     if settings.positive is not None and axis != ACCURACY:
-        positive = axis == SENSITIVITY
-        counted &= (x == settings.positive) == positive
-        right = (y == settings.positive) == positive
         label = measured.ratings.levels[settings.positive]
-        nothing = f"no item has the reference{'' if positive else ' other than'} {label!r}"
+        nothing = f"no item has the reference{'' if axis == SENSITIVITY else ' other than'} {label!r}"
     n, successes, left_out = measured.number(counted), measured.number(counted & right), measured.level_left_out()
     excluded = sum(left_out.values())
     if not n:

@@ -170,11 +170,14 @@ def _test_sentences(report: AgreementReport) -> list[str]:
         return [f"Alternative annotator test: no result ({reason})."]
     tested = report.people[report.people["rejected"].notna()]
     passed = "passes" if winning.value >= PASSES else "does not pass"
+    n_replaced = int(tested["rejected"].sum())
+    replaced = f"it may replace {n_replaced} of {len(tested)} people"
+    if n_replaced and report.no_better is not None:
+        replaced = "that counts for nothing, since the judge may be no better than chance"
     return [
-        f"The judge {passed} the alternative annotator test at ε = {report.epsilon:g}: it may replace "
-        f"{int(tested['rejected'].sum())} of {len(tested)} people (winning rate ω = {winning.value:.2f}; {PASSES:g} or "
-        f"more passes). On {_share(advantage)} of their items it fits the others at least as well as the person "
-        "does (ρ).",
+        f"The judge {passed} the alternative annotator test at ε = {report.epsilon:g}: {replaced} (winning rate ω = "
+        f"{winning.value:.2f}; {PASSES:g} or more passes). On {_share(advantage)} of their items it fits the others at "
+        "least as well as the person does (ρ).",
         _EPSILON,
     ]
 
@@ -231,7 +234,10 @@ TESTED_PEOPLE: Table[PersonRow] = Table.of(
 
 def _people(report: AgreementReport) -> FilledTable[PersonRow]:
     """Show each person; without a judge only how they agree with the others."""
-    return (PEOPLE if report.judge is None else TESTED_PEOPLE)(frame_rows(report.people))
+    rows = frame_rows(report.people)
+    if report.no_better is not None:
+        rows = [{**row, "rejected": row["rejected"] and False} for row in rows]
+    return (PEOPLE if report.judge is None else TESTED_PEOPLE)(rows)
 
 
 def _groups(report: AgreementReport) -> FilledTable[str]:

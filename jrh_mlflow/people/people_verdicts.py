@@ -102,7 +102,10 @@ def _beside_people(report: AgreementReport, among: str) -> tuple[Finding, str]:
     text = f"{among}, the judge on {_per_cent(beside)}"
     (_, high), (least, _) = source_ends(beside), source_ends(ceiling)
     is_below = high is not None and least is not None and high < least
-    if isinstance(winning, Estimate) and winning.value >= _REPLACES:
+    replaces = isinstance(winning, Estimate) and winning.value >= _REPLACES
+    if replaces and report.no_better is not None:
+        return _guesses(report, beside, text)
+    if replaces:
         less = "less well than people do, but " if is_below else ""
         margin = f"at the margin of {report.epsilon:g} that was allowed"
         said = f"{text}: {less}near enough to stand in for a person {margin}."
@@ -119,6 +122,17 @@ def _beside_people(report: AgreementReport, among: str) -> tuple[Finding, str]:
         else f"Labels on some {items:,} further item{'' if items == 1 else 's'} would tell it."
     )
     said = f"{text}: whether it agrees as well as people do cannot be told."
+    return Finding(axis=ON_CEILING, state="cannot tell", reading=beside, text=said), more
+
+
+def _guesses(report: AgreementReport, beside: Estimate, text: str) -> tuple[Finding, str]:
+    """Say why a judge that may be guessing stands in for nobody, however often it gives the label of the others."""
+    answers = [str(level) for level in report.confusion.columns if report.confusion[level].any()]
+    if len(answers) == 1:
+        said = f"{text}: but it gives every item the label {plain_name(answers[0])}, and cannot stand in for a person."
+        return Finding(axis=ON_CEILING, state="problem", reading=beside, text=said), ""
+    said = f"{text}: but it may be guessing, and cannot stand in for a person."
+    more = "Labels on further items, with more of the rarer label among them, would tell whether it guesses."
     return Finding(axis=ON_CEILING, state="cannot tell", reading=beside, text=said), more
 
 

@@ -52,6 +52,8 @@ class RatingDesign:
     kind: LabelKind = "nominal"
     sizes: tuple[int, ...] = ()
     """Items of each cluster; none: every item stands for itself."""
+    spread: float = 0.0
+    """People are drawn from a crowd: each is right by `spread` more or less often than `people` says."""
     icc: float = 0.0
     """Correlation of two items of a cluster, in whatever is read from an item."""
 
@@ -60,6 +62,7 @@ class RatingDesign:
         missing = f", {self.missing:.0%} missing" if self.missing else ""
         each = "-".join(map(str, dict.fromkeys((min(self.sizes), max(self.sizes))))) if self.sizes else ""
         clusters = f"{len(self.sizes)} clusters of {each}, ICC {self.icc:g}, " if self.sizes else ""
+        clusters += f"{self.n_people} of a crowd ±{self.spread:g}, " if self.spread else ""
         return (
             f"{clusters}{self.n_items} items {self.kind} {rates}, people {self.people:g}, judge {self.judge:g}{missing}"
         )
@@ -94,6 +97,13 @@ CLUSTERS = (
     _clustered([10] * 20, 0.3, rates=_SCALE, kind="ordinal", missing=0.2),
 )
 """Items of conversations, documents or sources that are alike."""
+CROWDS = tuple(
+    RatingDesign(n_items=n_items, n_people=n_people, people=0.85, spread=0.1)
+    for n_items, n_people in ((100, 6), (300, 6), (300, 10))
+)
+"""With five people or more they are a sample themselves."""
+_OF_CROWDS = ("agreement/human_ceiling", "agreement/judge_on_ceiling", "agreement/accuracy")
+"""Shares, whose truth is that of the mean person."""
 
 Pattern = tuple[float, ...]
 """Labels of the people and, last, of the judge; NaN: none."""
@@ -109,13 +119,14 @@ def _readings(design: RatingDesign, batch: Batch) -> Iterator[dict[str, Estimate
     for seed in batch.seeds:
         rng = np.random.default_rng([seed, design.n_items])
         # Independent items: how often each pattern occurs is multinomial, and no item is drawn by itself.
-        drawn = (
-            _alike_in_clusters(design, rng)
-            if design.sizes
-            else np.repeat(np.arange(len(chances)), rng.multinomial(design.n_items, chances))
-        )
+        if design.spread:
+            rows = _of_a_crowd(design, rng)
+        elif design.sizes:
+            rows = patterns[_alike_in_clusters(design, rng)]
+        else:
+            rows = np.repeat(patterns, rng.multinomial(design.n_items, chances), axis=0)
         report = measure_agreement(
-            _ratings(design, patterns[drawn]),
+            _ratings(design, rows),
             positive=_positive(design),
             epsilon=epsilon,
             seed=seed,
@@ -129,6 +140,17 @@ def _alike_in_clusters(design: RatingDesign, rng: np.random.Generator) -> Codes:
     of_cluster, own = (rng.choice(len(chances), size=n, p=chances) for n in (len(sizes), design.n_items))
     copied = rng.random(design.n_items) < math.sqrt(design.icc)
     return np.where(copied, np.repeat(of_cluster, sizes), own)
+
+
+def _of_a_crowd(design: RatingDesign, rng: np.random.Generator) -> Array:
+    """Draw people, then what they say of items with two labels.
+
+    Of one item the labels of people drawn apart are independent, so that shares have the truth of people who are all as
+    the mean of the crowd.
+    """
+    right = np.append(design.people + design.spread * rng.choice([-1, 1], size=design.n_people), design.judge)
+    truth = rng.random((design.n_items, 1)) < design.rates[1]
+    return np.where(rng.random((design.n_items, len(right))) < right, truth, ~truth).astype(float)
 
 
 def _positive(design: RatingDesign) -> str:
@@ -317,10 +339,12 @@ def _null_epsilon(design: RatingDesign) -> float | None:
 
 def _checks(design: RatingDesign, samples: Sequence[Mapping[str, Estimate]]) -> Iterator[CoverageCheck]:
     for axis, truth in true_readings(design).items():
+        if design.spread and axis not in _OF_CROWDS:
+            continue
         readings = [sample[axis] for sample in samples if axis in sample]
         yield from _coverage_checks(axis, design, truth, readings)
     tested = [sample[_SIZE].value for sample in samples if _SIZE in sample]
-    if tested and _null_epsilon(design) is not None:
+    if tested and _null_epsilon(design) is not None and not design.spread:
         # At the edge of the null hypothesis: the share of samples in which nobody is rejected.
         silent = float(np.mean([value == 0 for value in tested]))
         bias = float(np.mean(tested))
@@ -363,5 +387,7 @@ def _check(
     )
 
 
-RATERS = Simulation(worlds=listed((*DESIGNS, *CLUSTERS), quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20)
+RATERS = Simulation(
+    worlds=listed((*DESIGNS, *CLUSTERS, *CROWDS), quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20
+)
 PART = Part(word="agreement", key="agreement", simulations=(RATERS,), text=partial(coverage_text, of="samples"))

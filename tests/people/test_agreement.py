@@ -443,3 +443,44 @@ def test_an_item_in_two_clusters_is_refused():
     frame = in_clusters(0, clusters=12, size=2, icc=0).assign(talk=lambda rows: rows.index % 5)
     with pytest.raises(RecipeError, match="two groups"):
         read_clusters(frame)
+
+
+def crowd(seed, *, people, n=100, spread=0.0):
+    """People of different accuracy, and a judge, on passes and fails."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(n) < 0.6
+    right = {f"p{j}": 0.85 + spread * (-1) ** j for j in range(people)} | {"gpt": 0.85}
+    return {name: np.where(rng.random(n) < share, truth, ~truth).astype(int).tolist() for name, share in right.items()}
+
+
+def test_a_judge_that_always_says_the_same_replaces_nobody():
+    rng = np.random.default_rng(7)
+    truth = rng.random(300) < 0.9
+    people = {name: np.where(rng.random(300) < 0.92, truth, ~truth).tolist() for name in ("ann", "bob", "cy")}
+    report = measured({**people, "gpt": [True] * 300})
+    assert report.estimates["alt_test/winning_rate"].value == 1
+    assert report.no_better in report.notes
+    assert "-0." in report.no_better or "0.00" in report.no_better
+    assert measured({**people, "gpt": truth.tolist()}).no_better is None
+
+
+def test_of_more_than_two_labels_kappa_tells_whether_a_judge_guesses():
+    table = noisy(2, k=3, n=60)
+    rng = np.random.default_rng(0)
+    assert measured(table).no_better is None
+    assert "kappa" in measured({**table, "gpt": rng.integers(3, size=60).tolist()}).no_better
+
+
+def test_five_people_are_a_sample_and_widen_the_intervals():
+    apart, alike = (measured(crowd(4, people=6, spread=spread)) for spread in (0.13, 0.0))
+    few = measured(crowd(4, people=4, spread=0.13))
+    for axis in ("agreement/human_ceiling", "agreement/human_alpha", "agreement/accuracy"):
+        assert "people as a second level" in apart.estimates[axis].method
+        assert "people as a second level" not in few.estimates[axis].method
+    wide, narrow = (
+        report.estimates["agreement/human_ceiling"].ci_high - report.estimates["agreement/human_ceiling"].ci_low
+        for report in (apart, alike)
+    )
+    assert wide > 1.3 * narrow
+    assert any("like these 6" in note for note in apart.notes)
+    assert any("these 4 people only" in note for note in few.notes)

@@ -115,3 +115,18 @@ def test_the_verdict_comes_first_everywhere(kind: str) -> None:
     assert str(done).splitlines()[:-1] == list(sentences)
     content = agreement_content(done) if isinstance(done, Agreement) else corrected_content(done)
     assert content.tags["jrh.verdict"] == lead
+
+
+def test_a_judge_with_one_answer_stands_in_for_nobody() -> None:
+    rng = np.random.default_rng(7)
+    truth = rng.random(300) < 0.9
+    people = {name: np.where(rng.random(300) < 0.92, truth, ~truth) for name in ("ann", "bob", "cem")}
+    frame = pd.DataFrame({**people, "gpt": True}).rename_axis("item").reset_index()
+    done = jrh.agree(frame.melt(id_vars="item", var_name="rater", value_name="label"), judge="gpt", log=False)
+    assert done.estimates["alt_test/winning_rate"].value == 1
+    *_, finding = done.verdict.findings
+    assert finding.state == "problem"
+    markdown = done.to_markdown()
+    assert "it may replace" not in markdown
+    assert "| yes |" not in markdown
+    check_plain(done.verdict)
