@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.people.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
     from jrh_mlflow.people.correct import Corrected as Corrected
     from jrh_mlflow.people.correct import correct as correct
+    from jrh_mlflow.people.label_draw import label_draw as label_draw
     from jrh_mlflow.people.passed import passed as passed
     from jrh_mlflow.schema.estimates import Estimate as Estimate
     from jrh_mlflow.schema.estimates import NotEstimable as NotEstimable
@@ -86,6 +87,7 @@ _HOMES = dict(
             "people.alignment.aligned": "Alignment",
             "people.alignment.optimizer": "CheckedOptimizer",
             "people.correct": "Corrected correct",
+            "people.label_draw": "label_draw",
             "people.passed": "passed",
             "schema.estimates": "Estimate NotEstimable",
             "schema.presentation": "Answer Message Presentation",

@@ -36,8 +36,9 @@ COMMANDS = {
     "ui": ("ui", "Open the MLflow UI on a store."),
     "agree": ("agree", "Measure how well a judge agrees with people, and people with one another."),
     "correct": ("correct", "Estimate the true pass rate behind a judge's, from items that people labelled too."),
+    "label": ("label", "Draw items for people to label, each with its chance of being drawn."),
     "align": ("align", "Align a judge with people's labels, and prove on other traces that it helped."),
-    "plan": ("plan", "Say before anything is paid how many calls a wanted interval or difference needs."),
+    "plan": ("plan", "Say before anything is paid how many calls, or labels of people, are needed."),
     "gate": ("gate", "Decide by rules whether a logged judge may go on, with an exit code for CI."),
     "status": ("status", "Say whether the judge that runs is the one that was measured, and what differs."),
 }

@@ -1,4 +1,4 @@
-"""`jrh plan calls`."""
+"""`jrh plan calls` and `jrh plan labels`."""
 
 from __future__ import annotations
 
@@ -57,4 +57,29 @@ def calls(
         raise click.UsageError(f"--price is of one --model, but got {len(models)}.")
     prices = price_from_option(models[0], price) if models else None
     result = make(models=models, pilot=list(pilot) or None, prices=prices, **options)
+    print_as(result, lambda: [*result.page.to_text(), ""], as_json=as_json, markdown=markdown, notes=result.notes)
+
+
+@plan.command()
+@click.argument("pilot")
+@click.option("--width", type=float, required=True, help="Wanted width of the 95 % interval of the corrected rate.")
+@click.option("--scorer", help="Which scorer of the source; the only one when left out.")
+@click.option("--positive", multiple=True, metavar="LABEL", help="A label that is a pass, where they are no booleans.")
+@click.option("--judge", default="judge", show_default=True, help="Column of the judge's verdicts or scores.")
+@click.option("--human", default="human", show_default=True, help="Column of people's labels.")
+@click.option("--item", default="item", show_default=True, help="Column that names the item.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
+@click.option("--tracking-uri", help=RunOptions.model_fields["tracking_uri"].description)
+@as_json
+@as_markdown
+def labels(pilot: str, as_json: bool, markdown: bool, **options: Any) -> None:
+    """Say how many labels of people a corrected rate of the wanted width needs, by how items are drawn.
+
+    PILOT holds all verdicts of the judge, some items with people's labels too: a table, traces or a run.
+
+    Example: jrh plan labels graded.csv --width 0.1
+    """
+    from jrh_mlflow.people.label_plan import plan_labels
+
+    result = plan_labels(pilot, **options)
     print_as(result, lambda: [*result.page.to_text(), ""], as_json=as_json, markdown=markdown, notes=result.notes)

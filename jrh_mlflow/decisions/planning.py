@@ -20,6 +20,7 @@ from jrh_mlflow.measuring.resolve import load_suite, prepare, resolve_judge
 from jrh_mlflow.models.local.server import slots
 from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.prices import cost_micro
+from jrh_mlflow.people.label_plan import LabelPlan, plan_labels
 from jrh_mlflow.schema.items import labels_cell
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.show.cards import Card
@@ -227,7 +228,7 @@ class Plan:
 def plan(
     suite: Suite | str | Path | None = None,
     *,
-    axis: str,
+    axis: str | None = None,
     width: float | None = None,
     difference: float | None = None,
     power: float = POWER,
@@ -243,7 +244,8 @@ def plan(
     prices: Overrides | None = None,
     tracking_uri: str | None = None,
     seed: int = 0,
-) -> Plan:
+    labels: bool = False,
+) -> Plan | LabelPlan:
     """Say how many tasks, items and calls show what is wanted, and what they cost; nothing is asked or paid.
 
     Suites of the design are drawn with answers that vary as stated or piloted, and measured as a datasheet measures
@@ -270,10 +272,16 @@ def plan(
         prices: Model to dollars per million input and output tokens.
         tracking_uri: MLflow store of the pilot and of the suite; the active one when None.
         seed: Of the draws.
+        labels: Count labels of people in place of calls, for a corrected rate of this `width`: a `LabelPlan`, and the
+            pilot is then what `jrh.correct` takes, all verdicts and some labels.
 
     Raises:
         RecipeError: when the wish is impossible, or the axis is none that can be planned or is not in the suite.
     """
+    if labels:
+        return plan_labels(pilot, width=width, tracking_uri=tracking_uri, seed=seed)
+    if axis is None:
+        raise RecipeError("`axis` must name what is measured: `dark_current`, `label_flip/accuracy`.")
     _check_wish(axis, width, difference, power)
     for name, count in {"replicates": replicates, "concurrency": concurrency}.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:

@@ -295,9 +295,9 @@ def test_disagreements_go_into_a_review_queue_where_the_store_has_one(store_uri,
     assert held == set(done.disagreements["item"])
     assert held
     queued = QueuedTraces(queue="second look", added=len(held), already=0, links=("",))
-    assert done.notes[-2].startswith(str(queued))
+    assert any(note.startswith(str(queued)) for note in done.notes)
     again = jrh.agree("traces:/agree-queue", **options)
-    assert again.notes[-2].startswith(str(replace(queued, added=0, already=len(held))))
+    assert any(note.startswith(str(replace(queued, added=0, already=len(held)))) for note in again.notes)
     monkeypatch.delattr(type(tracing), "get_review_queue_by_name")
     with pytest.warns(JrhWarning, match="has no review queues"):
         without = jrh.agree("traces:/agree-queue", **options)

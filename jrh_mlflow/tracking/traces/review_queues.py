@@ -107,6 +107,26 @@ def queued_traces(experiment: str, queue: str, uri: str) -> list[str]:
         return sorted(_held(known.queue_id))
 
 
+def tag_traces(tags: Mapping[str, Mapping[str, str]], tracking_uri: str | None) -> None:
+    """Set tags of traces.
+
+    Raises:
+        TrackingError: when the store does not take them.
+    """
+    from mlflow import MlflowClient
+
+    uri = tracking_uri or active_uri()
+    with mlflow_errors(
+        uri,
+        problem="did not take tags of traces",
+        what_now="Remove the tags jrh.* of these traces before you draw again.",
+    ):
+        client = MlflowClient(tracking_uri=uri)
+        for trace, own in tags.items():
+            for key, value in own.items():
+                client.set_trace_tag(trace, key, value)
+
+
 @contextmanager
 def _queue_errors(uri: str, queue: str) -> Iterator[None]:
     """Say in one line that a store has no review queues, or what it did not take."""

@@ -1,0 +1,198 @@
+"""`jrh plan labels`: how many labels of people a corrected rate needs, by how the items are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.people.label_draw import scores_from_0_to_1
+from jrh_mlflow.people.labels import CODE, JUDGE, LabelOptions, LabelTable, chosen_by_scorer, labels_of
+from jrh_mlflow.people.verdicts import Judged, read_judged
+from jrh_mlflow.schema.label_words import label_number, label_text
+from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.stats import Array, Codes
+from jrh_mlflow.stats.label_draws import allocated, labels_for_width, random_width, score_strata, stratified_width
+from jrh_mlflow.text import two_places
+
+_FEWEST = 20
+"""Labels of a pilot."""
+_DRAWS, _SURE = 200, 0.9
+_TABLE: Table[tuple[str, int, int]] = Table.of(
+    Column("drawn", lambda row: row[0]),
+    Column("labels", lambda row: f"{row[1]:,}"),
+    Column("enough in 9 of 10, as the pilot tells", lambda row: f"{row[2]:,}"),
+)
+_HOW = {"random": "at random", "verdict": "as many of each verdict", "score": "by score (Neyman)"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPlan:
+    """How many labels give a corrected rate an interval of the wanted width."""
+
+    width: float
+    items: int
+    """With a verdict."""
+    pilot: int
+    """Labels that there are."""
+    labels: Mapping[str, int]
+    """How they are drawn (`random`, `verdict`, `score`) to how many, those of the pilot included."""
+    likely: Mapping[str, int]
+    """As many as are enough with a chance of 90 %, as uncertain as the pilot is."""
+    least_width: float
+    """If every item were labelled."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Say what is wanted."""
+        return f"How many labels: a corrected rate, interval {self.width:g} wide"
+
+    @property
+    def headline(self) -> str:
+        """Say how many."""
+        by, n = min(self.labels.items(), key=lambda pair: pair[1])
+        return f"{n:,} of {self.items:,} items, drawn {_HOW[by]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        plain = {name: getattr(self, name) for name in ("width", "items", "pilot", "least_width")}
+        return {**plain, "labels": dict(self.labels), "likely": dict(self.likely), "notes": list(self.notes)}
+
+    @property
+    def page(self) -> Page:
+        """What people see of it."""
+        rows = _TABLE((_HOW[by], n, self.likely[by]) for by, n in self.labels.items())
+        return Page(
+            title=self.title,
+            lead=self.headline,
+            sections=[Section(heading="How many", blocks=[rows])],
+            notes=self.notes,
+        )
+
+    def to_markdown(self) -> str:
+        """Return the plan as a readable page."""
+        return self.page.to_markdown()
+
+    def __repr__(self) -> str:
+        return f"LabelPlan({self.headline})"
+
+
+def plan_labels(
+    pilot: object,
+    *,
+    width: float | None,
+    scorer: str | None = None,
+    positive: object = None,
+    judge: str = "judge",
+    human: str = "human",
+    item: str = "item",
+    tracking_uri: str | None = None,
+    seed: int = 0,
+) -> LabelPlan:
+    """Say how many labels, drawn at random, by verdict or by score, a corrected rate of the wanted width needs.
+
+    Args:
+        pilot: All verdicts of the judge, some items with people's labels too, as for `jrh.correct`: a table with the
+            columns `judge` and `human` (with gaps), traces, the result or run of `mlflow.genai.evaluate`.
+        width: Wanted width of the 95 % interval.
+        scorer: Which scorer of the source; the only one when None.
+        positive: Label, or labels, that are a pass, where they are not booleans.
+        judge: Column of the judge's verdicts or scores.
+        human: Column of people's labels.
+        item: Column of ids.
+        tracking_uri: MLflow store; the active one when None.
+        seed: Of the draws that tell how uncertain the pilot is.
+
+    Raises:
+        RecipeError: when the pilot has too few labels, or when no number of labels can give the width.
+    """
+    if pilot is None or width is None or not 0 < width < 1:
+        raise RecipeError("A plan for labels needs a `pilot` with verdicts and some labels, and a `width` in 0 … 1.")
+    options = LabelOptions(part="verdicts", judge=judge, human=human, item=item, tracking_uri=tracking_uri, fresh=True)
+    named = None if human == "human" else human
+    labels = chosen_by_scorer(labels_of(pilot, options), scorer=scorer, human=named)
+    passes = tuple(positive) if isinstance(positive, list | tuple) else () if positive is None else (positive,)
+    judged = read_judged(labels, options, positive=passes, scorer=scorer, human=named)
+    known = ~np.isnan(judged.judge)
+    people = np.full(len(judged), np.nan) if judged.human is None else judged.human
+    n_pilot = int((known & ~np.isnan(people)).sum())
+    if n_pilot < _FEWEST:
+        raise RecipeError(f"The pilot has {n_pilot} items with both labels, and a plan needs {_FEWEST}.")
+    designs = _designs(labels, judged, known)
+    counts = {by: _StratumCounts.of(strata, people[known]) for by, (strata, _) in designs.items()}
+    items, total = int(known.sum()), counts["random"]
+    least = random_width(total.sizes, total.rates, items)
+    if least > width:
+        raise RecipeError(
+            f"No number of labels gives an interval {width:g} wide: with all {items:,} items labelled it would be "
+            f"{two_places(least)}. Let the judge grade more items, or ask for less."
+        )
+    rng = np.random.default_rng(seed)
+    needed: dict[str, list[int]] = {}
+    for by, (_, spreads) in designs.items():
+        own = counts[by]
+        drawn = [own.rates, *rng.beta(own.passed + 0.5, own.failed + 0.5, size=(_DRAWS, len(own.sizes)))]
+        found = (labels_for_width(_width(by, own.sizes, rates, spreads), items, width) for rates in drawn)
+        needed[by] = [items if n is None else n for n in found]
+    return LabelPlan(
+        width=width,
+        items=items,
+        pilot=n_pilot,
+        labels={by: n[0] for by, n in needed.items()},
+        likely={by: max(n[0], int(np.quantile(n[1:], _SURE, method="higher"))) for by, n in needed.items()},
+        least_width=least,
+        notes=_notes(labels),
+    )
+
+
+def _notes(labels: LabelTable) -> tuple[str, ...]:
+    clusters = list(labels.per_item("cluster").values())
+    if len(set(clusters)) == len(clusters):
+        return ()
+    return ("Counted as if items were independent: where those of one cluster are alike, more labels are needed.",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StratumCounts:
+    """Items of each stratum, and what people said of those with a label."""
+
+    sizes: Array
+    passed: Array
+    failed: Array
+
+    @classmethod
+    def of(cls, strata: Codes, people: Array) -> _StratumCounts:
+        parts = (np.ones(len(people)), people == 1, people == 0)
+        sizes, passed, failed = (np.bincount(strata, weights=part.astype(float)) for part in parts)
+        return cls(sizes=sizes, passed=passed, failed=failed)
+
+    @property
+    def rates(self) -> Array:
+        return np.asarray((self.passed + 0.5) / (self.passed + self.failed + 1))
+
+
+def _designs(labels: LabelTable, judged: Judged, known: Any) -> dict[str, tuple[Codes, Array]]:
+    """Return the stratum of each item and the spread of strata, by how items can be drawn."""
+    _, verdicts = np.unique(judged.judge[known], return_inverse=True)
+    strata = verdicts.ravel().astype(np.intp)
+    designs = {by: (strata, 1 / np.bincount(strata)) for by in ("random", "verdict")}
+    rows = zip(labels.column("item"), labels.column("kind"), labels.column("label"), strict=True)
+    texts = {str(item): label_text(label) for item, kind, label in rows if kind in (JUDGE, CODE)}
+    names = [name for name, has in zip(judged.items or (), known, strict=False) if has]
+    scores = [label_number(texts.get(name) or "") for name in names]
+    numbers = [score for score in scores if score is not None]
+    if len(numbers) == len(scores) and len(set(numbers)) > 2:
+        designs["score"] = score_strata(scores_from_0_to_1(np.array(numbers)))
+    return designs
+
+
+def _width(by: str, sizes: Array, rates: Array, spreads: Array) -> Callable[[int], float]:
+    if by == "random":
+        return partial(random_width, sizes, rates)
+    return lambda n: stratified_width(sizes, rates, allocated(sizes, spreads, n).astype(float))
