@@ -6,7 +6,10 @@ further tasks it would be decided: these look like the present ones, which are r
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -16,7 +19,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.decisions.gate_result import Gate, Undecided, log_gate
+from jrh_mlflow.decisions.gate_result import Gate, Look, Undecided, log_gate
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
 from jrh_mlflow.measures.reliability import usd_per_accuracy_point
@@ -45,6 +48,7 @@ from jrh_mlflow.stats import Codes
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
+from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.yaml_files import Document
 
 Rules = str | Rule | Iterable[str | Rule]
@@ -52,6 +56,8 @@ _POLICY = ("require", "baseline", "undecided")
 _NOT_COMPARED = "No rule compares with the baseline; one of the form 'AXIS - baseline OP NUMBER' would."
 
 
+_TOLD_APART = ("suite_item", "order", "replicate", "outcome", "answer")
+"""What makes the answers of two runs other answers, and so another look."""
 ALPHA = 0.05
 """Error of all looks at a rule, on both sides together at the first: see `look_level`."""
 MOST_TASKS = 20_000
@@ -87,7 +93,9 @@ def gate(
 
     A rule is decided by the end of the interval by task that faces its limit, so that a judge exactly at the limit is
     decided wrongly in at most 5 % of evaluations; where the interval holds the limit it is undecided, and the gate says
-    how many further tasks like the present ones would decide it.
+    how many further tasks like the present ones would decide it. Asked again with other answers (more tasks, a judge
+    that answers otherwise), the k-th look at the same judge, suite and rule decides each side at 0.05 / (k (k + 1)), so
+    that all looks together are wrong in at most 5 %; earlier looks are the logged gates of the store.
 
     Args:
         run: An `Evaluation`, a run id, `runs:/<id>`, or a unique beginning of an id.
@@ -117,7 +125,9 @@ def gate(
     runs = [judged] if other is None else [judged, other]
     judge, *baselines = map(JudgeCalls.of, runs)
     facts = known_facts(judged, judge.readings)
-    evidence = RunEvidence(judge=judge, baseline=baselines[0] if baselines else None, facts=facts)
+    look = _look(judged)
+    looks = look.numbers([rule.text for rule in wanted.require], tracking_uri=_store(run, tracking_uri) or active_uri())
+    evidence = RunEvidence(judge=judge, baseline=baselines[0] if baselines else None, facts=facts, looks=looks)
     idle = [_NOT_COMPARED] if wanted.baseline and other is None else []
     results = evidence.check(wanted.require)
     done = Gate(
@@ -127,8 +137,9 @@ def gate(
         baseline_run=other.run_id if other else None,
         undecided=wanted.undecided,
         simulated=any(loaded.simulated for loaded in runs),
-        notes=(*run_notes(runs), *_stopped_notes(runs), *idle, *_loss_notes(results)),
+        notes=(*run_notes(runs), *_stopped_notes(runs), *idle, *_look_notes(results), *_loss_notes(results)),
         facts=_facts(judged, other),
+        look=look,
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
 
@@ -195,6 +206,30 @@ def _stopped_notes(runs: Iterable[LoggedRun]) -> list[str]:
     stopped = [run.judge for run in runs if (run.truncated or "").startswith("until")]
     what = "stopped when its numbers looked decided: intervals over tasks do not heed that and err more often"
     return [f"{judge} was {what}." for judge in stopped]
+
+
+def _look(judged: LoggedRun) -> Look:
+    """Say what is looked at: the judge and its suite, however many tasks it has, and the answers themselves."""
+    # The built-in suites have their number of tasks and their seed in their names.
+    family = re.sub(r"-\d+x(\d+)-s\d+$", r"-x\1", judged.suite.name)
+    # A judge that nothing identifies is no other run's.
+    who = [judged.fingerprint or judged.run_id, family]
+    columns = [judged.calls[name].fillna("").astype(str) for name in _TOLD_APART]
+    return Look(judge_and_suite=_digest(who), answers=_digest(sorted(zip(*columns, strict=True))))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def _look_notes(checks: Sequence[RuleCheck]) -> list[str]:
+    """Say of rules that were looked at before which look this is, and at what error it decides."""
+    looks: dict[int, list[str]] = {}
+    for check in checks:
+        if check.look > 1 and _is_read(check):
+            looks.setdefault(check.look, []).append(check.rule.text)
+    what = "each look at the same judge, suite and rule decides at less, 0.05 over all"
+    return [f"{look_text(look).capitalize()} ({'; '.join(rules)}): {what}." for look, rules in looks.items()]
 
 
 def _loss_notes(checks: Sequence[RuleCheck]) -> list[str]:

@@ -6,8 +6,9 @@ People and build servers see it in one line, as Markdown, on a screen, as a sect
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -40,7 +41,7 @@ from jrh_mlflow.show.plain_text import (
     wrapped_line,
 )
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedEvaluation, run_file
+from jrh_mlflow.tracking.runs.read import LoggedEvaluation, experiment_names, finished_runs, run_file
 from jrh_mlflow.tracking.runs.store import (
     RunContent,
     Store,
@@ -54,6 +55,7 @@ from jrh_mlflow.tracking.runs.store import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow.entities import Run
 
 _MOST_RULES = 5000
 """Characters: MLflow cuts a param at 6,000 without a word."""
@@ -70,6 +72,43 @@ _MARKDOWN = "gate.md"
 _MOST_NAMED = 3
 """Rules that the line of the outcome names."""
 _Outcome = Literal["passed", "failure", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """What a gate looked at: another gate of the same judge and suite on other answers is a further look."""
+
+    judge_and_suite: str
+    answers: str
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What the run of the gate is found by."""
+        return {keys.TAG_LOOKED_AT: self.judge_and_suite, keys.TAG_ANSWERS: self.answers}
+
+    def numbers(self, rules: Collection[str], *, tracking_uri: str) -> dict[str, int]:
+        """Return for each rule which look this is, by the gates that the store holds; the same answers are no new one.
+
+        Raises:
+            TrackingError: when MLflow cannot be reached.
+        """
+        with reading_client(tracking_uri) as client:
+            chosen = f"tags.`{keys.TAG_LOOKED_AT}` = '{self.judge_and_suite}'"
+            newest_first = finished_runs(client, "gate", [*experiment_names(client)], chosen=chosen)
+        earlier = [(run.data.tags[keys.TAG_ANSWERS], _rules_of(run, tracking_uri)) for run in reversed(newest_first)]
+        looks = {rule: [*dict.fromkeys(answers for answers, own in earlier if rule in own)] for rule in rules}
+        return {
+            rule: 1 + (seen.index(self.answers) if self.answers in seen else len(seen)) for rule, seen in looks.items()
+        }
+
+
+def _rules_of(run: Run, tracking_uri: str) -> list[str]:
+    """Return the rules of a logged gate; a list that was too long for a param stands in its file."""
+    written = run.data.params.get("gate.rules", "")
+    if not written.endswith(f"rules, in {keys.GATE_JSON}"):
+        return written.split("; ")
+    content = run_file(tracking_uri, str(run.info.run_id), keys.GATE_JSON)
+    return [] if content is None else [check["rule"] for check in json.loads(content)["checks"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +131,8 @@ class Gate:
     """What a reader must know first: simulated, truncated."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What was read, for people: suite, calls, baseline."""
+    look: Look | None = None
+    """By what later gates find it; None: they need not."""
     run_id: str | None = None
     """Its own run; None when it was not logged."""
     link: str | None = None
@@ -232,7 +273,7 @@ def gate_content(gate: Gate) -> RunContent:
     return RunContent(
         points=gate_points([check.state for check in gate.results], passed=gate.passed),
         params={"gate": params},
-        tags={keys.TAG_VERDICT: gate.verdict.sentences[0]},
+        tags={keys.TAG_VERDICT: gate.verdict.sentences[0], **(gate.look.tags if gate.look else {})},
         description=gate.to_markdown(),
         described_in=_MARKDOWN,
         artifacts={keys.GATE_JSON: gate.to_dict(), _MARKDOWN: gate.to_markdown()},

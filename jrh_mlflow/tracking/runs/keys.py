@@ -58,6 +58,8 @@ TAG_ANSWERED_BY = "jrh.answered_by"
 """Models and systems that answered, where there was more than one."""
 TAG_GATE = "jrh.gate"
 """Of a run that was gated: what its newest gate came to."""
+TAG_LOOKED_AT, TAG_ANSWERS = "jrh.looked_at", "jrh.answers"
+"""Of the run of a gate: digests of the judge and its suite, and of the answers, by which later gates find it."""
 TAG_GATE_RUN = "jrh.gate_run"
 """Of a run that was gated: the run of its newest gate."""
 RUN_TAGS = (TAG_GENERATED_BY, TAG_GATE_RUN)

@@ -64,6 +64,8 @@ class LoggedRun:
     recorded: bool = False
     """Whether its answers were given before, and not asked for by this run."""
     experiment_id: str = ""
+    fingerprint: str | None = None
+    """Of the judge; None where nothing tells it from others."""
     shares_name: bool = False
     """Whether a run loaded with it has a judge of the same label, so that `judge` has the beginning of the id added."""
 
@@ -381,6 +383,7 @@ def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: dict[s
         params=dict(run.data.params),
         metrics=dict(run.data.metrics),
         truncated=tags.get(keys.TAG_TRUNCATED),
+        fingerprint=tags.get(keys.TAG_FINGERPRINT),
         experiment=str(client.get_experiment(run.info.experiment_id).name),
         experiment_id=str(run.info.experiment_id),
         link=run_link(uri, run.info.experiment_id, run_id),
