@@ -55,7 +55,6 @@ from jrh_mlflow.tracking.runs.store import (
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow.entities import Run
 
 _MOST_RULES = 5000
 """Characters: MLflow cuts a param at 6,000 without a word."""
@@ -102,7 +101,7 @@ class Look:
         }
 
 
-def _rules_of(run: Run, tracking_uri: str) -> list[str]:
+def _rules_of(run: Any, tracking_uri: str) -> list[str]:
     """Return the rules of a logged gate; a list that was too long for a param stands in its file."""
     written = run.data.params.get("gate.rules", "")
     if not written.endswith(f"rules, in {keys.GATE_JSON}"):
