@@ -125,6 +125,9 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     k - 1 degrees of freedom gives the two-sided p-value e: a level that the sign flips claim is granted where the
     interval's end errs no more often. Where the 95 % interval holds 0 the p-value is 2 e, which is over .05.
 
+    Where the clusters of a judge are all hits or none, the counts cannot tell whether it answers each task alike (an
+    ICC of 1): its end is then no nearer than that of Clopper and Pearson with clusters as units.
+
     With ten clusters of 12 calls, 4 judges × 8 axes, the family-wise error for an ICC of 0 against .6 falls from .7 to
     .01 or less; power for a difference of .5 from .68 to .65 (docs/howto/decisions.md).
 
@@ -139,9 +142,9 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     Example:
         >>> everywhere, nowhere_yet = np.full(10, 1.0), np.zeros(10)
         >>> round(share_limit(everywhere, nowhere_yet, np.full(10, 12.0)), 2)
-        1.14
+        0.22
         >>> round(share_limit(everywhere * 3, nowhere_yet, np.full(10, 12.0)), 2)
-        2.42
+        1.57
     """
     k, total = int((sizes > 0).sum()), float(sizes.sum())
     if k < 2:
@@ -151,9 +154,14 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     # The smaller share comes first: only the lower end of the difference matters, which rests on one end of each.
     (less, first), (more, second) = sorted(zip(shares, (successes_a, successes_b), strict=True), key=lambda x: x[0])
     below, above = rate_posterior(first, sizes), rate_posterior(second, sizes)
+    all_below, all_above = (all_or_none(hits, sizes) for hits in (first, second))
 
     def excluded(tail: float) -> bool:
-        ends = (less, max(less, below.high(tail))), (min(more, above.low(tail)), more)
+        high, low = below.high(tail), above.low(tail)
+        # Nothing seen within a task speaks against a judge that answers a whole task alike: tasks are then the units.
+        high = max(high, exact_end(less, k, tail)) if all_below else high
+        low = min(low, 1 - exact_end(1 - more, k, tail)) if all_above else low
+        ends = (less, max(less, high)), (min(more, low), more)
         return newcombe(less, ends[0], more, ends[1], correlation=together)[0] > 0
 
     if excluded(_LEAST_ERROR):
@@ -161,6 +169,22 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     error = _error_at(excluded)
     t = float(stats.t.isf(error / 2 if error <= _TAIL else error, k - 1))
     return math.sqrt(k * t * t / (k - 1 + t * t))
+
+
+def all_or_none(successes: Array, sizes: Array) -> bool:
+    """Whether every cluster is all hits or none, as those of a judge are that answers a whole task alike."""
+    return bool((np.minimum(successes, sizes - successes) <= TOLERANCE).all())
+
+
+def exact_end(share: float, n: int, tail: float) -> float:
+    """Upper end of Clopper and Pearson for a share of n units; 1 where every unit is a hit.
+
+    Example:
+        >>> round(exact_end(0.0, 28, 0.025), 3)
+        0.123
+    """
+    hits = min(share * n, float(n))
+    return 1.0 if hits >= n - TOLERANCE else float(stats.beta.isf(tail, hits + 1, n - hits))
 
 
 def _error_at(excluded: Callable[[float], bool]) -> float:

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from jrh_mlflow.stats import Array
-from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, share_limit, sign_patterns
+from jrh_mlflow.stats.max_t import MaxT, exact_end, max_t, max_t_of_statistics, share_limit, sign_patterns
 from jrh_mlflow.stats.paired import cluster_sign_p, holm
 from jrh_mlflow.stats.proportions import beta_binomial_interval, newcombe, share_correlation
 from tests.readings import PROPERTY
@@ -237,9 +237,11 @@ def test_a_limit_is_where_the_one_sided_error_of_the_interval_is_the_two_sided_p
 
 def test_a_limit_claims_no_5_percent_where_the_95_percent_interval_holds_0() -> None:
     none = np.zeros(10)
-    for misses in np.linspace(0.5, 3, 26):
+    # No task that is neither all hits nor none: for all that is known the judge answers each task alike.
+    nowhere = 0.0, exact_end(0.0, 10, 0.025)
+    for misses in np.linspace(0.5, 6, 26):
         often = np.full(10, misses)
-        ends = beta_binomial_interval(none, TWELVE), beta_binomial_interval(often, TWELVE)
+        ends = nowhere, beta_binomial_interval(often, TWELVE)
         low, _ = newcombe(0.0, ends[0], misses / 12, ends[1])
         limit = share_limit(often, none, TWELVE)
         p = 2 * stats.t.sf(limit * math.sqrt(9 / (10 - limit**2)), 9)
@@ -254,6 +256,19 @@ def test_one_miss_in_every_task_against_none_yet_is_not_told_apart_but_half_of_a
         limit = np.array([share_limit(np.full(10, misses), none, TWELVE)])
         assert max_t(sums).p_adjusted[0] == pytest.approx(2**-9)
         assert (max_t(sums, limits=limit).p_adjusted[0] < 0.05) == told
+
+
+def test_a_judge_that_answers_each_task_alike_is_not_told_from_one_that_errs_as_often() -> None:
+    """Five axes, 28 tasks of four calls: one errs in a tenth of all calls, one always on a tenth of the tasks."""
+    rng, sizes, wrong, alone = np.random.default_rng(11), np.full(28, 4.0), 0, 0
+    for _ in range(60):
+        everywhere, by_task = rng.binomial(4, 0.1, (28, 5)).astype(float), 4.0 * (rng.random((28, 5)) < 0.1)
+        flips = max_t(everywhere - by_task, n_resamples=399).p_adjusted <= 0.05
+        limits = np.array([share_limit(everywhere[:, at], by_task[:, at], sizes) for at in range(5)])
+        apart = max_t(everywhere - by_task, limits=limits, n_resamples=399).p_adjusted <= 0.05
+        alone, wrong = alone + flips.any(), wrong + apart.any()
+    assert alone >= 8
+    assert wrong <= 5
 
 
 def test_more_tasks_lift_the_limit() -> None:
