@@ -64,7 +64,7 @@ def draw(source: str, n: int, to: Path | None, queue: str | None, as_json: bool,
     if as_json:
         click.echo(frame.to_json(orient="records", indent=1, force_ascii=False))
         return
-    place = " and ".join(filter(None, (to and str(to), queue and f"the review queue {queue!r}")))
+    places = [*([str(to)] if to else []), *([f"the review queue {queue!r}"] if queue else [])]
     low, high = frame["inclusion"].min(), frame["inclusion"].max()
     chance = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    click.echo(f"{len(frame):,} items drawn, chance {chance}: {place}")
+    click.echo(f"{len(frame):,} items drawn, chance {chance}: {' and '.join(places)}")

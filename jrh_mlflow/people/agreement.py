@@ -282,7 +282,8 @@ class _Measured:
             return None
         _, codes = np.unique(self.clusters[counted], return_inverse=True)
         sizes, hits = (
-            np.bincount(codes.ravel(), weights=weights[counted]) for weights in (self.counts, self.counts * right)
+            np.bincount(codes.ravel(), weights=weights[counted]).astype(float)
+            for weights in (self.counts, self.counts * right)
         )
         return proportions.cluster_interval(hits, sizes, level=level)
 

@@ -338,7 +338,8 @@ def agreement_page(
         figures: Drawn, for the page.
         verdict: Sentences that come first.
     """
-    lead, *more = verdict or [partial(agreement_headline, report)]
+    spoken: list[Any] = [*verdict] or [partial(agreement_headline, report)]
+    lead, *more = spoken
     by_person = [_people(report), *([_on_page(_PEOPLE_HOW)] if report.judge is not None else [])]
     lists = [Only((medium,), _disagreements(disagreements, most=most)) for medium, most in _MOST_LISTED.items()]
     return Page(

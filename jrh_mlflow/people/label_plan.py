@@ -169,7 +169,7 @@ class _StratumCounts:
     @classmethod
     def of(cls, strata: Codes, people: Array) -> _StratumCounts:
         parts = (np.ones(len(people)), people == 1, people == 0)
-        sizes, passed, failed = (np.bincount(strata, weights=part.astype(float)) for part in parts)
+        sizes, passed, failed = (np.bincount(strata, weights=part).astype(float) for part in parts)
         return cls(sizes=sizes, passed=passed, failed=failed)
 
     @property

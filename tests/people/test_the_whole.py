@@ -55,6 +55,7 @@ def printed(rated: RatedStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
     (folder / "judges.py").write_text(JUDGES, encoding="utf-8")
     labelled.to_csv(folder / "labelled.csv", index=False)
     labelled[["judge"]].to_csv(folder / "verdicts.csv", index=False)
+    labelled.assign(human=labelled["human"].where(labelled.index < 100)).to_csv(folder / "graded.csv", index=False)
     rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:N].itertuples()]
     names: dict[str, Any] = {"mlflow": mlflow, "jrh": jrh, "answers": rows, "labelled": labelled[["judge", "human"]]}
     names |= {"judge": lenient_judge(), "optimizer": AddsGuideline(), "traces": fetched(rated)[:N_ALIGNED]}
