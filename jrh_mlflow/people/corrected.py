@@ -4,6 +4,11 @@
 drawn (protocol, section 8). A judge that may be no better than chance (se + sp ≤ 1 within the interval of
 `stats.corrected_rates.youden`: at 2.5 % one-sided where that of the estimate is of 95 %) corrects nothing: then people
 alone are read where their labels are a random sample, and nothing elsewhere. `note` says so, one sentence each.
+
+Nothing is taken for granted about the labels. Where nobody says how they were drawn, or the judge's verdicts speak
+against what was said (`stats.corrected_rates.unlike`), the interval is the hull of PPI++'s and Rogan-Gladen's, and the
+estimate the middle of the two: the first holds for labels drawn at random or by verdict, the second for labels drawn
+within the person's, also of another application on which the judge errs as often.
 """
 
 from __future__ import annotations
@@ -17,24 +22,34 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
-from jrh_mlflow.stats import Array, Interval, Mask
+from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats import corrected_rates as rates
-from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
+from jrh_mlflow.stats.corrected_rates import FEWEST_CLUSTERS, Mean, Method, bounded_mean
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.text import two_places
 
 Sampling = Literal["random", "stratified", "by_verdict"]
 """How labelled items were drawn: of all items alike; within the person's labels; within the judge's verdicts."""
 SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
-_METHODS: dict[Sampling, Method] = {
+Pool = Literal["same", "other", "unknown"]
+"""Whether labels are of the items whose rate is asked for: known to be, shown not to be, or neither."""
+_METHODS: dict[Sampling | None, Method] = {
+    None: "PPI++ or Rogan-Gladen",
     "random": "PPI++",
     "stratified": "Rogan-Gladen",
     "by_verdict": "two strata",
 }
-_DRAWN = {
+_DRAWN: dict[Sampling | None, str] = {
+    None: "labels are not known to be a random sample",
     "stratified": "labels drawn within the person's labels are no random sample",
     "by_verdict": "labels drawn within the judge's verdicts are no random sample",
 }
+_CONTRADICTED = 0.001
+"""p under which the judge's verdicts on labelled and other items are not the same."""
+_SUSPECT = 0.05
+"""The same where exactly half of the labels are passes."""
+_FEWER_FOUND = 0.1
+"""Share of failures that the judge may miss here and did not on the labelled items, for the sensitivity line."""
 _LEAST_WIDER = 0.001
 """What is worth a sentence: the last digit that is shown."""
 
@@ -49,6 +64,8 @@ class LabelledSample:
     """Inverse inclusion probabilities, up to a common factor."""
     items: Sequence[Hashable] | None = None
     """Ids, so that two versions can be paired."""
+    clusters: Sequence[Hashable] | None = None
+    """What each item was sampled together with; here and in `Graded`, or in neither."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +75,7 @@ class Graded:
     verdicts: Array
     items: Sequence[Hashable] | None = None
     """Ids, so that two versions can be paired."""
+    clusters: Sequence[Hashable] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +88,20 @@ class CorrectedRate:
     people_only: Reading
     """Of the labels alone; `NotEstimable` where they are no random sample."""
     method: str
-    """`PPI++`, `weighted PPI++`, `Rogan-Gladen`, `two strata`, `people only` or `none`."""
+    """`PPI++`, `weighted PPI++`, `Rogan-Gladen`, `two strata`, `PPI++ or Rogan-Gladen`, `people only` or `none`."""
     note: str
     """Sentences on what was refused, and whether the judge adds anything; may be empty."""
-    sampling: Sampling
+    sampling: Sampling | None
     n_labelled: int
     n_unlabelled: int
     sensitivity: Reading
     specificity: Reading
+    pool: Pool
     weight: float | None = None
     """λ of PPI++."""
+    if_fewer_found: float | None = None
+    """The rate if the judge finds .10 fewer of the failures here; None where it would then tell nothing, or no rate
+    of passes and fails is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +125,34 @@ class _Data:
     judge: Array
     human: Array
     weights: Array | None
-    sampling: Sampling
+    sampling: Sampling | None
     labelled_apart: bool | None
     level: float
+    clusters: tuple[Codes, Codes] | None = None
+    """Codes of the verdicts, and of the labelled items."""
+
+    @property
+    def labelled_clusters(self) -> Codes | None:
+        return None if self.clusters is None else self.clusters[1]
+
+    def mean(self, values: Array, weights: Array | None = None, clusters: Codes | None = None) -> Mean:
+        return bounded_mean(values, weights, clusters, level=self.level)
+
+    @property
+    def judge_mean(self) -> Mean:
+        """Of the verdicts."""
+        return self.mean(self.verdicts, None, None if self.clusters is None else self.clusters[0])
+
+    @property
+    def people_mean(self) -> Mean:
+        """Of the people's labels."""
+        return self.mean(self.human, self.weights, self.labelled_clusters)
+
+    def clusters_of(self, population: Array) -> Codes | None:
+        """Clusters of a population of `populations`."""
+        if self.clusters is None:
+            return None
+        return np.concatenate(self.clusters) if self.within(population) else self.clusters[0]
 
     @property
     def binary(self) -> bool:
@@ -153,9 +200,10 @@ def correct_rate(
     judge_labelled: Array,
     human: Array,
     *,
-    sampling: Sampling,
+    sampling: Sampling | None,
     weights: Array | None = None,
     labelled_apart: bool | None = None,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
     level: float = 0.95,
 ) -> CorrectedRate:
     """Correct the judge's mean by what people said on some items.
@@ -164,42 +212,104 @@ def correct_rate(
         judge_unlabelled: The judge's values, 0 … 1, on items without a person's label.
         judge_labelled: Its values on the labelled items.
         human: The people's values there.
-        sampling: How the labelled items were drawn.
+        sampling: How the labelled items were drawn; None: not known.
         weights: Inverse inclusion probabilities of the labelled items, up to a common factor, where known: `sampling`
             then does not matter.
         labelled_apart: False: the labelled items were taken out of the population whose rest is `judge_unlabelled`;
             True: they come from elsewhere, or the population is given whole. None: unknown, and where it matters (all
             but random labels) the interval holds for both.
+        clusters: What was sampled together (a conversation), of each verdict and of each labelled item.
         level: Of the intervals.
 
     Raises:
         RecipeError: Nothing to read, lengths that differ, values outside 0 … 1, weights that are not positive.
     """
-    return _corrected(_checked(judge_unlabelled, judge_labelled, human, sampling, weights, labelled_apart, level))
+    return _corrected(
+        _checked(judge_unlabelled, judge_labelled, human, sampling, weights, labelled_apart, level, clusters)
+    )
 
 
 def _corrected(data: _Data) -> CorrectedRate:
-    reason = _missing(data) or _useless(data)
+    pool, sentence = questioned(data)
+    if sentence:
+        # What was said of the labels is not known to be true: nothing that hangs on it is read.
+        drawn, data = data, replace(data, sampling=None, weights=None)
+    reason = _few_clusters(data) or _missing(data) or _useless(data)
     if reason:
-        return _refused(data, reason)
-    means = [_estimated(data, population) for population in data.populations]
-    # Which items are the whole may be unknown: then the interval holds for either.
-    low, high = min(mean.low for mean in means), max(mean.high for mean in means)
-    whole = Mean(means[0].value, low, high)
-    notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], whole)]
-    return _report(data, _estimate(whole, data, data.method), method=data.method, note=" ".join(filter(None, notes)))
+        return _refused(data, reason, pool, sentence)
+    if sentence:
+        whole, notes = _either(drawn), [sentence]
+    else:
+        means = [_estimated(data, population) for population in data.populations]
+        # Which items are the whole may be unknown: then the interval holds for either.
+        whole = Mean(means[0].value, *_hull(means))
+        notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], whole)]
+    note = " ".join(filter(None, notes))
+    return _report(data, _estimate(whole, data, data.method), method=data.method, note=note, pool=pool)
+
+
+def _hull(means: Sequence[Mean]) -> Interval:
+    return min(mean.low for mean in means), max(mean.high for mean in means)
+
+
+def _either(drawn: _Data) -> Mean:
+    """PPI++ and Rogan-Gladen: the middle of the two, with an interval that holds both of theirs."""
+    ways = (replace(drawn, sampling="random"), replace(drawn, sampling="stratified", weights=None))
+    means = [[_estimated(way, population) for population in way.populations] for way in ways]
+    return Mean(sum(of_way[0].value for of_way in means) / 2, *_hull([mean for of_way in means for mean in of_way]))
+
+
+def questioned(data: _Data) -> tuple[Pool, str]:
+    """Whether the labels are of the items whose rate is asked for, and a sentence where that is not known.
+
+    The sentence says what speaks against a random sample, if anything does, and how to get the narrow interval.
+    """
+    claimed = data.sampling == "random" or data.weights is not None
+    if data.sampling is not None and not claimed:
+        return "same", ""
+    others, weights = (data.verdicts, None) if data.weights is None else (data.populations[0], data.weights)
+    codes, labelled = data.clusters_of(others), data.labelled_clusters
+    both = None if codes is None or labelled is None else (labelled, codes)
+    p = rates.unlike(data.judge, others, weights=weights, clusters=both)
+    is_half = data.binary and 2 * data.human.sum() == len(data.human)
+    taken_out = data.labelled_apart is False
+    holds = "the interval holds for labels drawn at random, by the judge's verdicts or within people's labels"
+    if p < _CONTRADICTED or (is_half and p < _SUSPECT):
+        shares = data.mean(data.judge, weights).value, float(others.mean())
+        half = ' Exactly half of the labels are passes: where that was so wanted, say sampling="stratified".'
+        return "same" if taken_out else "other", (
+            f"The labelled items are unlike the others: the judge's mean is {shares[0]:.2f} on them and "
+            f"{shares[1]:.2f} on the rest (p = {p:.1g}), so {holds}. Items drawn at random from these and labelled "
+            f"would give a narrower one.{half if is_half else ''}"
+        )
+    if claimed:
+        return "same", ""
+    return "same" if taken_out else "unknown", (
+        f"It is not known how the labelled items were drawn, so {holds}. If they were drawn at random from the items "
+        'whose rate is asked for, sampling="random" gives the narrower interval; `jrh label draw` draws them so.'
+    )
+
+
+def _few_clusters(data: _Data) -> str | None:
+    """Why there is no interval by cluster, if so."""
+    for what, codes in zip(("verdicts", "labels"), data.clusters or (), strict=False):
+        if (k := len(np.unique(codes))) < FEWEST_CLUSTERS:
+            return f"the {what} are of {k} clusters, and an interval by cluster needs {FEWEST_CLUSTERS}"
+    return None
 
 
 def _checked(
     unlabelled: Array,
     judge: Array,
     human: Array,
-    sampling: Sampling,
+    sampling: Sampling | None,
     weights: Array | None,
     labelled_apart: bool | None,
     level: float,
+    clusters: tuple[Sequence[Hashable] | None, Sequence[Hashable] | None] | None = None,
 ) -> _Data:
-    check_known("sampling", sampling, SAMPLINGS)
+    if sampling is not None:
+        check_known("sampling", sampling, SAMPLINGS)
     if not isinstance(level, Real) or not 0 < level < 1:
         raise RecipeError(f"`level` must lie between 0 and 1, but is {level!r}.")
     verdicts, judged, people = (np.asarray(given_values, float) for given_values in (unlabelled, judge, human))
@@ -220,7 +330,20 @@ def _checked(
         sampling=sampling,
         labelled_apart=labelled_apart,
         level=level,
+        clusters=None if clusters is None else _codes(*clusters, sizes=(len(verdicts), len(people))),
     )
+
+
+def _codes(
+    verdicts: Sequence[Hashable] | None, labelled: Sequence[Hashable] | None, *, sizes: tuple[int, int]
+) -> tuple[Codes, Codes] | None:
+    """Number the clusters of both sides; None where each item is one of its own."""
+    ids = [
+        _ids(names, n, side) for names, n, side in zip((verdicts, labelled), sizes, ("verdict", "label"), strict=True)
+    ]
+    known = {name: code for code, name in enumerate(dict.fromkeys([*ids[0], *ids[1]]))}
+    first, second = (np.array([known[name] for name in names], dtype=int) for names in ids)
+    return None if len(known) == sum(sizes) else (first, second)
 
 
 def _checked_weights(weights: Array, n: int) -> Array:
@@ -256,7 +379,7 @@ def _useless(data: _Data) -> str | None:
     """Why the judge cannot be told from one that knows nothing, if so."""
     if data.method == "two strata":
         return _useless_by_verdict(data)
-    better = rates.youden(data.judge, data.human, data.weights, level=data.level)
+    better = rates.youden(data.judge, data.human, data.weights, data.labelled_clusters, level=data.level)
     if better is None:
         return "people gave all labelled items the same label, so it is unknown whether the judge tells them apart"
     if better.low > 0:
@@ -268,7 +391,7 @@ def _useless_by_verdict(data: _Data) -> str | None:
     if data.only_verdict is not None:
         return f"the judge says {_said(data.only_verdict)} of every item, so it tells nothing"
     # se + sp > 1 exactly where people pass more of what the judge passes: the shares of verdicts do not matter.
-    better = rates.youden(data.human, data.judge, level=data.level)
+    better = rates.youden(data.human, data.judge, None, data.labelled_clusters, level=data.level)
     if better is None:
         return (
             "no labelled item is one that the judge passed, or none one that it failed, so it is unknown what it tells"
@@ -283,36 +406,48 @@ def _shown(mean: Mean) -> str:
     return f"{two_places(mean.value)} [{two_places(mean.low)}, {two_places(mean.high)}]"
 
 
-def _refused(data: _Data, reason: str) -> CorrectedRate:
+def _refused(data: _Data, reason: str, pool: Pool, sentence: str) -> CorrectedRate:
     """People alone, where their labels are a random sample; else nothing."""
     people = _people_only(data)
     if isinstance(people, Estimate):
         note = f"{reason[0].upper()}{reason[1:]}: the estimate is that of the people's labels alone."
-        return _report(data, people, method="people only", note=note)
+        return _report(data, people, method="people only", note=note, pool=pool)
     missing = NotEstimable(reason=reason, n=len(data.human))
-    return _report(data, missing, method="none", note=f"{reason[0].upper()}{reason[1:]}.")
+    note = f"{reason[0].upper()}{reason[1:]}. {sentence}".strip()
+    return _report(data, missing, method="none", note=note, pool=pool)
 
 
 def _people_only(data: _Data) -> Reading:
     if data.method == "two strata" and data.only_verdict is not None:
         # All items are one stratum, and its labels a random sample of it.
-        data = replace(data, human=data.human[data.judge == data.only_verdict])
+        here = data.judge == data.only_verdict
+        codes = None if data.clusters is None else (data.clusters[0], data.clusters[1][here])
+        data = replace(data, human=data.human[here], clusters=codes)
+    elif reason := _few_clusters(data):
+        return NotEstimable(reason=reason, n=len(data.human))
     elif not data.people_alone:
         return NotEstimable(reason=_DRAWN[data.sampling], n=len(data.human))
     if not len(data.human):
         return NotEstimable(reason="no labelled item has the only verdict that there is")
-    mean = bounded_mean(data.human, data.weights, level=data.level)
-    return _estimate(mean, data, "people only")
+    return _estimate(data.people_mean, data, "people only")
 
 
 def _estimated(data: _Data, population: Array) -> Mean:
+    """Estimate by the method of the data, and lengthen the interval by what clusters leave open."""
+    alone, within = replace(data, clusters=None), data.within(population)
     if data.method == "two strata":
-        return rates.by_strata(population, data.judge, data.human, level=data.level)
-    if data.method == "Rogan-Gladen":
-        passed = bounded_mean(population, level=data.level)
-        return rates.rogan_gladen(passed, *_error_rates(data))
-    within = data.within(population)
-    return rates.ppi(population, data.judge, data.human, data.weights, within=within, level=data.level)
+        mean = rates.by_strata(population, data.judge, data.human, level=data.level)
+    elif data.method != "Rogan-Gladen":
+        mean = rates.ppi(population, data.judge, data.human, data.weights, within=within, level=data.level)
+    elif data.binary:
+        mean = rates.rogan_gladen(alone.mean(population), *_error_rates(alone))
+    else:
+        mean = rates.reverse_regression(population, data.judge, data.human, level=data.level)
+    codes, labelled = data.clusters_of(population), data.labelled_clusters
+    if codes is None or labelled is None:
+        return mean
+    effects = rates.influences(population, data.judge, data.human, data.weights, method=data.method, within=within)
+    return mean.longer(rates.cluster_factor([(effects[0], codes), (effects[1], labelled)], level=data.level))
 
 
 def _error_rates(data: _Data) -> tuple[Mean, Mean]:
@@ -324,24 +459,24 @@ def _error_rates(data: _Data) -> tuple[Mean, Mean]:
         for value in np.unique(data.judge):
             here = data.judge == value
             weights[here] = (data.populations[0] == value).sum() / here.sum()
-    parts = [_part(data.judge, weights, data.human == value) for value in (1.0, 0.0)]
-    yes, no = (bounded_mean(*part, level=data.level) for part in parts)
+    yes, no = (_part(data, weights, data.human == value) for value in (1.0, 0.0))
     return yes, no
 
 
-def _part(values: Array, weights: Array | None, chosen: Mask) -> tuple[Array, Array | None]:
-    """Chosen values; those that stand for no item at all are none."""
-    if weights is None:
-        return values[chosen], None
-    chosen = chosen & (weights > 0)
-    return values[chosen], weights[chosen]
+def _part(data: _Data, weights: Array | None, chosen: Mask) -> Mean:
+    """Mean of the judge's values on chosen items; those that stand for no item at all are none."""
+    chosen = chosen if weights is None else chosen & (weights > 0)
+    codes = data.labelled_clusters
+    return data.mean(
+        data.judge[chosen], None if weights is None else weights[chosen], None if codes is None else codes[chosen]
+    )
 
 
 def _misfit(data: _Data) -> str:
     """A judge that passes more (or less) than it does on any kind of labelled item."""
     if data.method != "Rogan-Gladen":
         return ""
-    passed = bounded_mean(data.populations[0], level=data.level)
+    passed = data.mean(data.populations[0], None, data.clusters_of(data.populations[0]))
     se, false_passes = _error_rates(data)
     for apart, (over, under) in ((1, (passed, se)), (-1, (false_passes, passed))):
         # Only where the interval of the difference leaves 0 out: a smaller one may be chance.
@@ -359,7 +494,7 @@ def _nothing_added(data: _Data, mean: Mean) -> str:
     """A sentence where the interval is not shorter than that of the people's labels alone, if these can be read so."""
     if not data.people_alone:
         return ""
-    people = bounded_mean(data.human, data.weights, level=data.level)
+    people = data.people_mean
     width, alone = mean.high - mean.low, people.high - people.low
     if width < alone:
         return ""
@@ -377,8 +512,8 @@ def _widened(narrower: Mean, reported: Mean) -> str:
     )
 
 
-def _report(data: _Data, estimate: Reading, *, method: str, note: str) -> CorrectedRate:
-    naive = bounded_mean(data.verdicts, level=data.level)
+def _report(data: _Data, estimate: Reading, *, method: str, note: str, pool: Pool) -> CorrectedRate:
+    naive = data.judge_mean
     sensitivity, specificity = _shown_error_rates(data)
     return CorrectedRate(
         estimate=estimate,
@@ -391,8 +526,22 @@ def _report(data: _Data, estimate: Reading, *, method: str, note: str) -> Correc
         n_unlabelled=len(data.verdicts),
         sensitivity=sensitivity,
         specificity=specificity,
+        pool=pool,
         weight=rates.ppi_weight(data.verdicts, data.judge, data.human, data.weights) if "PPI" in method else None,
+        if_fewer_found=_if_fewer_found(estimate, sensitivity, specificity),
     )
+
+
+def _if_fewer_found(rate: Reading, sensitivity: Reading, specificity: Reading) -> float | None:
+    """The rate that the judge's mean stands for where it finds .10 fewer of the failures, all else equal.
+
+    With se and f = 1 - sp of the labels the judge passes `se θ + f (1 - θ)`; f + .10 in the place of f gives that for
+    `((se - f) θ - .10) / (se - f - .10)`.
+    """
+    known = [reading.value for reading in (rate, sensitivity, specificity) if isinstance(reading, Estimate)]
+    if len(known) < 3 or (apart := known[1] + known[2] - 1) <= _FEWER_FOUND:
+        return None
+    return min(1.0, max(0.0, (apart * known[0] - _FEWER_FOUND) / (apart - _FEWER_FOUND)))
 
 
 def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
@@ -413,17 +562,21 @@ def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
 def _estimate(mean: Mean, data: _Data, method: str) -> Estimate:
     how = f"{method}, {len(data.human)} labels"
     how += f" and {len(data.verdicts)} verdicts" if method != "people only" else ""
-    return mean_reading(mean, n=len(data.human), method=how)
+    codes = data.labelled_clusters
+    k = len(data.human) if codes is None else len(np.unique(codes))
+    return mean_reading(mean, n=len(data.human), method=how, n_clusters=k)
 
 
-def mean_reading(mean: Mean, *, n: int, method: str, statistic: Statistic = "rate") -> Estimate:
+def mean_reading(
+    mean: Mean, *, n: int, method: str, statistic: Statistic = "rate", n_clusters: int | None = None
+) -> Estimate:
     """Write a mean with its interval as a reading of `n` items."""
     return Estimate(
         value=mean.value,
         n=n,
         excluded=0,
         **intervals((mean.low, mean.high), (mean.low, mean.high)),
-        n_clusters=n,
+        n_clusters=n if n_clusters is None else n_clusters,
         method=method,
         unit="item",
         statistic=statistic,
@@ -435,7 +588,7 @@ def correct_difference(
     second: Graded,
     calibration: LabelledSample | tuple[LabelledSample, LabelledSample],
     *,
-    sampling: Sampling,
+    sampling: Sampling | None,
     labelled_apart: bool | tuple[bool | None, bool | None] | None = None,
     level: float = 0.95,
 ) -> CorrectedDifference:
@@ -458,7 +611,23 @@ def correct_difference(
     apart = labelled_apart if isinstance(labelled_apart, tuple) else (labelled_apart, labelled_apart)
     old, new = (
         _Version(
-            data=_checked(graded.verdicts, its.judge, its.human, sampling, its.weights, apart[at], level),
+            data=_checked(
+                graded.verdicts,
+                its.judge,
+                its.human,
+                sampling,
+                its.weights,
+                apart[at],
+                level,
+                None if graded.clusters is None and its.clusters is None else (graded.clusters, its.clusters),
+            ),
+            clusters=dict(
+                zip(
+                    [*(graded.items or ()), *(its.items or ())],
+                    [*(graded.clusters or ()), *(its.clusters or ())],
+                    strict=False,
+                )
+            ),
             graded=_ids(graded.items, len(graded.verdicts), f"verdicts {at}"),
             labelled=_ids(its.items, len(its.human), f"labels {at}"),
         )
@@ -474,17 +643,22 @@ class _Version:
     data: _Data
     graded: Sequence[Hashable]
     labelled: Sequence[Hashable]
+    clusters: dict[Hashable, Hashable]
+    """Of items, where they are known."""
 
     def influences(self, method: Method) -> dict[Hashable, float]:
-        """What each item adds to the estimate of this method."""
+        """What each item, or cluster, adds to the estimate of this method; nothing where two methods share it."""
         data = self.data
+        if method == "PPI++ or Rogan-Gladen":
+            return {}
         population = data.verdicts if method == "naive" else data.populations[0]
         within = data.within(population)
         parts = rates.influences(population, data.judge, data.human, data.weights, method=method, within=within)
         of_item: dict[Hashable, float] = {}
         # Where the labelled items are part of the population, they stand at its end.
         for ids, values in (([*self.graded, *self.labelled], parts[0]), (self.labelled, parts[1])):
-            for item, value in zip(ids, values.tolist(), strict=False):
+            for name, value in zip(ids, values.tolist(), strict=False):
+                item = self.clusters.get(name, name)
                 of_item[item] = of_item.get(item, 0.0) + value
         return of_item
 
@@ -540,7 +714,7 @@ def _together(a: dict[Hashable, float], b: dict[Hashable, float]) -> float:
 
 
 def _naive_difference(old: _Version, new: _Version) -> Estimate:
-    means = [bounded_mean(version.data.verdicts, level=version.data.level) for version in (old, new)]
+    means = [version.data.judge_mean for version in (old, new)]
     r = _together(old.influences("naive"), new.influences("naive"))
     low, high = newcombe(means[0].value, _ends(means[0]), means[1].value, _ends(means[1]), correlation=r)
     n = len(old.data.verdicts) + len(new.data.verdicts)
@@ -557,10 +731,12 @@ _SHARED = "Both versions share the labels: the judge is taken to be as sensitive
 
 def _by_shared_labels(old: _Version, new: _Version) -> CorrectedDifference:
     naive = _naive_difference(old, new)
+    # By cluster only the labels are read of it: the verdicts are read of each version.
     whole = replace(old.data, verdicts=np.concatenate([old.data.verdicts, new.data.verdicts]))
     missing = NotEstimable(reason="the labels are shared by both versions", statistic="value")
     # However shared labels were drawn they are read by Rogan-Gladen, which needs passes and fails.
-    reason = _missing(replace(whole, sampling="stratified", weights=None)) or _missing(whole) or _useless(whole)
+    reason = _few_clusters(whole) or _missing(replace(whole, sampling="stratified", weights=None))
+    reason = reason or _missing(whole) or _useless(whole)
     if reason is None:
         judge = rates.rate_difference(*_error_rates(whole))
         if judge.low <= 0:
@@ -573,10 +749,7 @@ def _by_shared_labels(old: _Version, new: _Version) -> CorrectedDifference:
         )
     difference = rates.rate_ratio(Mean(naive.value, *(naive.interval or (-1.0, 1.0))), judge)
     how = f"Rogan-Gladen, {len(whole.human)} labels and {len(whole.verdicts)} verdicts"
-    first, second = (
-        rates.rogan_gladen(bounded_mean(version.data.verdicts, level=whole.level), *_error_rates(whole))
-        for version in (old, new)
-    )
+    first, second = (rates.rogan_gladen(version.data.judge_mean, *_error_rates(whole)) for version in (old, new))
     return CorrectedDifference(
         estimate=mean_reading(difference, n=len(whole.human), method=how, statistic="value"),
         naive=naive,
