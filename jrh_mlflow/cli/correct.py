@@ -18,11 +18,11 @@ _SAMPLINGS = ("random", "stratified", "by_verdict")
 @click.option(
     "--sampling",
     type=click.Choice(_SAMPLINGS),
-    default="random",
-    show_default=True,
-    help="How labelled items were drawn: at random, within the person's labels, or within the judge's verdicts.",
+    help="How labelled items were drawn: at random, within the person's labels, or within the judge's verdicts. Left "
+    "out: not known, and the interval holds for each of them.",
 )
 @click.option("--weights", metavar="COLUMN", help="Column of the calibration with 1 / (chance of being labelled).")
+@click.option("--cluster", metavar="COLUMN", help="Column or tag with what was sampled together, such as a session.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--scorer", metavar="NAME", help="Which scorer of a run or of traces; the only one when left out.")
 @click.option(

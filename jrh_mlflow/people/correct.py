@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,13 +11,16 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.corrected import (
+    OPEN,
     CorrectedDifference,
     Graded,
     LabelledSample,
+    Pool,
     Sampling,
     correct_difference,
     correct_rate,
     mean_reading,
+    rate_if_fewer_found,
 )
 from jrh_mlflow.people.corrected_view import (
     corrected_axis,
@@ -36,6 +39,7 @@ from jrh_mlflow.people.verdicts import (
     check_positive,
     check_same_judge,
     check_same_scale,
+    clusters_of,
     count_labelled,
     match,
     read_judged,
@@ -62,7 +66,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 _SHARED = NotEstimable(reason="the labels are shared by both versions")
-_DRAWN = {
+_DRAWN: dict[Sampling | None, str] = {
+    None: "not known",
     "random": "at random among all items",
     "stratified": "within the person's labels",
     "by_verdict": "within the judge's verdicts",
@@ -81,14 +86,22 @@ class Corrected:
     method: str
     note: str
     """What a reader must know, one sentence each."""
-    sampling: Sampling
+    sampling: Sampling | None
+    """How the labelled items were drawn; None: not known."""
     level: float
     scorer: str
     """Name of the judge."""
+    pool: Pool
+    """Whether the labels are of the items whose rate is asked for: `same`, `other` (their verdicts differ), or
+    `unknown`."""
     n_labelled: int
     n_unlabelled: int
     sensitivity: Reading | None = None
     specificity: Reading | None = None
+    if_fewer_found: float | None = None
+    """The rate if the judge finds .10 fewer of the failures here than on the labelled items."""
+    n_clusters: int | None = None
+    """Clusters that the labelled items are of, where they are known."""
     positional: Reading | None = None
     """Of pairs: share in which both orders choose the same slot; each counts ½."""
     ties: Reading | None = None
@@ -133,6 +146,8 @@ class Corrected:
             what=self._what.lower(),
             n_labelled=self.n_labelled,
             versions=list(self.versions),
+            if_fewer_found=self.if_fewer_found,
+            is_open=self.method == OPEN,
             is_logged=self.run_id is not None,
         )
 
@@ -154,7 +169,9 @@ class Corrected:
     def _facts(self) -> dict[str, str]:
         counts = f"{self.n_labelled:,} labelled, {self.n_unlabelled:,} without a label"
         labels = "with known chances" if self.weighted else _DRAWN[self.sampling]
-        facts = {"method": self.method, "labels drawn": labels, "items": counts}
+        facts = {"method": self.method, "labels drawn": labels, "pool": self.pool, "items": counts}
+        if self.n_clusters is not None:
+            facts["clusters with labels"] = f"{self.n_clusters:,}"
         if self.lost:
             facts["left out"] = ", ".join(f"{count:,} {reason}" for reason, count in self.lost.items())
         return facts | {f"judge, {key}": value for key, value in self.judge.items()}
@@ -180,6 +197,7 @@ class Corrected:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         plain = ("run_id", "link", "scorer", "method", "note", "sampling", "level", "n_labelled", "n_unlabelled")
+        plain += ("pool", "if_fewer_found", "n_clusters")
         return {
             **{name: getattr(self, name) for name in (*plain, "simulated")},
             "verdict": self.verdict.to_dict(),
@@ -232,8 +250,9 @@ def correct(
     verdicts: object,
     calibration: object = None,
     *,
-    sampling: Sampling = "random",
+    sampling: Sampling | None = None,
     weights: str | Sequence[float] | None = None,
+    cluster: str | None = None,
     level: float = 0.95,
     log: bool = False,
     scorer: str | None = None,
@@ -261,10 +280,16 @@ def correct(
             and `human`, which is A, B or tie), an `Agreement`, or the run id of one. None: what people said about the
             items of the verdicts themselves (HUMAN feedback on traces, or a column `human` with gaps). With ids
             (`item`) on both sides, all of its items are among the verdicts, or none.
-        sampling: How the labelled items were drawn: `random`, `stratified` (within the person's labels, such as half
-            passes and half fails) or `by_verdict` (within the judge's verdicts).
+        sampling: How the labelled items were drawn: `random` (from the items of the verdicts), `stratified` (within
+            the person's labels, such as half passes and half fails) or `by_verdict` (within the judge's verdicts).
+            None: as the column `inclusion` beside the labels says (`jrh label draw` writes it); without it the interval
+            holds for all three ways and for labels of another application on which the judge errs as often, and is
+            about twice as wide. `random` is believed unless the judge's verdicts on labelled and other items differ.
         weights: Inverse inclusion probabilities of the calibration items, where they are known: a column of the
             calibration, or one number for each of its rows.
+        cluster: Column, tag of traces or field of a suite's meta with what was sampled together; None takes the column
+            `cluster`, the session of traces, the source of a suite's items. Variances and tests are by cluster; below
+            ten clusters there is no interval.
         level: Of the intervals.
         log: Log it: to the run of the `mlflow.genai.evaluate` that the verdicts are of, beside `<scorer>/mean`, else as
             a run of its own, kind `correct`.
@@ -289,6 +314,7 @@ def correct(
         judge=judge,
         human=human,
         item=item,
+        cluster=cluster,
         weights=weights if isinstance(weights, str) else None,
         tracking_uri=tracking_uri,
         fresh=calibration is None,
@@ -333,7 +359,7 @@ class _Correction:
     positive: tuple[object, ...]
     """Answers that are a pass."""
     scorer: str | None
-    sampling: Sampling
+    sampling: Sampling | None
     level: float
     weights: Array | None
     """Of the rows of the calibration."""
@@ -344,6 +370,24 @@ class _Correction:
         # `human` is the default of a column; on traces people's feedback has the scorer's name.
         human = None if options.human == "human" else options.human
         return read_judged(source, options, positive=self.positive, scorer=self.scorer, human=human)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Drawn:
+    """How labelled items were drawn, as the caller or the chances beside them say."""
+
+    sampling: Sampling | None
+    weights: Array | None
+
+    @staticmethod
+    def of(labelled: Judged, settings: _Correction) -> _Drawn:
+        chances = labelled.inclusion
+        if settings.sampling is not None or labelled.weights is not None or chances is None:
+            return _Drawn(sampling=settings.sampling, weights=labelled.weights)
+        if not (np.isfinite(chances) & (chances > 0) & (chances <= 1)).all():
+            raise RecipeError("Chances of inclusion must be known for every labelled item, over 0 and up to 1.")
+        # Equal chances are a random sample, for which people's labels can be read alone, too.
+        return _Drawn(sampling="random", weights=None if np.ptp(chances) < 1e-9 else 1 / chances)
 
 
 def given_labels(labels: object) -> tuple[object, ...]:
@@ -416,22 +460,25 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     samples = match(verdicts, calibration)
     labelled = samples.labelled
     _check_weights(labelled, settings)
+    drawn, clusters = _Drawn.of(labelled, settings), _clusters(samples, settings)
     correct_by = partial(
         correct_rate,
         judge_labelled=labelled.judge,
         human=_people(labelled),
-        sampling=settings.sampling,
-        weights=labelled.weights,
+        sampling=drawn.sampling,
+        weights=drawn.weights,
         # Ids can show that labelled items were taken out of the verdicts; without them it is not known.
         labelled_apart=False if samples.taken_out else None,
         level=settings.level,
     )
     seen = samples.unlabelled.judge
-    report = correct_by(seen)
+    report = correct_by(seen, clusters=clusters)
     # What people said alone does not hang on verdicts that are missing.
     if report.method != "people only":
         # A generator: the two corrections are made only where bounds are needed.
-        ends = (correct_by(np.append(seen, np.full(_missing(verdicts), verdict))).estimate for verdict in (0.0, 1.0))
+        n = _missing(verdicts)
+        # Whether the judge would have said pass or fail there is open, not where they lie.
+        ends = (correct_by(np.append(seen, np.full(n, verdict))).estimate for verdict in (0.0, 1.0))
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
     counted = _Counted(lost=samples.lost, pairs=positional is not None)
@@ -441,21 +488,32 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         people_only=counted(report.people_only),
         method=report.method,
         note=_note(report.note, samples, positional, ties),
-        sampling=settings.sampling,
+        sampling=drawn.sampling,
         level=settings.level,
         scorer=_name(verdicts, settings),
+        pool=report.pool,
         n_labelled=len(labelled),
         n_unlabelled=len(samples.unlabelled),
         # Sensitivity is of yes and no, and the value of a pair may be a half.
         sensitivity=None if counted.pairs else report.sensitivity,
         specificity=None if counted.pairs else report.specificity,
+        if_fewer_found=None if counted.pairs else report.if_fewer_found,
+        n_clusters=None if clusters is None else len(set(clusters[1])),
         positional=positional,
         ties=ties,
         judge=verdicts.facts,
         lost=samples.lost,
-        weighted=labelled.weights is not None,
+        weighted=drawn.weights is not None,
         simulated=verdicts.simulated or labelled.simulated,
     )
+
+
+def _clusters(samples: Samples, settings: _Correction) -> tuple[Sequence[Hashable], Sequence[Hashable]] | None:
+    """Return the clusters of verdicts and of labelled items; None where none is known."""
+    both = clusters_of(samples.unlabelled, samples.labelled)
+    if both is None and settings.options.cluster is not None:
+        raise RecipeError(f"Neither the verdicts nor the calibration have {settings.options.cluster!r}: cluster=.")
+    return None if both is None else (both[0], both[1])
 
 
 def _withhold(verdicts: Judged, reading: Reading, ends: Iterable[Reading]) -> Reading:
@@ -602,26 +660,30 @@ def _by_own_labels(
 ) -> Corrected:
     rates = {name: _corrected(versions[name], own[name], settings) for name in versions}
     samples = {name: match(versions[name], own[name]) for name in versions}
+    drawn = [_Drawn.of(sample.labelled, settings) for sample in samples.values()]
+    clusters = [_clusters(sample, settings) for sample in samples.values()]
     labelled = tuple(
         LabelledSample(
             judge=sample.labelled.judge,
             human=_people(sample.labelled),
-            weights=sample.labelled.weights,
+            weights=own_drawn.weights,
             items=sample.labelled.items,
+            clusters=None if both is None else both[1],
         )
-        for sample in samples.values()
+        for sample, own_drawn, both in zip(samples.values(), drawn, clusters, strict=True)
     )
     first, second = (False if sample.taken_out else None for sample in samples.values())
     subtract = partial(
         correct_difference,
         calibration=(labelled[0], labelled[1]),
-        sampling=settings.sampling,
+        sampling=drawn[0].sampling if len({own_drawn.sampling for own_drawn in drawn}) == 1 else None,
         labelled_apart=(first, second),
         level=settings.level,
     )
-    report = subtract(*(_graded(sample.unlabelled) for sample in samples.values()))
+    graded = [_graded(sample.unlabelled, both) for sample, both in zip(samples.values(), clusters, strict=True)]
+    report = subtract(*graded)
     # What MLflow takes the means of are all items, those with a label too.
-    naive = subtract(*(_graded(sample.population) for sample in samples.values())).naive
+    naive = subtract(*(_graded(sample.population, clusters_of(sample.population)) for sample in samples.values())).naive
     notes = [report.note, *(f"{name}: {note}" for name, sample in samples.items() for note in sample.notes)]
     return _of_difference(versions, rates, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
@@ -630,8 +692,8 @@ def _filled(judged: Judged, verdict: float) -> Judged:
     return replace(judged, judge=np.where(np.isnan(judged.judge), verdict, judged.judge))
 
 
-def _graded(judged: Judged) -> Graded:
-    return Graded(verdicts=judged.judge, items=judged.items)
+def _graded(judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
+    return Graded(verdicts=judged.judge, items=judged.items, clusters=None if clusters is None else clusters[0])
 
 
 def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Correction) -> Corrected:
@@ -646,21 +708,30 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
     _check_weights(labelled, settings)
-    first, second = (_graded(judged.take(~np.isnan(judged.judge))) for judged in versions.values())
+    drawn, clusters = _Drawn.of(labelled, settings), clusters_of(labelled)
+    known = [judged.take(~np.isnan(judged.judge)) for judged in versions.values()]
+    first, second = (_graded(judged, clusters_of(judged)) for judged in known)
     subtract = partial(
         correct_difference,
-        calibration=LabelledSample(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
-        sampling=settings.sampling,
+        calibration=LabelledSample(
+            judge=labelled.judge,
+            human=_people(labelled),
+            weights=drawn.weights,
+            clusters=None if clusters is None else clusters[0],
+        ),
+        sampling=drawn.sampling,
         level=settings.level,
     )
     report = subtract(first, second)
     ends = [
         subtract(*(_graded(_filled(judged, verdict)) for judged in versions.values())).rates for verdict in (0.0, 1.0)
     ]
+    alone = {name: _corrected(replace(judged, items=None), calibration, settings) for name, judged in versions.items()}
     rates = {
         name: replace(
-            _corrected(replace(judged, items=None), calibration, settings),
+            alone[name],
             estimate=_withhold(judged, rate, (end[at] for end in ends)),
+            if_fewer_found=rate_if_fewer_found(rate, alone[name].sensitivity, alone[name].specificity),
             people_only=_SHARED,
             n_unlabelled=len(samples[name].population) - count_labelled(judged, labelled),
             method=report.method,
@@ -688,9 +759,10 @@ def _of_difference(
         people_only=counted(report.people_only),
         method=report.method,
         note=note,
-        sampling=settings.sampling,
+        sampling=first.sampling,
         level=settings.level,
         scorer=first.scorer,
+        pool=first.pool if first.pool == second.pool else "unknown",
         # Labels that both versions share are counted once.
         n_labelled=first.n_labelled if shared else first.n_labelled + second.n_labelled,
         n_unlabelled=first.n_unlabelled + second.n_unlabelled,
@@ -755,10 +827,13 @@ def _with_versions_logged(done: Corrected, versions: Mapping[str, Judged], track
 def corrected_content(done: Corrected) -> RunContent:
     """Return what a run of kind `correct` holds."""
     markdown = done.to_markdown()
-    names = ("scorer", "sampling", "level", "method", "n_labelled", "n_unlabelled")
+    names = ("scorer", "level", "method", "n_labelled", "n_unlabelled", "pool")
     return RunContent(
         points=_points(done),
-        params={"correct": {name: getattr(done, name) for name in names}, "judge": dict(done.judge)},
+        params={
+            "correct": {"sampling": done.sampling or "not known", **{name: getattr(done, name) for name in names}},
+            "judge": dict(done.judge),
+        },
         description=markdown,
         described_in=keys.CORRECTED_MARKDOWN,
         tags={keys.TAG_VERDICT: done.verdict.sentences[0]},

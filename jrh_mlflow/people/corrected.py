@@ -33,8 +33,10 @@ Sampling = Literal["random", "stratified", "by_verdict"]
 SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
 Pool = Literal["same", "other", "unknown"]
 """Whether labels are of the items whose rate is asked for: known to be, shown not to be, or neither."""
+OPEN: Method = "PPI++ or Rogan-Gladen"
+"""Which of the two is right hangs on what nobody knows."""
 _METHODS: dict[Sampling | None, Method] = {
-    None: "PPI++ or Rogan-Gladen",
+    None: OPEN,
     "random": "PPI++",
     "stratified": "Rogan-Gladen",
     "by_verdict": "two strata",
@@ -48,8 +50,10 @@ _CONTRADICTED = 0.001
 """p under which the judge's verdicts on labelled and other items are not the same."""
 _SUSPECT = 0.05
 """The same where exactly half of the labels are passes."""
-_FEWER_FOUND = 0.1
+FEWER_FOUND = 0.1
 """Share of failures that the judge may miss here and did not on the labelled items, for the sensitivity line."""
+_LEAST_GAIN = 0.01
+"""Of an interval's length by which a judge must shorten it to be worth anything."""
 _LEAST_WIDER = 0.001
 """What is worth a sentence: the last digit that is shown."""
 
@@ -257,6 +261,19 @@ def _either(drawn: _Data) -> Mean:
     ways = (replace(drawn, sampling="random"), replace(drawn, sampling="stratified", weights=None))
     means = [[_estimated(way, population) for population in way.populations] for way in ways]
     return Mean(sum(of_way[0].value for of_way in means) / 2, *_hull([mean for of_way in means for mean in of_way]))
+
+
+def question_labels(
+    others: Array,
+    judge: Array,
+    human: Array,
+    *,
+    sampling: Sampling | None,
+    labelled_apart: bool | None,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None,
+) -> tuple[Pool, str]:
+    """As `questioned`, of the judge's values on other items, on labelled ones, and the people's values there."""
+    return questioned(_checked(others, judge, human, sampling, None, labelled_apart, 0.95, clusters))
 
 
 def questioned(data: _Data) -> tuple[Pool, str]:
@@ -494,11 +511,11 @@ def _nothing_added(data: _Data, mean: Mean) -> str:
     """A sentence where the interval is not shorter than that of the people's labels alone, if these can be read so."""
     if not data.people_alone:
         return ""
-    people = data.people_mean
-    width, alone = mean.high - mean.low, people.high - people.low
-    if width < alone:
+    # By the same kind of interval: that of the people's mean by itself is longer.
+    alone = sum(rates.sum_interval([(1.0, data.people_mean)], df=len(data.human) - 1, level=data.level))
+    if mean.high - mean.low < (1 - _LEAST_GAIN) * alone:
         return ""
-    return f"The judge adds nothing: people's labels alone give an interval of {alone:.3f}, with it {width:.3f}."
+    return "The judge adds nothing: people's labels alone tell the rate as exactly."
 
 
 def _widened(narrower: Mean, reported: Mean) -> str:
@@ -528,20 +545,20 @@ def _report(data: _Data, estimate: Reading, *, method: str, note: str, pool: Poo
         specificity=specificity,
         pool=pool,
         weight=rates.ppi_weight(data.verdicts, data.judge, data.human, data.weights) if "PPI" in method else None,
-        if_fewer_found=_if_fewer_found(estimate, sensitivity, specificity),
+        if_fewer_found=rate_if_fewer_found(estimate, sensitivity, specificity),
     )
 
 
-def _if_fewer_found(rate: Reading, sensitivity: Reading, specificity: Reading) -> float | None:
+def rate_if_fewer_found(rate: Reading, sensitivity: Reading | None, specificity: Reading | None) -> float | None:
     """The rate that the judge's mean stands for where it finds .10 fewer of the failures, all else equal.
 
     With se and f = 1 - sp of the labels the judge passes `se θ + f (1 - θ)`; f + .10 in the place of f gives that for
     `((se - f) θ - .10) / (se - f - .10)`.
     """
     known = [reading.value for reading in (rate, sensitivity, specificity) if isinstance(reading, Estimate)]
-    if len(known) < 3 or (apart := known[1] + known[2] - 1) <= _FEWER_FOUND:
+    if len(known) < 3 or (apart := known[1] + known[2] - 1) <= FEWER_FOUND:
         return None
-    return min(1.0, max(0.0, (apart * known[0] - _FEWER_FOUND) / (apart - _FEWER_FOUND)))
+    return min(1.0, max(0.0, (apart * known[0] - FEWER_FOUND) / (apart - FEWER_FOUND)))
 
 
 def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
@@ -649,7 +666,7 @@ class _Version:
     def influences(self, method: Method) -> dict[Hashable, float]:
         """What each item, or cluster, adds to the estimate of this method; nothing where two methods share it."""
         data = self.data
-        if method == "PPI++ or Rogan-Gladen":
+        if method == OPEN:
             return {}
         population = data.verdicts if method == "naive" else data.populations[0]
         within = data.within(population)

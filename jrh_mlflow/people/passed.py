@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
+from typing import Literal, get_args
 
 import numpy as np
 
 from jrh_mlflow.decisions.gate_result import APPLICATION, Gate, log_gate
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.correct import given_labels
+from jrh_mlflow.people.corrected import FEWER_FOUND, Pool, question_labels
 from jrh_mlflow.people.labels import LabelOptions, LabelTable, labels_of
 from jrh_mlflow.people.labels.evaluations import LABELLED, names_run, source_run
-from jrh_mlflow.people.verdicts import Judged, check_positive, check_same_judge, check_same_scale, read_judged
+from jrh_mlflow.people.people_verdicts import sensitivity_line
+from jrh_mlflow.people.verdicts import (
+    Judged,
+    check_positive,
+    check_same_judge,
+    check_same_scale,
+    clusters_of,
+    read_judged,
+)
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats.corrected_rates import (
+    FEWEST_CLUSTERS,
     FailureCounts,
+    cluster_factor,
     failure_estimate,
     is_above_bound,
     lower_bound,
+    ppi,
     upper_bound,
     youden,
 )
 
 AXIS = APPLICATION
+_MISSED_MORE = 0.15
+"""Share of the failures that a judge may miss here beyond those of another application, and the gate still holds."""
+Drawn = Literal["random", "stratified"]
+"""How labels were drawn that tell how a judge errs."""
 MOST_ROWS = 20_000
 """Rows that are counted at most to say how many further ones would decide."""
 
@@ -39,6 +57,8 @@ def passed(
     *,
     max_failure: float,
     level: float = 0.95,
+    sampling: Drawn | None = None,
+    cluster: str | None = None,
     scorer: str | None = None,
     positive: object = None,
     tracking_uri: str | None = None,
@@ -50,10 +70,15 @@ def passed(
     bounds of the true failure rate take the chance in the rows and in both of these into account. Each bound is one of
     `level` by itself: an application exactly at the limit passes in at most 5 % of runs, and fails in at most 5 %.
 
+    That holds where the judge errs on these rows as it does on the labelled items. Labels of another application, or of
+    unknown origin, cost rows: the bounds then also hold for PPI++'s estimate and for a judge that finds .15 fewer of
+    the failures here, and a note says so. Items of the result itself that people labelled (the same ids), or
+    `sampling=`, spare that.
+
     Example:
         >>> import jrh_mlflow as jrh
         >>> labelled = [{"judge": j, "human": h} for j, h in [(True, True), (False, False)] * 200]
-        >>> gate = jrh.passed([True] * 48 + [False] * 2, labelled, max_failure=0.2)
+        >>> gate = jrh.passed([True] * 48 + [False] * 2, labelled, max_failure=0.2, sampling="stratified")
         >>> gate.passed, gate.checks["state"].tolist()
         (True, ['holds'])
 
@@ -66,6 +91,10 @@ def passed(
             read, and labels that a model wrote do not count), or a table with the columns `judge` and `human`.
         max_failure: The largest share of true failures that passes.
         level: Of each bound, over one half; a higher one gives wider bounds.
+        sampling: How the labelled items were drawn from the rows of this application: `random`, or `stratified` (within
+            the person's labels); None: not known. `random` is believed unless the judge's verdicts on labelled and
+            other items differ.
+        cluster: As in `correct`: what was sampled together; below ten clusters nothing is decided.
         scorer: Which scorer of the result; the only one when None.
         positive: Answer, or answers, that are a pass, where they are not booleans: `positive=(4, 5)`, or where yes is
             the failure: `positive="no"`.
@@ -82,16 +111,25 @@ def passed(
         TrackingError: when MLflow cannot be reached.
     """
     rule = _rule(max_failure, level)
-    passes, options = given_labels(positive), LabelOptions(judge="judge", tracking_uri=tracking_uri)
+    if sampling is not None:
+        check_known("sampling", sampling, get_args(Drawn))
+    passes = given_labels(positive)
+    options = LabelOptions(judge="judge", cluster=cluster, tracking_uri=tracking_uri)
     verdicts = _verdicts(result, options, passes, scorer)
     calibration = labels_of(judge_run, replace(options, part="calibration", fresh=True))
     labelled = _labelled(calibration, options, passes, scorer)
     check_positive(passes, verdicts, labelled)
     check_same_judge(verdicts, labelled)
     check_same_scale(verdicts, labelled)
-    check = _check(rule, _Tally.of(verdicts, labelled), level)
+    pool, sentence = _pool(verdicts, labelled, sampling)
+    tally = replace(_Tally.of(verdicts, labelled, level, cluster), is_open=bool(sentence), may_miss_more=pool != "same")
+    check = _check(rule, tally, level)
     unknown = verdicts.facts and not verdicts.facts.keys() & labelled.facts.keys()
-    notes = (*calibration.notes, *(["Nothing tells whether both are of the same judge."] if unknown else []))
+    notes = (
+        *calibration.notes,
+        *(["Nothing tells whether both are of the same judge."] if unknown else []),
+        *tally.notes(sentence),
+    )
     name = verdicts.scorer or scorer or labelled.facts.get("name") or "its judge"
     is_run = names_run(judge_run) or calibration.of_calls
     gate = Gate(
@@ -104,6 +142,7 @@ def passed(
             "judge": name,
             "calibrated by": calibration.shown if is_run else "labels in hand",
             "level of each bound": f"{level:g}",
+            "pool": pool,
         },
     )
     if not log:
@@ -171,6 +210,49 @@ def _labelled(
     return judged
 
 
+def _pool(verdicts: Judged, labelled: Judged, sampling: Drawn | None) -> tuple[Pool, str]:
+    """Whether the labels are known to be of the rows' own pool, and what to say where they are not."""
+    if labelled.human is None or labelled.items is None or verdicts.items is None:
+        inside: set[str] = set()
+    else:
+        inside = set(labelled.items) & set(verdicts.items)
+    taken_out = bool(inside) and inside == set(labelled.items or ())
+    rest = ~np.isnan(verdicts.judge)
+    if taken_out:
+        rest &= np.array([name not in inside for name in verdicts.items or ()], dtype=bool)
+    known = labelled.take(~np.isnan(labelled.judge) & ~np.isnan(_people(labelled)))
+    others = verdicts.take(rest)
+    if not len(others) or not len(known):
+        return "same" if taken_out else "unknown", ""
+    both = clusters_of(others, known)
+    return question_labels(
+        others.judge,
+        known.judge,
+        _people(known),
+        sampling=sampling,
+        labelled_apart=False if taken_out else None,
+        clusters=None if both is None else (both[0], both[1]),
+    )
+
+
+def _people(labelled: Judged) -> Array:
+    return np.full(len(labelled), np.nan) if labelled.human is None else labelled.human
+
+
+def _worth(hits: Mask, clusters: Sequence[Hashable] | None, level: float) -> float:
+    """Part of a count that items sampled together are worth: 1 where each stands for itself."""
+    names = list(dict.fromkeys(clusters or ()))
+    if len(names) in (0, len(hits)):
+        return 1.0
+    share = float(hits.mean())
+    if share in (0.0, 1.0):
+        # Nothing shows how far clusters differ: each counts once.
+        return len(names) / len(hits)
+    at = {name: code for code, name in enumerate(names)}
+    codes = np.array([at[name] for name in clusters or ()], dtype=int)
+    return 1 / cluster_factor([((hits - share) / len(hits), codes)], level=2 * level - 1) ** 2
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tally:
     """Rows and labelled items by what the judge said, and how many it said nothing about."""
@@ -187,13 +269,34 @@ class _Tally:
     passes_missing: int
     youden_low: float | None
     """Lower end of `se + sp - 1`; None where it has none."""
+    worth: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """Part of rows, failures and passes that they are worth by cluster."""
+    fewest_clusters: int | None = None
+    """Of rows or of labelled items; None where none is known."""
+    is_open: bool = False
+    """Whether it is not known how the labelled items were drawn."""
+    may_miss_more: bool = False
+    """Whether the labels may be of another application, on which the judge finds more of the failures."""
 
     @staticmethod
-    def of(verdicts: Judged, labelled: Judged) -> _Tally:
-        human = np.full(len(labelled), np.nan) if labelled.human is None else labelled.human
+    def of(verdicts: Judged, labelled: Judged, level: float, cluster: str | None) -> _Tally:
+        human = _people(labelled)
         known = ~np.isnan(labelled.judge)
-        useful = youden(labelled.judge[known], human[known])
+        both = clusters_of(verdicts, labelled)
+        if both is None and cluster is not None:
+            raise RecipeError(f"Neither the result nor the labels have {cluster!r}: cluster=.")
+        codes = None if both is None else np.array([hash(name) for name in both[1]])
+        useful = youden(labelled.judge[known], human[known], None, None if codes is None else codes[known])
         fails, passes = human == 0, human == 1
+        parts = ((verdicts, np.ones(len(verdicts), bool)), (labelled, fails), (labelled, passes))
+        worth = [
+            _worth(
+                judged.judge[part] == 0,
+                None if both is None else [name for name, here in zip(names, part, strict=True) if here],
+                level,
+            )
+            for (judged, part), names in zip(parts, () if both is None else (both[0], both[1], both[1]), strict=False)
+        ]
         return _Tally(
             rows=len(verdicts),
             failed=int((verdicts.judge == 0).sum()),
@@ -205,6 +308,8 @@ class _Tally:
             wrongly=int((passes & (labelled.judge == 0)).sum()),
             passes_missing=int((passes & ~known).sum()),
             youden_low=None if useful is None else useful.low,
+            worth=(1.0, 1.0, 1.0) if both is None else (worth[0], worth[1], worth[2]),
+            fewest_clusters=None if both is None else min(len(set(names)) for names in both),
         )
 
     @property
@@ -219,24 +324,50 @@ class _Tally:
             wrongly=self.wrongly,
         )
 
+    def _counts(self, failed: float, found: float, wrongly: float) -> FailureCounts:
+        """Return the counts, each as many as they are worth by cluster."""
+        wholes = (self.rows, self.failures, self.passes)
+        rows, failures, passes = (max(1, int(n * part)) for n, part in zip(wholes, self.worth, strict=True))
+        return FailureCounts(
+            rows=rows,
+            failed=failed * rows / self.rows,
+            failures=failures,
+            found=found * failures / self.failures,
+            passes=passes,
+            wrongly=wrongly * passes / self.passes,
+        )
+
     @property
     def worst(self) -> FailureCounts:
         """What has no verdict counted for a high failure rate."""
-        return FailureCounts(
-            rows=self.rows,
-            failed=self.failed + self.missing,
-            failures=self.failures,
-            found=self.found,
-            passes=self.passes,
-            wrongly=self.wrongly,
-        )
+        return self._counts(self.failed + self.missing, self.found, self.wrongly)
 
     @property
     def best(self) -> FailureCounts:
         """For a low one."""
         # The rate (p - f) / (d - f) falls when the judge finds more failures, d, and when it fails more passes, f.
-        found, wrongly = self.found + self.failures_missing, self.wrongly + self.passes_missing
-        return replace(self.worst, failed=self.failed, found=found, wrongly=wrongly)
+        return self._counts(self.failed, self.found + self.failures_missing, self.wrongly + self.passes_missing)
+
+    @property
+    def fewer_found(self) -> FailureCounts:
+        """The worst, with a judge that finds .15 fewer of the failures here than among the labelled."""
+        return self._with_fewer(_MISSED_MORE)
+
+    def _with_fewer(self, share: float) -> FailureCounts:
+        found = max(0.0, self.found - share * self.failures)
+        return self._counts(self.failed + self.missing, found, self.wrongly)
+
+    def notes(self, sentence: str) -> list[str]:
+        """Say what the bounds hold for beyond the labels, and what a judge that finds less would make of the rate."""
+        if self.useless:
+            return [sentence] if sentence else []
+        counts = self._with_fewer(FEWER_FOUND)
+        more = (
+            f"The bounds also hold for a judge that finds {100 * _MISSED_MORE:.0f} points fewer of the failures here."
+        )
+        fewer = counts.found / counts.failures > counts.wrongly / counts.passes
+        line = sensitivity_line("the failure rate", failure_estimate(counts)) if fewer else ""
+        return [*filter(None, [sentence, more if self.may_miss_more and sentence else "", line])]
 
     def grown(self, rows: int) -> _Tally:
         """Return the same judge on more rows like the present ones."""
@@ -248,6 +379,8 @@ class _Tally:
         """Why the labels say nothing about the judge's errors, if so."""
         if not self.failures - self.failures_missing:
             return "no labelled item truly fails, so how many failures the judge finds is unknown: label some failures"
+        if self.fewest_clusters is not None and self.fewest_clusters < FEWEST_CLUSTERS:
+            return f"rows or labels are of {self.fewest_clusters} clusters: bounds by cluster need {FEWEST_CLUSTERS}"
         if not self.passes - self.passes_missing:
             return "no labelled item truly passes, so how many the judge fails wrongly is unknown: label some passes"
         if self.youden_low is None or self.youden_low <= 0:
@@ -280,7 +413,7 @@ def _check(rule: Rule, tally: _Tally, level: float) -> RuleCheck:
     if reason := tally.useless:
         return undecided(low=None, high=None, reason=reason)
     # Rows without a verdict count against either decision: each bound takes them the worse way.
-    low, high = lower_bound(tally.best, level=level), upper_bound(tally.worst, level=level)
+    low, high = _bounds(tally, level)
     if reason := tally.withheld:
         return undecided(low=low, high=high, reason=reason)
     state = rule.decide(low, high)
@@ -297,6 +430,25 @@ def _check(rule: Rule, tally: _Tally, level: float) -> RuleCheck:
     )
 
 
+def _bounds(tally: _Tally, level: float) -> Interval:
+    lows, highs = [lower_bound(tally.best, level=level)], [upper_bound(tally.worst, level=level)]
+    if tally.is_open:
+        lows.append(_ppi_bounds(tally.best, level)[0])
+        highs.append(_ppi_bounds(tally.worst, level)[1])
+    if tally.may_miss_more:
+        highs.append(upper_bound(tally.fewer_found, level=level))
+    return min(lows), max(highs)
+
+
+def _ppi_bounds(counts: FailureCounts, level: float) -> Interval:
+    """Bounds of the failure rate by PPI++, each at `level` by itself."""
+    found, wrongly, failed = (round(float(count)) for count in (counts.found, counts.wrongly, counts.failed))
+    kinds = [found, counts.failures - found, wrongly, counts.passes - wrongly]
+    judge, human = np.repeat([0.0, 1.0, 0.0, 1.0], kinds), np.repeat([0.0, 0.0, 1.0, 1.0], kinds)
+    passed = ppi(np.repeat([0.0, 1.0], [failed, counts.rows - failed]), judge, human, level=2 * level - 1)
+    return 1 - passed.high, 1 - passed.low
+
+
 def _further(rule: Rule, tally: _Tally, level: float) -> tuple[int | None, str]:
     """Say how many more rows like these would decide, or what else would."""
 
@@ -304,7 +456,13 @@ def _further(rule: Rule, tally: _Tally, level: float) -> tuple[int | None, str]:
         grown = tally.grown(rows)
         # A lower bound is the upper one of the mirrored counts.
         over = is_above_bound(1 - rule.limit, grown.best.mirrored, level=level)
-        return over or is_above_bound(rule.limit, grown.worst, level=level)
+        under = is_above_bound(rule.limit, grown.worst, level=level)
+        if grown.is_open:
+            over = over and _ppi_bounds(grown.best, level)[0] > rule.limit
+            under = under and _ppi_bounds(grown.worst, level)[1] < rule.limit
+        if grown.may_miss_more:
+            under = under and is_above_bound(rule.limit, grown.fewer_found, level=level)
+        return over or under
 
     rows = _fewest(is_decided, tally.rows)
     if rows is not None:

@@ -16,6 +16,10 @@ from jrh_mlflow.stats.agreement import FEWEST_ITEMS
 _REPLACES = 0.5
 """Share of people whom a judge must be able to replace."""
 _LOOK = "jrh ui"
+_DRAW = (
+    "The range is wide because those items are not known to be drawn at random from these: draw some that way, or say "
+    "that they were."
+)
 
 
 def _per_cent(reading: Estimate, *, signed: bool = False) -> str:
@@ -155,6 +159,8 @@ def corrected_verdict(
     what: str,
     n_labelled: int,
     versions: Sequence[str] = (),
+    if_fewer_found: float | None = None,
+    is_open: bool = False,
     is_logged: bool = False,
 ) -> Verdict:
     """Say the true rate, how far the judge alone is off, and how many labels would narrow it.
@@ -165,6 +171,8 @@ def corrected_verdict(
         what: `pass rate` or `win rate`.
         n_labelled: Items that people labelled.
         versions: Of a difference: the first and the second.
+        if_fewer_found: The rate if the judge finds .10 fewer of the failures.
+        is_open: Whether it is not known how the labelled items were drawn.
         is_logged: Whether a run has it.
     """
     if isinstance(estimate, NotEstimable):
@@ -174,10 +182,19 @@ def corrected_verdict(
         return Verdict(sentences=(text, more), findings=(finding,))
     finding = _difference(estimate, what, versions) if versions else _rate(estimate, naive, what)
     more = _narrower(estimate, n_labelled, decides=bool(versions) and finding.state == "cannot tell")
+    if is_open:
+        more = f"{_DRAW} {more}"
     known = f"It stands on the labels of people on {n_labelled:,} items. {more}"
+    fewer = "" if if_fewer_found is None else sensitivity_line(f"the true {what}", if_fewer_found)
     look = f"`{_LOOK}` shows it beside the rate of the judge." if is_logged else ""
     finding = replace(finding, advice=more, command=_LOOK if is_logged else "")
-    return Verdict(sentences=tuple(filter(None, [finding.text, known, look])), findings=(finding,))
+    return Verdict(sentences=tuple(filter(None, [finding.text, known, fewer, look])), findings=(finding,))
+
+
+def sensitivity_line(what: str, value: float) -> str:
+    """Say what a rate would be with a judge that finds .10 fewer of the failures than on the labelled items."""
+    fewer = "finds 10 points fewer of the failures here than among the labelled items"
+    return f"If the judge {fewer}, {what} is {100 * value:.0f} %."
 
 
 def _rate(estimate: Estimate, naive: Reading, what: str) -> Finding:

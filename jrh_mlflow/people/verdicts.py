@@ -6,7 +6,7 @@ is NaN and never 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -32,7 +32,9 @@ Scale = Literal["booleans", "labels", "scores", "pairs"]
 _NO_VERDICT = "unknown"
 """What MLflow's judges say when they cannot tell: MLflow's own mean leaves it out."""
 _WINS = {"u": 1.0, "v": 0.0, "tie": 0.5}
-_OF_ITEMS = ("judge", "human", "weights", "positional", "ties", "lost_calls")
+_OF_ITEMS = ("judge", "human", "weights", "inclusion", "positional", "ties", "lost_calls")
+_DRAWN = ("weight", "inclusion", "cluster")
+"""Columns that say how items were drawn."""
 _DECISIVE = ("scorer_digest", "fingerprint")
 """Facts that stand for the whole definition of a judge."""
 
@@ -52,6 +54,10 @@ class Judged:
     """Every label that people gave, as text."""
     items: tuple[str, ...] | None = None
     weights: Array | None = None
+    inclusion: Array | None = None
+    """Chance with which each item was drawn to be labelled, where one is known."""
+    clusters: tuple[str | None, ...] | None = None
+    """What each item was sampled together with; None for an item that stands for itself."""
     versions: tuple[str, ...] | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     """What identifies the judge."""
@@ -85,7 +91,7 @@ class Judged:
     def take(self, rows: Mask) -> Judged:
         """Return the items at which `rows` is true."""
         arrays = {name: getattr(self, name) for name in _OF_ITEMS}
-        texts = {name: getattr(self, name) for name in ("items", "versions")}
+        texts = {name: getattr(self, name) for name in ("items", "versions", "clusters")}
         kept: dict[str, Any] = {name: None if cells is None else cells[rows] for name, cells in arrays.items()}
         kept |= {
             name: None if cells is None else tuple(cell for cell, keep in zip(cells, rows, strict=True) if keep)
@@ -132,12 +138,17 @@ def _numbers(labels: LabelTable, positive: tuple[object, ...]) -> Judged:
     rows = _Rows(labels=labels, places=[places[key] for key in keys], n=len(places))
     # The calibration of an agreement holds booleans; `positive` is about the labels that they stand for.
     judged = rows.pairs() if "order" in labels.frame else rows.verdicts(() if labels.levels else positive)
-    weights = rows.per_item(labels.column("weight"), [True] * len(keys)) if "weight" in labels.frame else None
+    of_items = {name: rows.per_item(labels.column(name), [True] * len(keys)) for name in _DRAWN}
+    known = {name: cells for name, cells in of_items.items() if not all(map(is_missing, cells))}
+    numbers = {name: np.array([_number(cell) for cell in cells]) for name, cells in known.items() if name != "cluster"}
+    clusters = [None if is_missing(cell) else str(cell) for cell in known.get("cluster", ())]
     judged = replace(
         judged,
         items=tuple(str(item) for item, _ in places) if labels.has_ids else None,
         versions=None if versions is None else tuple(version for _, version in places),
-        weights=None if weights is None else np.array([_number(cell) for cell in weights], dtype=float),
+        weights=numbers.get("weight"),
+        inclusion=numbers.get("inclusion"),
+        clusters=tuple(clusters) or None,
         facts=fact_texts(labels.facts),
         scorer=labels.name,
         run_id=labels.run_id if labels.of_traces else None,
@@ -469,8 +480,24 @@ def _with_verdicts(verdicts: Judged, calibration: Judged) -> Judged:
         )
     missing = ~_known(calibration.judge)
     # Without a verdict of its own the calibration has no scale, and takes that of the verdicts.
-    scale: dict[str, Any] = {"scale": verdicts.scale, "levels": verdicts.levels} if missing.all() else {}
-    return replace(calibration, judge=np.where(missing, given, calibration.judge), **scale)
+    known: dict[str, Any] = {"scale": verdicts.scale, "levels": verdicts.levels} if missing.all() else {}
+    if calibration.clusters is None and verdicts.clusters is not None:
+        cluster_of = dict(zip(verdicts.items or (), verdicts.clusters, strict=True))
+        known["clusters"] = tuple(cluster_of[name] for name in calibration.items or ())
+    return replace(calibration, judge=np.where(missing, given, calibration.judge), **known)
+
+
+def clusters_of(*samples: Judged) -> tuple[list[Hashable], ...] | None:
+    """Return the clusters of each sample, an item without one as a cluster of its own; None where none has any."""
+    if all(sample.clusters is None for sample in samples):
+        return None
+    return tuple(
+        [
+            (side, place) if cluster is None else cluster
+            for place, cluster in enumerate(sample.clusters or [None] * len(sample))
+        ]
+        for side, sample in enumerate(samples)
+    )
 
 
 def _known(values: Array | None) -> Mask:

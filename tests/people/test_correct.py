@@ -23,7 +23,7 @@ def drawn(n: int, *, rate: float = 0.8, se: float = 0.95, sp: float = 0.9, seed:
     return pd.DataFrame({"item": [f"item {place}" for place in range(n)], "judge": judge, "human": human})
 
 
-ALL = drawn(600)
+ALL = drawn(600, seed=1)
 LABELLED = ALL[:200]
 REST = ALL[200:]
 PLAIN = LABELLED[["judge", "human"]]
@@ -62,7 +62,7 @@ SAME_VERDICTS = {
 @pytest.mark.parametrize("form", SAME_VERDICTS)
 def test_verdicts_are_the_same_in_whatever_form_they_are_given(form):
     expected = correct_rate(REST["judge"], LABELLED["judge"], LABELLED["human"], sampling="random")
-    found = jrh.correct(SAME_VERDICTS[form](REST), PLAIN)
+    found = jrh.correct(SAME_VERDICTS[form](REST), PLAIN, sampling="random")
     assert found.estimate == expected.estimate
     assert found.naive.value == pytest.approx(REST["judge"].mean())
     assert found.people_only == expected.people_only
@@ -90,7 +90,7 @@ def test_every_sampling_is_that_of_the_measure():
 
 
 def test_weights_are_a_column_or_one_number_for_each_row():
-    weights = np.where(LABELLED["judge"], 1.0, 4.0)
+    weights = np.where(LABELLED["judge"], 1.0, 1.2)
     expected = correct_rate(REST["judge"], LABELLED["judge"], LABELLED["human"], sampling="random", weights=weights)
     by_column = jrh.correct(REST[["judge"]], PLAIN.assign(w=weights), weights="w")
     assert by_column.estimate == expected.estimate
@@ -125,8 +125,8 @@ def test_what_is_missing_is_left_out_and_counted_and_never_a_fail():
 
 
 def test_calibration_items_among_the_verdicts_are_taken_out_and_said():
-    found = jrh.correct(ALL[["item", "judge"]], LABELLED)
-    assert number(found) == number(jrh.correct(REST["judge"], PLAIN))
+    found = jrh.correct(ALL[["item", "judge"]], LABELLED, sampling="random")
+    assert number(found) == number(jrh.correct(REST["judge"], PLAIN, sampling="random"))
     assert (found.n_labelled, found.n_unlabelled) == (200, 400)
     assert "200 of the 600 verdicts are on calibration items" in found.note
     # What MLflow takes the mean of is all of them.
@@ -240,7 +240,8 @@ def test_a_useless_judge_corrects_nothing_and_that_is_said():
     chance = np.random.default_rng(1)
     useless = pd.DataFrame({"judge": chance.random(200) < 0.6, "human": chance.random(200) < 0.8})
     rest = chance.random(800) < 0.6
-    found = jrh.correct(rest, useless)
+    assert isinstance(jrh.correct(rest, useless).estimate, jrh.NotEstimable)
+    found = jrh.correct(rest, useless, sampling="random")
     assert found.method == "people only"
     assert found.estimate.value == found.people_only.value
     assert "no better than chance" in found.note
@@ -508,3 +509,37 @@ def test_of_pairs_lost_calls_count_and_not_lost_pairs():
     for n, withheld in ((12, True), (8, False)):
         lost = table.assign(uv=[None if place < n else said for place, said in enumerate(table["uv"])])
         assert getattr(jrh.correct(lost, labels).estimate, "withheld", False) == withheld
+
+
+def test_chances_beside_the_labels_say_how_they_were_drawn():
+    even = jrh.correct(REST[["judge"]], PLAIN.assign(inclusion=0.25))
+    assert (even.sampling, even.method, even.weighted, even.pool) == ("random", "PPI++", False, "same")
+    assert number(even) == number(jrh.correct(REST[["judge"]], PLAIN, sampling="random"))
+    chances = np.where(LABELLED["judge"], 0.3, 0.25)
+    uneven = jrh.correct(REST[["judge"]], PLAIN.assign(inclusion=chances))
+    assert uneven.method == "weighted PPI++"
+    assert number(uneven) == number(jrh.correct(REST[["judge"]], PLAIN, weights=1 / chances))
+    assert "known for every" in refusal(REST[["judge"]], PLAIN.assign(inclusion=[None, *[0.5] * 199]))
+
+
+def test_a_column_names_what_was_sampled_together():
+    frame = ALL.assign(talk=[f"t{place // 10}" for place in range(600)], human=ALL["human"].astype(object))
+    frame.loc[200:, "human"] = None
+    found = jrh.correct(frame, sampling="random", cluster="talk")
+    assert found.n_clusters == 20
+    assert found.to_dict()["n_clusters"] == found.estimate.n_clusters == 20
+    # With ids labelled items are of the cluster that their verdict is of.
+    labels = LABELLED[["item", "human"]]
+    again = jrh.correct(frame.drop(columns="human"), labels, sampling="random", cluster="talk")
+    assert number(again) == number(found)
+    assert number(jrh.correct(frame.rename(columns={"talk": "cluster"}), sampling="random")) == number(found)
+    assert "'walk'" in refusal(frame, cluster="walk")
+
+
+def test_a_corrected_rate_says_what_pool_its_labels_are_of_and_what_fewer_finds_would_make_of_it():
+    found = jrh.correct(REST[["judge"]], PLAIN)
+    assert (found.sampling, found.pool) == (None, "unknown")
+    assert 0 < found.if_fewer_found < found.estimate.value
+    assert f"{100 * found.if_fewer_found:.0f} %" in str(found.verdict)
+    assert {"pool", "if_fewer_found"} <= found.to_dict().keys()
+    assert jrh.correct(ALL[["item", "judge"]], LABELLED).pool == "same"

@@ -195,17 +195,17 @@ def labelled(evaluated: SimpleNamespace) -> SimpleNamespace:
 
 def test_labels_of_people_on_the_traces_are_the_calibration_whoever_spoke_last(labelled):
     """MLflow's own column `polite/value` holds the person's label there: the scorer's verdict is read all the same."""
-    found = jrh.correct(labelled.result, scorer="polite")
+    found = jrh.correct(labelled.result, scorer="polite", sampling="random")
     both = slice(FAILED + 1, FAILED + 24)
     # The trace on which people are split is one without a label.
     rest = [JUDGE[FAILED], *JUDGE[FAILED + 24 :]]
-    plain = jrh.correct(rest, pd.DataFrame({"judge": JUDGE[both], "human": HUMAN[both]}))
+    plain = jrh.correct(rest, pd.DataFrame({"judge": JUDGE[both], "human": HUMAN[both]}), sampling="random")
     assert found.estimate.value == pytest.approx(plain.estimate.value, rel=1e-12)
     assert (found.n_labelled, found.n_unlabelled) == (23, 15)
     assert found.lost == {"verdicts that failed": FAILED, "items on which people are split": 1}
     assert found.naive.value == pytest.approx(labelled.result.metrics["polite/mean"])
-    by_run = jrh.correct(labelled.result.run_id, scorer="polite")
-    by_experiment = jrh.correct("traces:/politeness")
+    by_run = jrh.correct(labelled.result.run_id, scorer="polite", sampling="random")
+    by_experiment = jrh.correct("traces:/politeness", sampling="random")
     assert found.estimate == by_run.estimate == by_experiment.estimate
     assert by_experiment.scorer == "polite"
 
@@ -268,7 +268,7 @@ def test_another_definition_of_the_scorer_than_the_calibrated_one_is_refused(eva
         assert "its scorer_digest is" in refusal(evaluated.result, theirs, scorer="polite")
         # The digest stands for the definition, whatever it is called.
         theirs.attrs["judge"] = {**known, "name": "courteous"}
-        assert jrh.correct(evaluated.result, theirs, scorer="polite").method == "PPI++"
+        assert jrh.correct(evaluated.result, theirs, scorer="polite").n_labelled == len(theirs)
     theirs.attrs["judge"] = {"name": "courteous"}
     assert "its name is 'polite', not 'courteous'" in refusal(evaluated.result, theirs, scorer="polite")
 
@@ -277,7 +277,13 @@ def test_without_a_result_it_is_a_run_of_its_own(store_uri):
     import mlflow
 
     found = jrh.correct(
-        JUDGE.tolist(), CALIBRATION, log=True, scorer="polite", experiment="rates", tracking_uri=store_uri
+        JUDGE.tolist(),
+        CALIBRATION,
+        log=True,
+        sampling="random",
+        scorer="polite",
+        experiment="rates",
+        tracking_uri=store_uri,
     )
     client = mlflow.MlflowClient(tracking_uri=store_uri)
     run = client.get_run(found.run_id)
@@ -352,13 +358,13 @@ def test_evaluations_on_natural_pairs_give_a_win_rate(store_uri):
     )
     items = done.calls["suite_item"].unique()
     labelled = done.calls[done.calls["suite_item"].isin(items[:90])]
-    found = jrh.correct(done, labelled)
+    found = jrh.correct(done, labelled, sampling="random")
     assert (found.n_labelled, found.n_unlabelled, found.naive.n) == (90, 60, 150)
     assert found.people_only.value == pytest.approx(0.6)
     assert found.naive.value == pytest.approx(done.calls.query("order == 'uv'")["answer"].eq("1").mean())
     assert found.positional.value == 0
     assert found.simulated
-    by_run = jrh.correct(done.run_id, labelled, tracking_uri=store_uri)
+    by_run = jrh.correct(done.run_id, labelled, sampling="random", tracking_uri=store_uri)
     assert (by_run.estimate, by_run.judge, by_run.simulated) == (found.estimate, found.judge, True)
     lost = done.calls.copy()
     lost.loc[(lost["suite_item"] == items[-1]) & (lost["order"] == "vu"), ["outcome", "answer"]] = ["error", ""]

@@ -129,7 +129,7 @@ def test_a_judge_that_shortens_no_interval_is_said_to_add_nothing() -> None:
         correct_rate(verdicts(3 * times, 2 * times), *table(60, 20, 20, 50), sampling="random").note
         for times in (1, 1000)
     )
-    assert few == "The judge adds nothing: people's labels alone give an interval of 0.164, with it 0.165."
+    assert few == "The judge adds nothing: people's labels alone tell the rate as exactly."
     assert many == ""
 
 
@@ -319,3 +319,112 @@ def test_an_interval_that_is_wider_for_want_of_ids_says_so() -> None:
     for apart in (False, True):
         assert "ids" not in correct_rate(few, *GOOD, sampling="stratified", labelled_apart=apart).note
     assert "ids" not in correct_rate(few, *GOOD, sampling="random").note
+
+
+ELSEWHERE = table(54, 6, 8, 32)
+"""Labels of a pool with .6 passes, by a judge of se .9 and sp .8."""
+HERE = verdicts(830, 170)
+"""What it says of a pool with .9 passes."""
+
+
+def test_labels_of_another_pool_are_found_by_the_verdicts_and_both_estimates_are_held() -> None:
+    random, unknown = (correct_rate(HERE, *ELSEWHERE, sampling=sampling) for sampling in ("random", None))
+    for report in (random, unknown):
+        assert (report.pool, report.method) == ("other", "PPI++ or Rogan-Gladen")
+        assert report.estimate.ci_low < 0.75 < 0.9 < report.estimate.ci_high
+        assert "p = " in report.note
+        assert isinstance(report.people_only, NotEstimable)
+    assert random.estimate == unknown.estimate
+
+
+def test_what_the_test_finds_never_moves_the_estimate_of_labels_of_unknown_origin() -> None:
+    like, unlike = (correct_rate(verdicts(n, 1000 - n), *ELSEWHERE, sampling=None) for n in (640, 830))
+    assert (like.pool, unlike.pool) == ("unknown", "other")
+    assert like.method == unlike.method
+    assert "sampling=" in like.note
+    parts = [correct_rate(verdicts(640, 360), *ELSEWHERE, sampling=each).estimate for each in ("random", "stratified")]
+    assert like.estimate.ci_low == min(part.ci_low for part in parts)
+    assert like.estimate.ci_high == max(part.ci_high for part in parts)
+    assert like.estimate.value == pytest.approx(sum(part.value for part in parts) / 2)
+
+
+def test_labels_known_to_be_random_and_not_contradicted_are_read_alone() -> None:
+    report = correct_rate(verdicts(640, 360), *ELSEWHERE, sampling="random")
+    assert (report.pool, report.method, report.note) == ("same", "PPI++", "")
+
+
+def test_ids_among_the_verdicts_show_the_pool_and_not_how_labels_were_drawn() -> None:
+    for passed, sampling in ((640, None), (830, "random")):
+        report = correct_rate(verdicts(passed, 1000 - passed), *ELSEWHERE, sampling=sampling, labelled_apart=False)
+        assert (report.pool, report.method) == ("same", "PPI++ or Rogan-Gladen")
+
+
+def test_exactly_half_passes_is_a_suspicion_only_where_the_verdicts_differ_somewhat() -> None:
+    half = table(45, 5, 10, 40)
+    alike, somewhat = (correct_rate(verdicts(n, 1000 - n), *half, sampling="random") for n in (560, 680))
+    assert (alike.method, somewhat.method) == ("PPI++", "PPI++ or Rogan-Gladen")
+    assert "stratified" in somewhat.note
+    other = correct_rate(verdicts(680, 320), *table(46, 5, 9, 40), sampling="random")
+    assert other.method == "PPI++"
+
+
+def test_a_judge_that_finds_fewer_failures_here_would_stand_for_a_lower_rate() -> None:
+    """se .9, f .2: a rate of .7 gives the judge .69; with f .3 that is (.69 - .3) / .6."""
+    report = correct_rate(verdicts(690, 310), *table(63, 7, 6, 24), sampling="stratified", labelled_apart=True)
+    assert report.estimate.value == pytest.approx(0.7)
+    assert report.if_fewer_found == pytest.approx(0.65)
+    assert correct_rate(HERE, *USELESS, sampling="stratified").if_fewer_found is None
+
+
+def in_clusters(of: int, n: int) -> list[int]:
+    return [at // of for at in range(n)]
+
+
+def clustered(k: int, of: int, *, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Labelled and other conversations that pass or fail as a whole; the judge errs in one item of ten."""
+    rng = np.random.default_rng(seed)
+    human = np.repeat((rng.random(2 * k) < 0.7).astype(float), of)
+    judge = np.where(rng.random(len(human)) < 0.1, 1 - human, human)
+    half = k * of
+    return judge[half:], judge[:half], human[:half], np.repeat(np.arange(2 * k), of)
+
+
+def test_items_of_one_conversation_are_no_items_of_their_own() -> None:
+    seen, judge, human, names = clustered(30, 8)
+    clusters = (names[240:], names[:240])
+    alone, together = (correct_rate(seen, judge, human, sampling="random", clusters=each) for each in (None, clusters))
+    assert together.estimate.value == alone.estimate.value
+    for of in ("estimate", "people_only", "naive"):
+        narrow, wide = getattr(alone, of), getattr(together, of)
+        assert wide.ci_high - wide.ci_low > 1.3 * (narrow.ci_high - narrow.ci_low), of
+    assert together.estimate.n_clusters == 30
+    single = correct_rate(seen, judge, human, sampling="random", clusters=(range(240), range(240, 480)))
+    assert single.estimate == alone.estimate
+
+
+def test_below_ten_clusters_there_is_no_interval() -> None:
+    for k, kind in ((9, NotEstimable), (10, Estimate)):
+        seen, judge, human, names = clustered(k, 20)
+        clusters = (names[k * 20 :], names[: k * 20])
+        report = correct_rate(seen, judge, human, sampling="random", clusters=clusters)
+        assert isinstance(report.estimate, kind)
+        assert isinstance(report.people_only, kind)
+
+
+def test_whole_conversations_of_one_kind_do_not_contradict_a_random_draw() -> None:
+    """By item these verdicts differ at p < .001; 12 conversations against 12 do not."""
+    judge, human = np.repeat([1.0, 0.0], [180, 60]), np.repeat([1.0, 0.0], [180, 60])
+    seen = np.repeat([1.0, 0.0], [100, 140])
+    clusters = (in_clusters(20, 240), [f"b{at}" for at in in_clusters(20, 240)])
+    assert correct_rate(seen, judge, human, sampling="random").pool == "other"
+    assert correct_rate(seen, judge, human, sampling="random", clusters=clusters).pool == "same"
+
+
+def test_wins_and_ties_of_unknown_origin_have_both_estimates_too() -> None:
+    rng = np.random.default_rng(0)
+    human = rng.choice([0.0, 0.5, 1.0], 150)
+    judge = np.where(rng.random(150) < 0.8, human, 0.5)
+    report = correct_rate(rng.choice([0.0, 0.5, 1.0], 600), judge, human, sampling=None)
+    assert report.method == "PPI++ or Rogan-Gladen"
+    assert report.estimate.ci_low < 0.5 < report.estimate.ci_high
+    assert report.if_fewer_found is None

@@ -83,7 +83,7 @@ def refusal(*args: object, **kwargs: Any) -> str:
 def test_the_application_passes(evaluated: SimpleNamespace, agreement: jrh.Agreement) -> None:
     """What a user writes into a test of an application: one row failed, and the judge errs at times."""
     result = evaluated.good
-    assert jrh.passed(result, agreement.run_id, max_failure=0.2)
+    assert jrh.passed(result, agreement.run_id, max_failure=0.2, sampling="stratified")
 
 
 def test_a_bad_application_does_not_pass_and_the_test_says_why(
@@ -234,9 +234,9 @@ def test_a_scorer_is_told_from_another_by_its_name(evaluated: SimpleNamespace, s
     other = jrh.evaluate(rude, suite, **told)
     assert "its name is 'polite', not 'rude'" in refusal(evaluated.good, other)
     same = jrh.evaluate(jrh.from_mlflow(rude, name="polite"), suite, **told)
-    gate = jrh.passed(evaluated.good, same, max_failure=0.2)
+    gate = jrh.passed(evaluated.good, same, max_failure=0.2, sampling="stratified")
     assert gate.passed is True
-    assert gate.notes == ()
+    assert len(gate.notes) == 1
 
 
 def test_an_agreement_about_one_of_several_passing_labels_is_refused(evaluated: SimpleNamespace) -> None:

@@ -76,14 +76,14 @@ def test_one_person_and_no_judge_say_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "state"),
     [
-        (rate(950), "problem"),
+        (rate(830), "problem"),
         (rate(700), "cannot tell"),
         ({"old": rate(300), "new": rate(950)}, "ok"),
         ({"old": rate(700), "new": rate(720)}, "cannot tell"),
     ],
 )
 def test_a_corrected_rate_says_how_far_the_judge_alone_is_off(verdicts: object, state: str) -> None:
-    done = jrh.correct(verdicts, LABELLED)
+    done = jrh.correct(verdicts, LABELLED, sampling="random")
     (finding,) = done.verdict.findings
     assert finding.state == state
     assert "100 items" in str(done.verdict)
