@@ -52,8 +52,43 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 
+class _Shown(WithVerdict):
+    """What a datasheet and a report show in the same way."""
+
+    profile: str
+    outcomes: Mapping[str, int]
+    max_excluded: float
+
+    def card(
+        self,
+        *,
+        title: str,
+        facts: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+        links: Sequence[str] = (),
+    ) -> Card:
+        """Return what a notebook shows: profile, readings, what is withheld, how the calls ended.
+
+        `facts`, `notes` and `links` come from whoever logged it.
+        """
+        ended = ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.items() if count)
+        return Card(
+            title=title,
+            verdict=self.verdict.sentences,
+            profile=self.profile,
+            tables=[summary_table(self)],
+            notes=[*notes, *finding_notes(self.verdict.findings), *missing_notes(self.estimates)],
+            facts={"calls": f"{sum(self.outcomes.values()):,} ({ended})", **(facts or {})},
+            links=links,
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and intervals, or why there is none."""
+        return readings_frame(self.estimates)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Datasheet(WithVerdict):
+class Datasheet(_Shown):
     """What one judge reads on one suite."""
 
     profile: str
@@ -92,14 +127,6 @@ class Datasheet(WithVerdict):
     def _repr_html_(self) -> str:
         return self.card(title="Judge datasheet").to_html()
 
-    def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
-        """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
-        return sheet_card(self, title=title, facts=facts or {}, **more)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per axis: its number with n and intervals, or why there is none."""
-        return readings_frame(self.estimates)
-
     def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
         """Draw the psychometric curve, or another figure by its name: `axes_map`, `delta_0_decomposition`, …."""
         return plotted(datasheet_figures({judge: self.estimates}), kind)
@@ -114,7 +141,7 @@ class Datasheet(WithVerdict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReliabilityReport(ReliabilityReadings):
+class ReliabilityReport(ReliabilityReadings, _Shown):
     """What one pointwise judge reads on one reliability suite."""
 
     @property
@@ -159,14 +186,6 @@ class ReliabilityReport(ReliabilityReadings):
 
     def _repr_html_(self) -> str:
         return self.card(title="Judge reliability").to_html()
-
-    def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
-        """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
-        return sheet_card(self, title=title, facts=facts or {}, **more)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per axis: its number with n and intervals, or why there is none."""
-        return readings_frame(self.estimates)
 
     def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
         """Draw the score of each test with its interval: `reliability`, the only kind there is."""
@@ -238,27 +257,6 @@ def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[st
     """Return the readings of some axes that have a number."""
     known = {axis: estimates[axis] for axis in wanted if axis in estimates}
     return {axis: reading for axis, reading in known.items() if isinstance(reading, Estimate)}
-
-
-def sheet_card(
-    sheet: Report,
-    *,
-    title: str,
-    facts: Mapping[str, str],
-    notes: Sequence[str] = (),
-    links: Sequence[str] = (),
-) -> Card:
-    """Return the card of a datasheet or report: profile, readings, what is withheld, how the calls ended."""
-    ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sheet.outcomes.items() if count)
-    return Card(
-        title=title,
-        verdict=sheet.verdict.sentences,
-        profile=sheet.profile,
-        tables=[summary_table(sheet)],
-        notes=[*notes, *finding_notes(sheet.verdict.findings), *missing_notes(sheet.estimates)],
-        facts={"calls": f"{sum(sheet.outcomes.values()):,} ({ended})", **facts},
-        links=links,
-    )
 
 
 def _withheld(estimates: Mapping[str, Reading]) -> dict[str, NotEstimable]:

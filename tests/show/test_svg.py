@@ -64,13 +64,15 @@ def test_bars_cells_and_rows_say_what_they_are(sheet: Sheet) -> None:
     assert f"typos, two: {hover_text(found.cells['typos']['two'])}" in said
 
 
-def test_points_and_cells_lead_to_their_calls_and_say_so_to_those_who_do_not_see(sheet: Sheet) -> None:
+def test_cells_lead_to_their_calls_and_say_so_to_those_who_do_not_see(sheet: Sheet) -> None:
     addresses = Addresses("../")
-    drawn = drawings({"judge": sheet}, calls_of=lambda judge, key: addresses.calls(judge, axis=key))
-    links = {one["href"]: one for tag, one in read(drawn["psychometric_curve.png"]).tags if tag == "a"}
-    assert links["../calls/judge?axis=target_sensitivity%2Fdelta_2"]["aria-label"].startswith("δ 2: ")
-    assert len(links) == 10
-    assert all('role="group"' in svg for svg in drawn.values()), "what is inside an image cannot be reached"
+    found = comparison()
+    figure = heatmap(found.cells, calls_of=lambda judge, key: addresses.calls(judge, axis=key))
+    drawn = inline_svg(figure, title="cells")  # type: ignore[arg-type]
+    links = {one["href"]: one for tag, one in read(drawn).tags if tag == "a"}
+    assert links["../calls/two?axis=typos"]["aria-label"].startswith("typos, two: ")
+    assert len(links) == sum(len(row) for row in found.cells.values())
+    assert 'role="group"' in drawn, "what is inside an image cannot be reached"
     assert all('role="img"' in svg for svg in drawings({"judge": sheet}).values())
 
 

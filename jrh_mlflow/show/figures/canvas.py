@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.errors import CallsError, check_known
@@ -104,8 +103,6 @@ class Spot:
     x: float
     y: float
     words: str
-    address: str | None = None
-    """Where a click leads."""
 
 
 def hover_spots(axes: Axes, spots: Iterable[Spot]) -> None:
@@ -114,30 +111,22 @@ def hover_spots(axes: Axes, spots: Iterable[Spot]) -> None:
         # On top of all, larger than a point, and invisible.
         style: dict[str, Any] = {"marker": "o", "markersize": 16, "linestyle": "none", "alpha": 0, "zorder": 9}
         (drawn,) = axes.plot([spot.x], [spot.y], **style)
-        hover(drawn, spot.words, address=spot.address)
+        hover(drawn, spot.words)
 
 
-def hover_readings(
-    axes: Axes,
-    readings: Mapping[float, tuple[str, Reading | None]],
-    *,
-    upright: bool,
-    addresses: Mapping[float, str | None] = MappingProxyType({}),
-) -> None:
+def hover_readings(axes: Axes, readings: Mapping[float, tuple[str, Reading | None]], *, upright: bool) -> None:
     """Let the points of a series, and the bounds of what is withheld, say their name, value, interval and n.
 
     Args:
         axes: Where they are drawn.
         readings: Place to name and reading.
         upright: Whether a value is a height.
-        addresses: Place to where a click leads.
     """
     for place, (name, reading) in readings.items():
         if reading is not None and is_shown(reading):
             value = reading.value if isinstance(reading, Estimate) else _middle(reading)
             x, y = (place, value) if upright else (value, place)
-            words = f"{name}: {hover_text(reading)}"
-            hover_spots(axes, [Spot(x=x, y=y, words=words, address=addresses.get(place))])
+            hover_spots(axes, [Spot(x=x, y=y, words=f"{name}: {hover_text(reading)}")])
 
 
 def _middle(reading: NotEstimable) -> float:

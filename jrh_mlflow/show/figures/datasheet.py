@@ -63,19 +63,19 @@ def no_calls(_judge: str, _key: str) -> None:
     """Lead nowhere: a file has no pages beside it."""
 
 
-def datasheet_figures(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> dict[str, Figure]:
-    """Draw every figure for which there is something to draw, by file name; points lead to the calls behind them."""
+def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
     figures = {
-        "psychometric_curve.png": psychometric(sheets, calls_of=calls_of),
-        "delta_0_decomposition.png": decomposition(sheets, calls_of=calls_of),
-        "answer_by_level.png": answer_by_level(sheets, calls_of=calls_of),
-        "separation.png": separation(sheets, calls_of=calls_of),
-        "axes_map.png": axes_map(sheets, calls_of=calls_of),
+        "psychometric_curve.png": psychometric(sheets),
+        "delta_0_decomposition.png": decomposition(sheets),
+        "answer_by_level.png": answer_by_level(sheets),
+        "separation.png": separation(sheets),
+        "axes_map.png": axes_map(sheets),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def psychometric(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+def psychometric(sheets: Sheets) -> Figure | None:
     """Share of calls choosing the better content against the step of either ladder, with intervals by task.
 
     A judge's matched ladder has its colour and shape, hollow and with a broken line.
@@ -100,7 +100,7 @@ def psychometric(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | No
         hollow = axis == _MATCHED
         label = f"{short(name)}{', matched' if hollow else ''}   Δ75 {threshold}"
         _draw_curve(axes, own, index=judges.index(name), shift=shift, label=label, hollow=hollow)
-        _hover_steps(axes, own, axis, judge=name, shift=shift, calls_of=calls_of, alone=len(judges) == 1)
+        _hover_steps(axes, own, axis, judge=name, shift=shift, alone=len(judges) == 1)
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
@@ -140,30 +140,19 @@ def _draw_curve(
 
 
 def _hover_steps(
-    axes: Axes,
-    own: Mapping[float, Reading],
-    family: str,
-    *,
-    judge: str,
-    shift: float,
-    calls_of: CallsOf,
-    alone: bool,
+    axes: Axes, own: Mapping[float, Reading], family: str, *, judge: str, shift: float, alone: bool
 ) -> None:
-    """Let each step say its reading, and lead to its calls."""
+    """Let each step say its reading."""
     axis = next(declared for declared in declarations.AXES if declared.name == family)
     step_name = "δ" if axis.step == "delta" else axis.step
     before = "" if alone else f"{short(judge)}, "
-    hover_readings(
-        axes,
-        {step + shift: (f"{before}{step_name} {step:g}", reading) for step, reading in own.items()},
-        upright=True,
-        addresses={step + shift: calls_of(judge, f"{family}/{axis.step}_{step:g}") for step in own},
-    )
+    named = {step + shift: (f"{before}{step_name} {step:g}", reading) for step, reading in own.items()}
+    hover_readings(axes, named, upright=True)
 
 
-def answer_by_level(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+def answer_by_level(sheets: Sheets) -> Figure | None:
     """What a judge of one response answers at each level of the two ladders."""
-    drawn = _both_ladders(sheets, ("pointwise/mean_answer", "pointwise/matched_mean_answer"), calls_of)
+    drawn = _both_ladders(sheets, ("pointwise/mean_answer", "pointwise/matched_mean_answer"))
     if drawn is None:
         return None
     figure, axes = drawn
@@ -172,9 +161,9 @@ def answer_by_level(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure |
     return figure
 
 
-def separation(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+def separation(sheets: Sheets) -> Figure | None:
     """How well a judge of one response tells two levels apart, on both ladders."""
-    drawn = _both_ladders(sheets, ("pointwise/separation", "pointwise/matched_separation"), calls_of)
+    drawn = _both_ladders(sheets, ("pointwise/separation", "pointwise/matched_separation"))
     if drawn is None:
         return None
     figure, axes = drawn
@@ -185,7 +174,7 @@ def separation(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None
     return figure
 
 
-def _both_ladders(sheets: Sheets, families: tuple[str, str], calls_of: CallsOf) -> tuple[Figure, Axes] | None:
+def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Axes] | None:
     """Draw two families over the same steps: the ladder filled and solid, the matched ladder hollow and dashed."""
     curves = [
         (index, name, family, own)
@@ -201,7 +190,7 @@ def _both_ladders(sheets: Sheets, families: tuple[str, str], calls_of: CallsOf) 
     for place, (label, (index, name, family, own)) in enumerate(zip(labels, curves, strict=True)):
         shift = 0.07 * (place - (len(curves) - 1) / 2)
         _draw_ladder(axes, label, own, index, shift, hollow=family == families[1])
-        _hover_steps(axes, own, family, judge=name, shift=shift, calls_of=calls_of, alone=len(sheets) == 1)
+        _hover_steps(axes, own, family, judge=name, shift=shift, alone=len(sheets) == 1)
     axes.set_xticks(sorted({step for *_, own in curves for step, reading in own.items() if is_shown(reading)}))
     axes.set_ylim(-0.02, 1.03)
     axes.legend(loc="upper left", bbox_to_anchor=(1.07, 1.0), frameon=False)
@@ -226,7 +215,7 @@ def _draw_ladder(
     draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=f"{label}: bounds (withheld)")
 
 
-def decomposition(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+def decomposition(sheets: Sheets) -> Figure | None:
     """How the two orders of equal-quality pairs combine, as one stacked bar per judge."""
     rows = {
         name: [estimates.get(axis) for axis in _DECOMPOSITION]
@@ -236,15 +225,14 @@ def decomposition(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | N
     if not rows:
         return None
     figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=label_inches(rows), bottom=1.2)
-    for index, (key, (label, colour, hatch)) in enumerate(_DECOMPOSITION.items()):
+    for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
         for position, (judge, readings) in enumerate(rows.items()):
             values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
             left, width = sum(values[:index]), values[index]
             name = label if position == 0 else None
             style: dict[str, Any] = {"height": 0.62, "color": colour, "hatch": hatch, "edgecolor": "white"}
             (bar,) = axes.barh(position, width, left=left, label=name, **style)
-            words = f"{short(judge)}, {label}: {hover_text(readings[index])}"
-            hover(bar, words, address=calls_of(judge, key))
+            hover(bar, f"{short(judge)}, {label}: {hover_text(readings[index])}")
             # A narrower part has no room for its percentage.
             if width >= 0.05:
                 # Without a box the hatching of the bar would cross the digits.
@@ -265,7 +253,7 @@ def decomposition(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | N
     return figure
 
 
-def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
+def axes_map(sheets: Sheets) -> Figure | None:
     """The main axes of each judge as points with intervals on one scale from 0 to 1."""
     shown = {
         axis.main_key: _wrapped(axis_name(axis.main_key))
@@ -288,12 +276,8 @@ def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
         axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
         draw_bounds(axes, readings, upright=False, colour=marks(index)["color"])
         before = f"{short(name)}, " if with_legend else ""
-        hover_readings(
-            axes,
-            {row + offset: (f"{before}{label}", estimates.get(key)) for row, (key, label) in enumerate(shown.items())},
-            upright=False,
-            addresses={row + offset: calls_of(name, key) for row, key in enumerate(shown)},
-        )
+        named = zip(shown.values(), readings.items(), strict=True)
+        hover_readings(axes, {row: (f"{before}{label}", reading) for label, (row, reading) in named}, upright=False)
     label_rows(axes, list(shown.values()))
     broken = "\n(broken, without a point: bounds of a withheld share)" if withheld else ""
     axes.set(xlim=(-0.02, 1.02), xlabel=f"share (bars: 95 % by task){broken}")

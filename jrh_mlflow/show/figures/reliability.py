@@ -52,12 +52,10 @@ _SERIES = {
 }
 
 
-def report_figures(
-    report: ReliabilityReadings, calls: pd.DataFrame, judge: str, *, calls_of: CallsOf = no_calls
-) -> dict[str, Figure]:
-    """Draw what there is to draw of one judge, by file name; points lead to the calls behind them."""
+def report_figures(report: ReliabilityReadings, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
+    """Draw what there is to draw of one judge, by file name."""
     figures = {
-        "reliability.png": score_chart(report, judge=judge, calls_of=calls_of),
+        "reliability.png": score_chart(report, judge=judge),
         "cost_curve.png": cost_curve({judge: calls}),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
@@ -135,7 +133,7 @@ def _is_paid(calls: pd.DataFrame) -> bool:
     return costs is not None and bool(costs.notna().all()) and bool((costs > 0).any())
 
 
-def score_chart(report: ReliabilityReadings, *, judge: str, calls_of: CallsOf = no_calls) -> Figure | None:
+def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
     rows = _chart_rows(report)
     if not rows:
@@ -152,14 +150,14 @@ def score_chart(report: ReliabilityReadings, *, judge: str, calls_of: CallsOf = 
         values, bars = [point.value for _, point in points], error_bars(point for _, point in points)
         heights = [row + _offset(name, row in stays) for row, _ in points]
         axes.errorbar(values, heights, xerr=bars, linestyle="none", capsize=3, label=label, **style)
-        _hover_scores(axes, report, judge, name, dict(zip(heights, points, strict=True)), calls_of=calls_of)
+        _hover_scores(axes, list(rows), name, dict(zip(heights, points, strict=True)))
     places = {row + _offset("score", stays=False): score for row, score in enumerate(rows.values())}
     withheld = {
         place: (row, reading)
         for row, (place, reading) in enumerate(places.items())
         if not isinstance(reading, Estimate)
     }
-    _hover_scores(axes, report, judge, "score", withheld, calls_of=calls_of)
+    _hover_scores(axes, list(rows), "score", withheld)
     draw_bounds(axes, places, upright=False, colour=marks(0)["color"], label="bounds of a withheld score")
     _dress_chart(axes, report, rows, labels)
     axes.set_title(f"Reliability of {short(judge)}", loc="left", pad=18)
@@ -173,30 +171,11 @@ def _chart_rows(report: ReliabilityReadings) -> dict[str, Reading]:
     return {test: score for test, score in scores.items() if is_shown(score)}
 
 
-def _hover_scores(
-    axes: Axes,
-    report: ReliabilityReadings,
-    judge: str,
-    series: str,
-    points: Mapping[float, tuple[int, Reading]],
-    *,
-    calls_of: CallsOf,
-) -> None:
-    """Let the points of a series, height to row and reading, say what they are, and lead to their calls."""
-    tests, label = list(_chart_rows(report)), _SERIES[series][0]
-    keys = {test: _score_key(report, test) if series == "score" else f"{test}/{series}" for test in tests}
-    hover_readings(
-        axes,
-        {height: (f"{tests[row]}, {label}", point) for height, (row, point) in points.items()},
-        upright=False,
-        addresses={height: calls_of(judge, keys[tests[row]]) for height, (row, _) in points.items()},
-    )
-
-
-def _score_key(report: ReliabilityReadings, test: str) -> str:
-    """Return the axis that a test is scored by."""
-    chosen = f"{test}/{report.metric}"
-    return chosen if chosen in report.estimates else f"{test}/{expectation_of(test).statistic}"
+def _hover_scores(axes: Axes, tests: Sequence[str], series: str, points: Mapping[float, tuple[int, Reading]]) -> None:
+    """Let the points of a series, height to row and reading, say what they are."""
+    label = _SERIES[series][0]
+    named = {height: (f"{tests[row]}, {label}", point) for height, (row, point) in points.items()}
+    hover_readings(axes, named, upright=False)
 
 
 def _offset(name: str, stays: bool) -> float:
