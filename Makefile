@@ -75,7 +75,7 @@ chromium:
 	fi
 
 example: $(VENV)/.installed  ## write mlruns_example anew
-	$(BIN)/python -m jrh_mlflow.example mlruns_example
+	$(BIN)/python -m tests.example_store mlruns_example
 
 # Pages without a script, font or picture from outside, in build/docs: open build/docs/index.html. A warning is an error.
 docs: $(VENV)/.installed-docs  ## the documentation, into build/docs

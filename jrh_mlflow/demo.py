@@ -1,6 +1,6 @@
 """The demo, part by part: the paper's judges, a criterion shift, a real judge recorded earlier, graders; no key.
 
-`jrh demo` prints each part when it is measured; `example.py` writes them all into the store that the repository holds.
+`jrh demo` prints each part when it is measured; the tests write them all into the store that the repository holds.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from jrh_mlflow.example import packed_picture
 from tests import processes
+from tests.example_store import packed_picture
 from tests.waiting import wait_until
 
 with warnings.catch_warnings():

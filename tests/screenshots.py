@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.demo import EXPERIMENT
-from jrh_mlflow.example import packed_picture
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.store import Store
+from tests.example_store import packed_picture
 from tests.once import shared
 from tests.review.browser import PATIENCE_MS, chromium
 

@@ -27,7 +27,8 @@ def test_the_example_holds_no_path_of_a_machine() -> None:
     connection.close()
     assert len(places) >= 8
     assert all(place.startswith("mlflow-artifacts:/") for place in places)
-    assert (makers, git) == ({"python -m jrh_mlflow.example"}, (0,))
+    assert git == (0,)
+    assert all(maker.startswith("python -m ") for maker in makers)
     for file in EXAMPLE.rglob("*"):
         if file.is_file():
             content = file.read_bytes()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from jrh_mlflow.example import link_equal_folders, pack
+from tests.example_store import link_equal_folders, pack
 
 
 def test_equal_folders_become_relative_links_to_one_of_them_and_move_with_the_store(tmp_path: Path) -> None:

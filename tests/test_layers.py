@@ -41,7 +41,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("recipe",),
     ("pages", "simulations"),
     ("demo", "workflow"),
-    ("example",),
     ("cli",),
 )
 """From the ground up. Modules of one floor may know one another, in no circle; wings as `CONTRIBUTING.md` lists."""

@@ -43,21 +43,12 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_d
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.presentation import Criterion
 from jrh_mlflow.scoring.ledger import difference_bounds, estimate_difference
+from jrh_mlflow.show import numbers
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import (
-    bounds_note,
-    interval_text,
-    is_shown,
-    missing_text,
-    number_text,
-    reading_text,
-    source_ends,
-    value_text,
-)
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.readings import brief_readings, reading_columns
 from jrh_mlflow.show.tables import Column, Table
@@ -146,7 +137,7 @@ class CriterionShift:
             title=f"Criterion shift: {self._judge}",
             verdict=self.verdict.sentences,
             tables=self.page.tables,
-            notes=[*dict.fromkeys(notes), *bounds_note(self.shifts.values())],
+            notes=[*dict.fromkeys(notes), *numbers.bounds_note(self.shifts.values())],
             facts={
                 "suite": first.suite.name,
                 **{f"cost, {name}": arm.cost_text for name, arm in self.arms.items()},
@@ -315,8 +306,8 @@ def shift_table(base: str, arm: str) -> Table[ShiftRow]:
     """Declare what is shown of the shift from one criterion to another."""
     return Table.of(
         Column("axis", lambda row: axis_name(row.axis)),
-        Column(base, lambda row: _value_text(row.before), exact=lambda row: value_text(row.before)),
-        Column(arm, lambda row: _value_text(row.after), exact=lambda row: value_text(row.after)),
+        Column(base, lambda row: _value_text(row.before), exact=lambda row: numbers.value_text(row.before)),
+        Column(arm, lambda row: _value_text(row.after), exact=lambda row: numbers.value_text(row.after)),
         Column("shift", _moved_text),
         Column("95 % by task", _ends_text),
         Column("n", lambda row: _size_text(row.shift)),
@@ -329,16 +320,16 @@ def _size_text(shift: Reading) -> str:
 
 
 def _value_text(reading: Reading | None) -> str:
-    return value_text(reading) if isinstance(reading, Estimate) else reading_text(reading)
+    return numbers.value_text(reading) if isinstance(reading, Estimate) else numbers.reading_text(reading)
 
 
 def _moved_text(row: ShiftRow) -> str:
     shift = row.shift
-    return number_text(shift.value, signed=True) if isinstance(shift, Estimate) else missing_text(shift)
+    return numbers.number_text(shift.value, signed=True) if isinstance(shift, Estimate) else numbers.missing_text(shift)
 
 
 def _ends_text(row: ShiftRow) -> str:
-    return interval_text(*source_ends(row.shift)) if isinstance(row.shift, Estimate) else "–"
+    return numbers.interval_text(*numbers.source_ends(row.shift)) if isinstance(row.shift, Estimate) else "–"
 
 
 def shift_page(
@@ -357,7 +348,7 @@ def shift_page(
         arm: [
             ShiftRow(axis=axis, before=sheets[base].get(axis), after=sheets[arm].get(axis), shift=shift)
             for axis, shift in own.items()
-            if is_shown(shift)
+            if numbers.is_shown(shift)
         ]
         for arm, own in _by_arm(sheets, shifts).items()
     }
@@ -366,7 +357,7 @@ def shift_page(
     ]
     about = Section(
         heading="How to read it",
-        blocks=[_ABOUT, *(line for line in bounds_note(shifts.values()) if line)],
+        blocks=[_ABOUT, *(line for line in numbers.bounds_note(shifts.values()) if line)],
         media=("html", "markdown"),
         always=True,
     )
@@ -395,8 +386,8 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     # Fewer invented preferences are good: the sign of their shift is turned.
     gain = {arm: told[_ABLE] or -told[_INVENTED] for arm, told in moved.items()}
     able = [reading for sheet in sheets.values() if isinstance(reading := sheet.get(_ABLE), Estimate)]
-    if able and all((source_ends(reading)[0] or 0.0) <= COIN for reading in able):
-        does = says(_ABLE, reading_text(max(able, key=lambda reading: reading.value)))
+    if able and all((numbers.source_ends(reading)[0] or 0.0) <= COIN for reading in able):
+        does = says(_ABLE, numbers.reading_text(max(able, key=lambda reading: reading.value)))
         first = f"Use none of these criteria: under none is the judge shown to beat a coin; at best it {does}"
         return Verdict(sentences=(f"{first} (a tie counts half).",))
     best = max(others, key=lambda arm: (gain[arm], moved[arm][_ABLE], -_value(sheets[arm].get(_INVENTED))))
@@ -409,7 +400,7 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     shift = shifts.get(f"{alike[0]}/{_INVENTED}")
     tasks = None
     if isinstance(shift, Estimate):
-        tasks = tasks_for(MARGIN, *source_ends(shift), shift.n_clusters or 0)
+        tasks = tasks_for(MARGIN, *numbers.source_ends(shift), shift.n_clusters or 0)
     more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
     lines = [f"Nothing tells {named_judges([base, *alike])} apart: keep {short_name(base)}{more}."]
     if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
@@ -444,7 +435,7 @@ def _told(shift: Reading | None) -> int:
     """Return the direction of a shift whose interval by task excludes 0; 0 where it does not, or there is none."""
     if not isinstance(shift, Estimate):
         return 0
-    low, high = source_ends(shift)
+    low, high = numbers.source_ends(shift)
     return 0 if low is None or high is None or low <= 0 <= high else 1 if low > 0 else -1
 
 

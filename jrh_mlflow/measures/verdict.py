@@ -416,7 +416,7 @@ def findings(estimates: Mapping[str, Reading], judged: JudgeContext | None = Non
         if (limit := limit_of(key)) is not None
         if isinstance(reading := estimates[key], Estimate) or reading.withheld or key.startswith(NOISE_EXCESS)
     ]
-    tested = [entry for entry in entries if not _is_by_design(entry, judged)]
+    tested = [entry for entry in entries if judged.offers_tie or not entry.limit.by_design]
     numbered = [entry for entry in tested if isinstance(entry.reading, Estimate)]
     p_values = [entry.limit.p(entry.reading) for entry in numbered if isinstance(entry.reading, Estimate)]
     adjusted = dict(zip((entry.key for entry in numbered), holm(p_values), strict=True)) if numbered else {}
@@ -476,10 +476,6 @@ def _ability_words(reading: Estimate, estimates: Mapping[str, Reading]) -> str:
     if low <= _COIN:
         return f"picks the better of two answers no more often than a coin {share}"
     return f"picks the better of two answers hardly more often than a coin {share}"
-
-
-def _is_by_design(entry: _Entry, judged: JudgeContext) -> bool:
-    return bool(entry.limit.by_design) and not judged.offers_tie
 
 
 def _state(entry: _Entry, adjusted: Mapping[str, float], estimates: Mapping[str, Reading]) -> State:

@@ -17,16 +17,8 @@ from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import Answerer, answered_by_text, are_several, label_sources
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measures.verdict import JudgeContext
+from jrh_mlflow.measuring import run_page
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
-from jrh_mlflow.measuring.run_page import (
-    NOT_ASKED,
-    ShownRun,
-    accuracy_price,
-    answers_served,
-    evaluation_notes,
-    judge_answerers,
-    sheet_figures,
-)
 from jrh_mlflow.measuring.until import UntilReport
 from jrh_mlflow.options import JudgeOptions, Metrics
 from jrh_mlflow.schema import metric_keys
@@ -121,14 +113,14 @@ class Evaluation:
     def cost_text(self) -> str:
         """What was paid, for people, and which answers came from the journal; unknown is never 0."""
         known = "no price known" if self.cost_usd is None else at_least_text(self.cost_usd, self.unknown_costs)
-        paid = NOT_ASKED if self.judge.simulated or self.judge.recorded else known
-        journalled = answers_served(self.judge, self.calls)
+        paid = run_page.NOT_ASKED if self.judge.simulated or self.judge.recorded else known
+        journalled = run_page.answers_served(self.judge, self.calls)
         return f"{paid}; {journalled.text}" if journalled else paid
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know before the numbers."""
-        return evaluation_notes(
+        return run_page.evaluation_notes(
             self.judge,
             self.calls,
             truncated=self.truncated,
@@ -185,7 +177,7 @@ class Evaluation:
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw the psychometric curve or the scores of the tests, or another of the run's figures by its name."""
-        return plotted(sheet_figures(self.sheet, self.calls, self.judge.label), kind)
+        return plotted(run_page.sheet_figures(self.sheet, self.calls, self.judge.label), kind)
 
 
 def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
@@ -312,15 +304,15 @@ def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
 def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """Return every number of an evaluation."""
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, at=measured.at)
-    return [*keys.sheet_points(sheet), *spent, *accuracy_price(measured.calls, sheet)]
+    return [*keys.sheet_points(sheet), *spent, *run_page.accuracy_price(measured.calls, sheet)]
 
 
 def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.Point]) -> RunContent:
     """Return what the run of one judge on one suite holds; `points` are all its numbers."""
-    judge, suite, answered = measured.judge, measured.suite, judge_answerers(measured.judge, measured.calls)
+    judge, suite, answered = measured.judge, measured.suite, run_page.judge_answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
     stopped, items = _stopped(measured, sheet), {item.id: item for item in suite.items}
-    shown = ShownRun(
+    shown = run_page.ShownRun(
         judge=replace(judge, settings=settings),
         suite=suite.manifest,
         calls=measured.calls,
@@ -333,7 +325,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     )
     markdown = shown.markdown()
     described = {"name": judge.name, **settings}
-    drawings = draw(sheet_figures(sheet, measured.calls, judge.label))
+    drawings = draw(run_page.sheet_figures(sheet, measured.calls, judge.label))
     page = shown.page(drawings)
     return RunContent(
         points=points if measured.metrics == "all" else keys.headline_points(points, sheet),

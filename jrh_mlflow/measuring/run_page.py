@@ -11,16 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.records import (
-    Answerer,
-    JournalAnswers,
-    answered_by_text,
-    answerers,
-    are_several,
-    journal_answers,
-    label_sources,
-    n_alone,
-)
+from jrh_mlflow.measures import records
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.until import UNTIL, UntilReport, until_section
@@ -181,14 +172,14 @@ def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: Mapping[s
     )
 
 
-def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
+def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[records.Answerer]:
     """Return which models answered; only those of a prompted judge name themselves."""
-    return answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
+    return records.answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
 
 
-def answers_served(judge: JudgeFacts, calls: pd.DataFrame) -> JournalAnswers | None:
+def answers_served(judge: JudgeFacts, calls: pd.DataFrame) -> records.JournalAnswers | None:
     """Return what came from the journal; a recorded judge says itself when its answers were given."""
-    return None if judge.recorded else journal_answers(calls)
+    return None if judge.recorded else records.journal_answers(calls)
 
 
 def accuracy_price(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
@@ -234,7 +225,7 @@ def is_decided(truncated: str | None) -> bool:
 
 
 def _labels_note(calls: pd.DataFrame) -> str:
-    n = {source: int((calls["label_source"] == source).sum()) for source in label_sources(calls)}
+    n = {source: int((calls["label_source"] == source).sum()) for source in records.label_sources(calls)}
     listed = " and ".join(f"{count:,} with {LABEL_SOURCES[kind]}" for kind, count in n.items())
     return f"Of {len(calls):,} calls {listed} count in no accuracy and no score."
 
@@ -253,15 +244,15 @@ def evaluation_notes(
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
     journalled = answers_served(judge, calls)
     notes += [old] if journalled and (old := journalled.old_note(oldest_days)) else []
-    notes += [_labels_note(calls)] if label_sources(calls) else []
+    notes += [_labels_note(calls)] if records.label_sources(calls) else []
     notes += stopped.lines if stopped else []
     # Calls that the rules did not need are not missing: the lines of the rules say so.
     if truncated and not (stopped and is_decided(truncated)):
         notes.append(f"Truncated ({truncated}): measured on what was asked.")
-    if alone := n_alone(calls):
+    if alone := records.n_alone(calls):
         notes.append(f"{alone:,} calls have no partner in the other order: axes of pairs are read without them.")
     cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
-    if are_several(answered := judge_answerers(judge, calls)):
-        notes.append(f"Answered by more than one model or system: {answered_by_text(answered)}.")
+    if records.are_several(answered := judge_answerers(judge, calls)):
+        notes.append(f"Answered by more than one model or system: {records.answered_by_text(answered)}.")
     return notes

@@ -46,17 +46,13 @@ def create_app() -> ASGIApp:
 
     token = server_token()
     hosts = [host.strip() for host in os.environ.get("JRH_REVIEW_HOSTS", "").split(",") if host.strip()]
-    if _is_first_process():
+    if multiprocessing.current_process().name in ("MainProcess", "SpawnProcess-1"):
         _say_links(static_prefix(), token, hosts)
     pages = Guard(_pages(token, hosts), token=None, hosts=hosts)
     application = Beside(server_application(), pages, prefix=static_prefix() + PREFIX)
     # Last: two threads that import the same modules would wait for each other.
     load_calls_page()
     return application
-
-
-def _is_first_process() -> bool:
-    return multiprocessing.current_process().name in ("MainProcess", "SpawnProcess-1")
 
 
 def _say_links(prefix: str, token: str, hosts: list[str]) -> None:

@@ -86,7 +86,7 @@ def about_the_editing(original: str, text: str, *, data: bool = False) -> str | 
     a tool returns may be `data`.
     """
     text = text.strip()
-    begun = _new(_REWRITING, text, original, opening=True)
+    begun = _opening(text, original)
     return f"opening remark of the generator: {cut(begun)}" if begun else around_a_message(text, original, data=data)
 
 
@@ -96,16 +96,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.I | re.M)
 
 
-def _new(patterns: Sequence[str], text: str, original: str, *, opening: bool = False) -> str | None:
-    """Return what a pattern finds in the text, or at its opening, and not in the original."""
-    find = re.Pattern.match if opening else re.Pattern.search
-    if opening:
-        text, original = (shape.lstrip("*_#> \t\n") for shape in (text, original))
+def _opening(text: str, original: str) -> str | None:
+    """Return the talk of rewriting at the opening of a text, where the original does not open so."""
+    text, original = (shape.lstrip("*_#> \t\n") for shape in (text, original))
     # One pattern finds whatever any of them does: most texts are done with after that one.
-    if not find(_compiled("|".join(patterns)), text):
+    if not _compiled("|".join(_REWRITING)).match(text):
         return None
-    hits = ((shape, find(shape, text)) for shape in map(_compiled, patterns))
-    return next((hit.group() for shape, hit in hits if hit and not find(shape, original)), None)
+    hits = ((shape, shape.match(text)) for shape in map(_compiled, _REWRITING))
+    return next((hit.group() for shape, hit in hits if hit and not shape.match(original)), None)
 
 
 def keeps_numbers(target: Target, text: str, context: CheckContext) -> str | None:

@@ -237,12 +237,9 @@ def read_invalid(given: object, tests: Sequence[ReliabilityTest]) -> tuple[dict[
             continue
         for known in PREDECESSOR_NAMES.get(str(name), (str(name),)):
             test = chosen.get(known) or find_agent_test(known) or find_test(known)
-            reasons[test.name] = " ".join(str(reason or "").strip(' "').split()) or _why_invalid(test)
+            usual = f"the rubric grades {test.changes}" if test.changes else "said to be invalid under the rubric"
+            reasons[test.name] = " ".join(str(reason or "").strip(' "').split()) or usual
     return reasons, PROPOSE in entries
-
-
-def _why_invalid(test: ReliabilityTest) -> str:
-    return f"the rubric grades {test.changes}" if test.changes else "said to be invalid under the rubric"
 
 
 def _refuse_reserved(test: ReliabilityTest) -> None:

@@ -12,30 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 
+from jrh_mlflow.perturb import english
 from jrh_mlflow.perturb._base import NotApplicable
-from jrh_mlflow.perturb.english import (
-    FILLERS,
-    FRAMES,
-    OPENERS,
-    PADDING,
-    PHRASES,
-    RESTATEMENTS,
-    SMALL_WORDS,
-    SYNONYMS,
-    VERB_SYNONYMS,
-    Edit,
-    Span,
-    apply,
-    cased,
-    firm_numbers,
-    match_end,
-    names,
-    negations,
-    sentences,
-    touches,
-    untouchable,
-    words,
-)
 
 _SWAP_SHARE = 0.85
 _CUT_SHARES = (0.75, 0.85, 0.95, 1.0)
@@ -44,7 +22,7 @@ _DETERMINERS = frozenset(
     {"the", "a", "an", "this", "that", "its", "their", "our", "my", "your", "his", "her", "of", "no", "in", "any"}
 )
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(PHRASES, key=len, reverse=True))})\b", re.I)
+_PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(english.PHRASES, key=len, reverse=True))})\b", re.I)
 _SHORT_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could)n['’]t\b", re.I)
 _LONG_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could) not\b(?! only)", re.I)
 _CONJUNCTIONS = "because|when|if|although|while|since|after|before|as long as|unless|so that"
@@ -65,11 +43,15 @@ _CLAUSE = re.compile(
     r"[^,;.!?\n]*(?:(?P<ended>(?=[,;.!?]|$))|)"
 )
 """What does not end well is passed over as a whole: a clause that begins later in it would not end well either."""
-_FILLER = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
+_FILLER = re.compile(
+    rf"(?<![\w'’-])(?:{'|'.join(sorted(english.FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I
+)
 _LINE_START = re.compile(r"[ \t>]*(?:(?:\d+[.)]|[-*•])[ \t]*)?")
 _BEFORE_MARK = re.compile(r"(?<!\s)\s*,\s*(?=[,.;!?])|(?<!\s)\s+(?=[,.;!?])")
 _GAPS = re.compile(r"(?<![ \t])[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
-_SMALL = tuple(re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in SMALL_WORDS)
+_SMALL = tuple(
+    re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in english.SMALL_WORDS
+)
 
 
 def reworded(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> str:
@@ -84,7 +66,7 @@ def reworded(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> st
         NotApplicable: when no rule finds anything to change.
     """
     # A name may be an ordinary word elsewhere in the text: it stays everywhere.
-    guarded = {*keep, *(part.lower() for name in names(text) for part in words(name))}
+    guarded = {*keep, *(part.lower() for name in english.names(text) for part in english.words(name))}
     changed = each_sentence(text, lambda sentence: _reworded_sentence(sentence, rng, guarded))
     if changed.casefold().split() == text.casefold().split():
         raise NotApplicable("no rule finds anything to reword; a generator model is needed")
@@ -101,28 +83,28 @@ def reworded_or_same(text: str, rng: random.Random, *, keep: Collection[str] = (
 
 def each_sentence(text: str, change: Callable[[str], str]) -> str:
     """Change the sentences of a text that hold no code or link, and leave all between them."""
-    mask = untouchable(text)
-    spans = [span for span in sentences(text) if not touches(mask, span)]
-    return apply(text, [(start, end, change(text[start:end])) for start, end in spans])
+    mask = english.untouchable(text)
+    spans = [span for span in english.sentences(text) if not english.touches(mask, span)]
+    return english.apply(text, [(start, end, change(text[start:end])) for start, end in spans])
 
 
 def _reworded_sentence(sentence: str, rng: random.Random, keep: Set[str]) -> str:
     swapped = _swapped(_contracted(_turned(sentence), keep), rng, keep)
     # Only words that are never names may be written small inside the frame.
-    if swapped == sentence and first_word(sentence) in OPENERS:
-        return rng.choice(FRAMES).format(sentence[0].lower() + sentence[1:])
+    if swapped == sentence and first_word(sentence) in english.OPENERS:
+        return rng.choice(english.FRAMES).format(sentence[0].lower() + sentence[1:])
     return swapped
 
 
 def _turned(sentence: str) -> str:
     """Move a clause from the end of a sentence to its front, or back."""
     tail = _TAIL.fullmatch(sentence)
-    if tail and first_word(tail["main"]) in OPENERS:
+    if tail and first_word(tail["main"]) in english.OPENERS:
         main = tail["main"]
         return f"{tail['conj'].capitalize()} {tail['sub']}, {main[0].lower()}{main[1:]}{tail['end']}"
     head = _HEAD.fullmatch(sentence)
     if head:
-        return f"{cased(head['main'], like=sentence)} {head['conj'].lower()} {head['sub']}{head['end']}"
+        return f"{english.cased(head['main'], like=sentence)} {head['conj'].lower()} {head['sub']}{head['end']}"
     return sentence
 
 
@@ -144,14 +126,14 @@ def _contracted(sentence: str, keep: Set[str]) -> str:
 
 def _swapped(sentence: str, rng: random.Random, keep: Set[str]) -> str:
     def phrase(match: re.Match[str]) -> str:
-        if keep & {word.lower() for word in words(match.group())} or rng.random() > _SWAP_SHARE:
+        if keep & {word.lower() for word in english.words(match.group())} or rng.random() > _SWAP_SHARE:
             return match.group()
-        return cased(rng.choice(PHRASES[match.group().lower()]), like=match.group())
+        return english.cased(rng.choice(english.PHRASES[match.group().lower()]), like=match.group())
 
     def word(match: re.Match[str]) -> str:
         options = _options(sentence_now, match) if match.group().lower() not in keep else ()
         swap = options and rng.random() < _SWAP_SHARE
-        return cased(rng.choice(options), like=match.group()) if swap else match.group()
+        return english.cased(rng.choice(options), like=match.group()) if swap else match.group()
 
     sentence_now = _PHRASE.sub(phrase, sentence)
     return _TOKEN.sub(word, sentence_now)
@@ -161,12 +143,12 @@ def _options(sentence: str, match: re.Match[str]) -> tuple[str, ...]:
     """Synonyms that fit the place: no verb after an article, `a` and `an` as they stand, no names."""
     token, lower = match.group(), match.group().lower()
     # Most words have none: only for the others the word before is worth a look.
-    if (match.start() and token != lower) or (lower not in SYNONYMS and lower not in VERB_SYNONYMS):
+    if (match.start() and token != lower) or (lower not in english.SYNONYMS and lower not in english.VERB_SYNONYMS):
         return ()
-    before = words(sentence[max(0, match.start() - 20) : match.start()])
+    before = english.words(sentence[max(0, match.start() - 20) : match.start()])
     previous = before[-1].lower() if before else ""
-    verbs = VERB_SYNONYMS.get(lower, ()) if previous not in _DETERMINERS else ()
-    options = SYNONYMS.get(lower) or verbs
+    verbs = english.VERB_SYNONYMS.get(lower, ()) if previous not in _DETERMINERS else ()
+    options = english.SYNONYMS.get(lower) or verbs
     if previous in ("a", "an"):
         return tuple(option for option in options if (option[0] in "aeiou") == (previous == "an"))
     return options
@@ -178,12 +160,12 @@ def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
     Raises:
         NotApplicable: when the text has fewer than eight words, or no sentence to add to.
     """
-    n_words = len(words(text))
-    spans = [span for span in sentences(text) if len(words(text[span[0] : span[1]])) > 2]
+    n_words = len(english.words(text))
+    spans = [span for span in english.sentences(text) if len(english.words(text[span[0] : span[1]])) > 2]
     if n_words < 8 or not spans:
         raise NotApplicable(f"{n_words} words in {len(spans)} sentences are too few to expand by rule")
-    padding = rng.sample(PADDING, len(PADDING))
-    edits: list[Edit] = []
+    padding = rng.sample(english.PADDING, len(english.PADDING))
+    edits: list[english.Edit] = []
     added = 0
     # Twice round: a text of few sentences needs more than one addition to each.
     for start, end in rng.sample(spans, len(spans)) * 2:
@@ -191,14 +173,14 @@ def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
             break
         new = _addition(text[start:end], padding, rng, room=2.4 * n_words - n_words - added)
         edits.append((end, end, f" {new}"))
-        added += len(words(new))
-    return apply(text, edits)
+        added += len(english.words(new))
+    return english.apply(text, edits)
 
 
 def _addition(sentence: str, padding: list[str], rng: random.Random, *, room: float) -> str:
     bare = re.sub(r"^\W*(?:\d+[.)]\s+)?", "", sentence)
-    again = rng.choice(RESTATEMENTS).format(reworded_or_same(bare, rng))
-    if rng.random() < 0.6 and sentence[-1] in ".!" and len(words(again)) <= room:
+    again = rng.choice(english.RESTATEMENTS).format(reworded_or_same(bare, rng))
+    if rng.random() < 0.6 and sentence[-1] in ".!" and len(english.words(again)) <= room:
         return again
     return padding.pop() if len(padding) > 1 else padding[0]
 
@@ -211,10 +193,10 @@ def shortened_text(text: str, rng: random.Random) -> str:
     Raises:
         NotApplicable: when the text cannot be brought under 0.8 of its words that way.
     """
-    n_words = len(words(text))
+    n_words = len(english.words(text))
     for share in _CUT_SHARES:
         cut = _cut(text, rng, n_words, share)
-        if cut.strip() and len(words(cut)) <= 0.8 * n_words:
+        if cut.strip() and len(english.words(cut)) <= 0.8 * n_words:
             return cut
     raise NotApplicable(f"{n_words} words cannot be cut below 0.8 of them without dropping numbers or negations")
 
@@ -229,14 +211,14 @@ def _cut(text: str, rng: random.Random, n_words: int, share: float) -> str:
 
 
 def _dispensable(part: str) -> bool:
-    return not firm_numbers(part) and not negations(part, ())[0] and not names(part)
+    return not english.firm_numbers(part) and not english.negations(part, ())[0] and not english.names(part)
 
 
 def _without_fillers(text: str, rng: random.Random, share: float) -> str:
     def cut(sentence: str) -> str:
         bare = _FILLER.sub(lambda match: "" if rng.random() < share else match.group(), sentence).lstrip(" ,")
         bare = _BEFORE_MARK.sub("", bare)
-        return sentence if len(words(bare)) < 3 else cased(bare, like=sentence)
+        return sentence if len(english.words(bare)) < 3 else english.cased(bare, like=sentence)
 
     return each_sentence(text, cut)
 
@@ -248,38 +230,38 @@ def _without_asides(text: str, rng: random.Random, enough: float) -> str:
 def _without_clauses(text: str, rng: random.Random, enough: float) -> str:
     """Drop side clauses in a chosen order until the text is short enough."""
     clauses = [match for match in _CLAUSE.finditer(text) if match["ended"] is not None and _dispensable(match.group())]
-    left = len(words(text))
-    gone: list[Edit] = []
+    left = len(english.words(text))
+    gone: list[english.Edit] = []
     for match in rng.sample(clauses, len(clauses)):
         if left > enough:
             gone.append((match.start(), match.end(), ""))
-            left -= len(words(match.group()))
-    return apply(text, gone)
+            left -= len(english.words(match.group()))
+    return english.apply(text, gone)
 
 
 def _without_sentences(text: str, rng: random.Random, enough: float) -> str:
     """Drop the sentences that share least with the rest; the first of the text and of each line stay."""
-    left = len(words(text))
-    gone: list[Edit] = []
-    spans = sentences(text)
-    counts, first = Counter(word.lower() for word in words(text)), _first_of_lines(text, spans)
+    left = len(english.words(text))
+    gone: list[english.Edit] = []
+    spans = english.sentences(text)
+    counts, first = Counter(word.lower() for word in english.words(text)), _first_of_lines(text, spans)
     for start, end in sorted(spans[1:], key=lambda span: _weight(text[slice(*span)], counts) + rng.random()):
-        size = len(words(text[start:end]))
+        size = len(english.words(text[start:end]))
         free = start not in first and _dispensable(text[start:end])
         if free and left > enough and left - size >= 0.4 * enough:
             gone.append((start, end, ""))
             left -= size
-    return _GAPS.sub(lambda gap: " " if gap[1] else "", apply(text, gone)).strip() if gone else text
+    return _GAPS.sub(lambda gap: " " if gap[1] else "", english.apply(text, gone)).strip() if gone else text
 
 
-def _first_of_lines(text: str, spans: Sequence[Span]) -> set[int]:
+def _first_of_lines(text: str, spans: Sequence[english.Span]) -> set[int]:
     """Return the starts of sentences with nothing before them in their line but the mark of a list."""
     starts: set[int] = set()
-    done, line, margin = 0, 0, match_end(_LINE_START, text, 0)
+    done, line, margin = 0, 0, english.match_end(_LINE_START, text, 0)
     for start, _ in spans:
         broken = text.rfind("\n", done, start)
         if broken >= 0:
-            line, margin = broken + 1, match_end(_LINE_START, text, broken + 1)
+            line, margin = broken + 1, english.match_end(_LINE_START, text, broken + 1)
         if start <= margin and _LINE_START.fullmatch(text, line, start):
             starts.add(start)
         done = start
@@ -288,19 +270,19 @@ def _first_of_lines(text: str, spans: Sequence[Span]) -> set[int]:
 
 def _weight(sentence: str, counts: Mapping[str, int]) -> float:
     """Long words that the rest of the text uses too, from how often the whole text uses each."""
-    own = Counter(word.lower() for word in words(sentence))
-    long = {word.lower() for word in words(sentence) if len(word) > 4}
+    own = Counter(word.lower() for word in english.words(sentence))
+    long = {word.lower() for word in english.words(sentence) if len(word) > 4}
     return float(sum(counts[word] > own[word] for word in long))
 
 
 def _telegram(text: str, rng: random.Random, share: float, *, enough: float) -> str:
     """Drop articles, then pronouns and auxiliaries, where the text is still too long."""
     for pattern in _SMALL:
-        if len(words(text)) > enough:
+        if len(english.words(text)) > enough:
             text = each_sentence(text, partial(_thinned, pattern, rng, share))
     return text
 
 
 def _thinned(pattern: re.Pattern[str], rng: random.Random, share: float, sentence: str) -> str:
     thin = pattern.sub(lambda match: "" if rng.random() < share else match.group(), sentence)
-    return cased(thin, like=sentence) if thin.strip() else sentence
+    return english.cased(thin, like=sentence) if thin.strip() else sentence

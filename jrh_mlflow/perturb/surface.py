@@ -13,25 +13,9 @@ import random
 import re
 from abc import abstractmethod
 
+from jrh_mlflow.perturb import english
 from jrh_mlflow.perturb._base import CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import differs, keeps_names, keeps_numbers, same_words
-from jrh_mlflow.perturb.english import (
-    NUMBER_WORDS,
-    Edit,
-    Span,
-    apply,
-    fences,
-    gaps,
-    inside,
-    lines,
-    prose_lines,
-    sentences,
-    some,
-    touches,
-    unlike_fences,
-    untouchable,
-    words,
-)
 
 _INDENTS = ("  ", "    ", "      ", "        ", "\t")
 
@@ -50,10 +34,10 @@ class _Layout(CodeTest):
     def write(self, target: Target, rng: random.Random) -> str:
         if not target.original.strip():
             raise NotApplicable("the text is empty")
-        return apply(target.original, self.additions(target.original, rng))
+        return english.apply(target.original, self.additions(target.original, rng))
 
     @abstractmethod
-    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
         """Return the whitespace to put in."""
 
 
@@ -64,13 +48,13 @@ class VerticalSpacing(_Layout):
     title = "extra blank lines between lines or sentences"
     changes = "blank lines and where lines end"
 
-    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
         """Put line breaks in where lines, sentences or words begin, whichever there is."""
         newline = "\r\n" if "\r\n" in text else "\n"
         # A new line inside a line must not turn what follows into code.
-        inner = [unlike_fences(text, starts) for starts in (_sentence_starts(text), _word_starts(text))]
+        inner = [english.unlike_fences(text, starts) for starts in (_sentence_starts(text), _word_starts(text))]
         choices = zip((_line_starts(text), *inner), (0.7, 0.7, 0.1), strict=True)
-        chosen = next((some(places, share, rng) for places, share in choices if places), [0])
+        chosen = next((english.some(places, share, rng) for places, share in choices if places), [0])
         return [(place, place, newline * rng.randint(2, 4)) for place in chosen]
 
 
@@ -81,12 +65,12 @@ class SpaceClusters(_Layout):
     title = "clusters of spaces between words"
     changes = "spacing between words"
 
-    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
         """Widen about a quarter of the gaps."""
         places = _word_starts(text)
         if not places:
             raise NotApplicable("there is no space between words to widen")
-        return [(place, place, " " * rng.randint(2, 6)) for place in some(places, 0.25, rng)]
+        return [(place, place, " " * rng.randint(2, 6)) for place in english.some(places, 0.25, rng)]
 
 
 class Indentation(_Layout):
@@ -99,14 +83,14 @@ class Indentation(_Layout):
     title = "lines indented"
     changes = "indentation of lines"
 
-    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
         """Indent lines by spaces or a tab."""
-        spans = prose_lines(text)
+        spans = english.prose_lines(text)
         if not spans:
             raise NotApplicable("every line is code")
         places = [start for start, _ in spans]
         (begin, end), *others = spans
-        inner = [] if others else unlike_fences(text, [at for at in _sentence_starts(text) if begin < at < end])
+        inner = [] if others else english.unlike_fences(text, [at for at in _sentence_starts(text) if begin < at < end])
         if inner:
             newline = "\r\n" if "\r\n" in text else "\n"
             broken = [(place, place, newline + rng.choice(_INDENTS)) for place in _at_least(1, inner, rng)]
@@ -119,27 +103,27 @@ class Indentation(_Layout):
 
 def _at_least(n: int, places: list[int], rng: random.Random) -> list[int]:
     """Return most of the places, and no fewer than `n` where there are as many."""
-    chosen = some(places, 0.7, rng)
+    chosen = english.some(places, 0.7, rng)
     rest = [place for place in places if place not in chosen] if len(chosen) < n else []
     return sorted([*chosen, *rest[: n - len(chosen)]])
 
 
 def _line_starts(text: str) -> list[int]:
     """Starts of lines with something before and after, not inside a fenced block."""
-    blocks, begin, end = fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
-    inner = [start for start, _ in lines(text) if begin < start < end]
+    blocks, begin, end = english.fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
+    inner = [start for start, _ in english.lines(text) if begin < start < end]
     # The first line of a block may move down: blank lines before it are no part of the code.
     opened = {first for first, _ in blocks}
-    return [start for start in inner if start in opened or not inside(blocks, start)]
+    return [start for start in inner if start in opened or not english.inside(blocks, start)]
 
 
 def _sentence_starts(text: str) -> list[int]:
     begin = len(text) - len(text.lstrip())
-    return [start for start, _ in sentences(text) if begin < start and text[start - 1].isspace()]
+    return [start for start, _ in english.sentences(text) if begin < start and text[start - 1].isspace()]
 
 
 def _word_starts(text: str) -> list[int]:
-    return [end for _, end in gaps(text)]
+    return [end for _, end in english.gaps(text)]
 
 
 _CHUNK = re.compile(r"\S+")
@@ -176,25 +160,25 @@ class Markdown(CodeTest):
         """Return the same words with marks."""
         text = target.original
         plain = _plain_sentences(text)
-        edits = [*_bullets(text, plain), *_bold(text, plain or sentences(text), rng)]
+        edits = [*_bullets(text, plain), *_bold(text, plain or english.sentences(text), rng)]
         if not edits:
             raise NotApplicable("there is no sentence to mark up outside code")
-        return apply(text, edits)
+        return english.apply(text, edits)
 
 
-def _plain_sentences(text: str) -> list[Span]:
+def _plain_sentences(text: str) -> list[english.Span]:
     """Sentences of lines that are no list, table, quotation or heading."""
     # A mark in front of a mark would make another list, or a line of a table that is none.
-    structured = [(start, end) for start, end in prose_lines(text) if _STRUCTURED.match(text, start, end)]
-    return [span for span in sentences(text) if not inside(structured, span[0])]
+    structured = [(start, end) for start, end in english.prose_lines(text) if _STRUCTURED.match(text, start, end)]
+    return [span for span in english.sentences(text) if not english.inside(structured, span[0])]
 
 
-def _bullets(text: str, plain: list[Span]) -> list[Edit]:
+def _bullets(text: str, plain: list[english.Span]) -> list[english.Edit]:
     """Put every sentence on a line of its own; of three or more, a short first one is the heading."""
     if len(plain) == 1:
         return []
-    heading = len(plain) > 2 and len(words(text[slice(*plain[0])])) <= _LONGEST_HEADING
-    opens_line = {end - len(text[start:end].lstrip()) for start, end in prose_lines(text)}
+    heading = len(plain) > 2 and len(english.words(text[slice(*plain[0])])) <= _LONGEST_HEADING
+    opens_line = {end - len(text[start:end].lstrip()) for start, end in english.prose_lines(text)}
     edits = []
     for place, (start, _) in enumerate(plain):
         mark = "## " if heading and place == 0 else "- "
@@ -204,9 +188,9 @@ def _bullets(text: str, plain: list[Span]) -> list[Edit]:
     return edits
 
 
-def _bold(text: str, among: list[Span], rng: random.Random) -> list[Edit]:
+def _bold(text: str, among: list[english.Span], rng: random.Random) -> list[english.Edit]:
     """Make a few words bold in about every third sentence."""
-    mask = untouchable(text)
+    mask = english.untouchable(text)
     runs = [run for span in among if (run := _run(text, span, mask, rng)) is not None]
     if not runs:
         return []
@@ -214,11 +198,12 @@ def _bold(text: str, among: list[Span], rng: random.Random) -> list[Edit]:
     return [edit for start, end in chosen for edit in ((start, start, _BOLD), (end, end, _BOLD))]
 
 
-def _run(text: str, span: Span, mask: bytearray, rng: random.Random) -> Span | None:
+def _run(text: str, span: english.Span, mask: bytearray, rng: random.Random) -> english.Span | None:
     """Return one to three words in a row that can be bold."""
     chunks = [match.span() for match in _CHUNK.finditer(text, *span)]
     fit = [
-        _WORDY.search(text, a, b) is not None and "*" not in text[a:b] and not touches(mask, (a, b)) for a, b in chunks
+        _WORDY.search(text, a, b) is not None and "*" not in text[a:b] and not english.touches(mask, (a, b))
+        for a, b in chunks
     ]
     starts = [place for place, good in enumerate(fit) if good]
     if not starts:
@@ -236,7 +221,7 @@ def _unmarked(text: str) -> list[str]:
 
 _OPENING, _CLOSING = "\"'“‘(*_[", "\"'”’)*_].,;:!?…"
 _SHORTEST = 4
-_MEANING = frozenset(NUMBER_WORDS) | {
+_MEANING = frozenset(english.NUMBER_WORDS) | {
     "never", "none", "nobody", "nothing", "neither", "cannot", "without", "unless",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty",
     "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "thousand", "million", "billion",
@@ -265,18 +250,18 @@ class Typos(CodeTest):
         if not slips:
             raise NotApplicable("there is no plain word of four small letters or more")
         count = max(1, round(rng.uniform(0.05, 0.08) * len(slips)))
-        return apply(text, rng.sample(slips, count))
+        return english.apply(text, rng.sample(slips, count))
 
 
-def _slips(text: str, rng: random.Random) -> list[Edit]:
+def _slips(text: str, rng: random.Random) -> list[english.Edit]:
     """Return one possible slip for every word that may have one."""
-    mask = untouchable(text)
+    mask = english.untouchable(text)
     edits = []
     for match in _CHUNK.finditer(text):
         word = match.group().lstrip(_OPENING)
         start = match.end() - len(word)
         word = word.rstrip(_CLOSING)
-        if not touches(mask, (start, start + len(word))) and _plain(word):
+        if not english.touches(mask, (start, start + len(word))) and _plain(word):
             slips = _spellings(word, rng.randrange(1, len(word) - 1))
             if slips:
                 edits.append((start, start + len(word), rng.choice(slips)))

@@ -294,7 +294,8 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
     with review.decisions.current() as standings:
         standing = standings.of(entry.key)
         row = _row(index, entry, standings, reviewer.strip())
-        between = {"disputed": standing.disputed, "settled": _settlement(standing), "opinions": _opinions(standing)}
+        opinions = [{"who": who, **plain_event(own)} for who, own in standing.opinions.items()]
+        between = {"disputed": standing.disputed, "settled": _settlement(standing), "opinions": opinions}
         state, history = standing.state, [_history_row(event, entry) for event in standing.history]
     # Outside the block: checks take a while, and others shall decide meanwhile.
     generated, current, source = entry.generated(state.message), entry.applied(state), entry.source
@@ -443,11 +444,6 @@ def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) ->
         "waits": waits_for(reviewer, names, standing),
         "disagreement": standing.disagreement,
     }
-
-
-def _opinions(standing: Standing) -> list[dict[str, Any]]:
-    """Return what each reviewer decided last, to be looked at side by side."""
-    return [{"who": who, **plain_event(state)} for who, state in standing.opinions.items()]
 
 
 def _settlement(standing: Standing) -> dict[str, Any] | None:

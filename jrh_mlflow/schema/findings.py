@@ -28,13 +28,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; the reading stands with the others of its sheet."""
-        return {
-            "axis": self.axis,
-            "state": self.state,
-            "text": self.text,
-            "advice": self.advice,
-            "command": self.command,
-        }
+        return {name: getattr(self, name) for name in ("axis", "state", "text", "advice", "command")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.show import numbers
 from jrh_mlflow.show.glossary import term_id, with_terms
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import (
-    amount_text,
-    interval_text,
-    missing_text,
-    money_text,
-    number_text,
-    p_text,
-    source_ends,
-)
 from jrh_mlflow.text import visible
 
 if TYPE_CHECKING:
@@ -68,18 +60,20 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "amount": amount_text,
+        "amount": numbers.amount_text,
         "axis_name": axis_name,
         "kept": kept,
-        "interval": lambda reading: interval_text(*source_ends(reading)) if isinstance(reading, Estimate) else "",
-        "missing": missing_text,
-        "money": money_text,
-        "number": number_text,
-        "p": p_text,
-        "signed": partial(number_text, signed=True),
+        "interval": lambda reading: (
+            numbers.interval_text(*numbers.source_ends(reading)) if isinstance(reading, Estimate) else ""
+        ),
+        "missing": numbers.missing_text,
+        "money": numbers.money_text,
+        "number": numbers.number_text,
+        "p": numbers.p_text,
+        "signed": partial(numbers.number_text, signed=True),
         "with_terms": with_terms,
         "term_id": term_id,
-        "span": lambda ends: interval_text(*ends),
+        "span": lambda ends: numbers.interval_text(*ends),
     }
     environment.globals["visible"] = visible
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)

@@ -17,18 +17,7 @@ from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
 from jrh_mlflow.measures.rules import COSTS, EXCLUDED, parse_rule
 from jrh_mlflow.measures.verdict import DROP, DROPS, NOISE, NOISE_EXCESS
 from jrh_mlflow.perturb.registry import expectation_of, written_by
-from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.items import (
-    BASELINE,
-    DELTA_0_DIFFERENT,
-    DELTA_0_SAME,
-    FILLER,
-    LABEL_SOURCES,
-    LADDER,
-    LADDER_MATCHED,
-    NATURAL,
-    SINGLE_PADDED,
-)
+from jrh_mlflow.schema import items, metric_keys
 from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.scoring.readings import AGREEMENT
 
@@ -218,17 +207,17 @@ _CONDITIONS: Mapping[str, str] = {
     "vacuum_empty": "nothing to judge (empty)",
     "vacuum_whitespace": "nothing to judge (white space)",
     "vacuum_identical": "nothing to judge (identical)",
-    DELTA_0_SAME: "equal quality",
-    DELTA_0_DIFFERENT: "equal quality (other requirements)",
-    FILLER: "padding",
-    LADDER: "quality ladder",
-    LADDER_MATCHED: "quality ladder (same words)",
-    NATURAL: "natural pairs",
+    items.DELTA_0_SAME: "equal quality",
+    items.DELTA_0_DIFFERENT: "equal quality (other requirements)",
+    items.FILLER: "padding",
+    items.LADDER: "quality ladder",
+    items.LADDER_MATCHED: "quality ladder (same words)",
+    items.NATURAL: "natural pairs",
     "pointwise_ladder": "one response: quality ladder",
     "pointwise_matched": "one response: quality ladder (same words)",
     "pointwise_empty": "one response: nothing to judge (empty)",
     "pointwise_whitespace": "one response: nothing to judge (white space)",
-    SINGLE_PADDED: "one response: padding",
+    items.SINGLE_PADDED: "one response: padding",
 }
 """Conditions of datasheets; those of reliability suites are tests."""
 # Only words joined by `_` or `/`: a bare word such as `accuracy` may be plain English.
@@ -384,7 +373,9 @@ def _plain_step(key: str, axis: Axis | None) -> str:
 
 
 def _plain_test(test: str) -> str:
-    return {BASELINE: "without any test ", ALL: "over all tests "}.get(test, f"on the test {words_of_test(test)} ")
+    return {items.BASELINE: "without any test ", ALL: "over all tests "}.get(
+        test, f"on the test {words_of_test(test)} "
+    )
 
 
 def rule_name(text: str) -> str:
@@ -409,7 +400,7 @@ def step_name(key: str, axis: Axis) -> str:
 def statistic_name(statistic: str) -> str:
     """Return the name of what a test counts, alone: `accuracy`, `mean absolute error`."""
     source = statistic.removeprefix(AGREEMENT)
-    if statistic.startswith(AGREEMENT) and source in LABEL_SOURCES:
+    if statistic.startswith(AGREEMENT) and source in items.LABEL_SOURCES:
         return f"agreement with {words_of_test(source)} labels"
     known = _STATISTICS.get(statistic)
     return known.name if known else words_of_test(statistic)
@@ -417,8 +408,8 @@ def statistic_name(statistic: str) -> str:
 
 def _statistic_meaning(statistic: str) -> str:
     source = statistic.removeprefix(AGREEMENT)
-    if statistic.startswith(AGREEMENT) and source in LABEL_SOURCES:
-        return f"Share of calls equal to {LABEL_SOURCES[source]}: no accuracy; higher is better."
+    if statistic.startswith(AGREEMENT) and source in items.LABEL_SOURCES:
+        return f"Share of calls equal to {items.LABEL_SOURCES[source]}: no accuracy; higher is better."
     known = _STATISTICS.get(statistic)
     if known is not None:
         return known.meaning
@@ -428,7 +419,7 @@ def _statistic_meaning(statistic: str) -> str:
 
 def _what_changes(condition: str) -> str:
     """Say what a test changes and what is expected; nothing of conditions that no known test writes."""
-    if condition == BASELINE:
+    if condition == items.BASELINE:
         return "Items as they are. "
     if condition == ALL:
         return "All tests pooled, the baseline apart. "

@@ -15,21 +15,9 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
+from jrh_mlflow.show import numbers
 from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.names import STEPS, axis_guide, axis_meaning, axis_name, reason_text, stimuli_name
-from jrh_mlflow.show.numbers import (
-    interval_text,
-    is_shown,
-    left_out_text,
-    missing_text,
-    number_text,
-    reading_text,
-    source_ends,
-    threshold_text,
-    value_text,
-    with_interval,
-    withheld_text,
-)
 from jrh_mlflow.show.plain_text import WIDTH, plain
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, Whisker
 from jrh_mlflow.text import brief_name
@@ -87,15 +75,15 @@ def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
         # A bar runs from 0 to 1, as only shares do.
         bounds = reading.bounds if reading.statistic == "rate" else None
         bar = (bounds.low, bounds.high) if bounds else None
-        return replace(spelled, value=missing_text(reading), bar=bar, bounds=True)
+        return replace(spelled, value=numbers.missing_text(reading), bar=bar, bounds=True)
     # A curve is fitted to calls, and n counts these.
     unit = "call" if reading.unit == "curve" else reading.unit
     return replace(
         spelled,
-        value=threshold_text(reading) if reading.unit == "curve" else number_text(reading.value),
-        interval=interval_text(*source_ends(reading)),
+        value=numbers.threshold_text(reading) if reading.unit == "curve" else numbers.number_text(reading.value),
+        interval=numbers.interval_text(*numbers.source_ends(reading)),
         n=f"{reading.n:,} {unit if reading.n == 1 else _PLURALS.get(unit, f'{unit}s')}",
-        detectable=number_text(detectable(reading)),
+        detectable=numbers.number_text(detectable(reading)),
         bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
     )
 
@@ -129,10 +117,10 @@ def across_row(
         return None
     return PageRow(
         label=axis_name(key),
-        value="withheld" if value is None else number_text(value),
+        value="withheld" if value is None else numbers.number_text(value),
         left_out="",
         key=key,
-        interval=interval_text(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
+        interval=numbers.interval_text(summary.get(f"{name}_ci_low"), summary.get(f"{name}_ci_high")),
         n=withheld if value is None else f"{summary.get('n_tests') or 0:g} of {len(scores)} tests",
         bounds=value is None,
         meaning=axis_meaning(key),
@@ -154,12 +142,12 @@ def readings_table(by: str = "task", *, first: str = "axis") -> Table[PageRow]:
         Column(
             "reading",
             _value_cell,
-            exact=lambda row: value_text(row.reading),
+            exact=lambda row: numbers.value_text(row.reading),
             html=_linked_value,
             media=("html", "markdown"),
         ),
         Column("reading", lambda row: row.value, media=("card",)),
-        Column(f"reading [95 % by {by}]", lambda row: reading_text(row.reading), media=("text",)),
+        Column(f"reading [95 % by {by}]", lambda row: numbers.reading_text(row.reading), media=("text",)),
         Column("95 %", lambda row: _exact_interval(row, "ci"), media=("markdown",)),
         Column(
             f"95 % by {by}",
@@ -195,7 +183,7 @@ def _whisker(row: PageRow) -> Whisker | None:
     """Return where a share lies between 0 and 1; None of other numbers."""
     if row.bar is None or not isinstance(row.reading, Estimate):
         return row.bar and Whisker(low=row.bar[0], high=row.bar[1])
-    low, high = (row.reading.value if end is None else end for end in source_ends(row.reading))
+    low, high = (row.reading.value if end is None else end for end in numbers.source_ends(row.reading))
     return Whisker(low=low, high=high, value=row.reading.value)
 
 
@@ -214,18 +202,20 @@ def _exact_interval(row: PageRow, kind: str) -> str:
     """Write an interval of a reading by its kind: `ci`, `cluster` or `bound`."""
     if not isinstance(row.reading, Estimate):
         return "–"
-    return interval_text(getattr(row.reading, f"{kind}_low"), getattr(row.reading, f"{kind}_high"))
+    return numbers.interval_text(getattr(row.reading, f"{kind}_low"), getattr(row.reading, f"{kind}_high"))
 
 
 def _short_loss(row: PageRow) -> str:
-    return row.left_out if row.reading is None else left_out_text(row.reading)
+    return row.left_out if row.reading is None else numbers.left_out_text(row.reading)
 
 
 def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
     """Return the readings that sum a datasheet up, where there is a number or bounds; of a threshold in any case."""
     keys = [axis.main_key for axis in axes.AXES if axis.column or axis.figure]
     known = {key: estimates[key] for key in keys if key in estimates}
-    return {key: reading for key, reading in known.items() if is_shown(reading) or declared(key).unit == "curve"}
+    return {
+        key: reading for key, reading in known.items() if numbers.is_shown(reading) or declared(key).unit == "curve"
+    }
 
 
 class CallsBehind(Protocol):
@@ -273,14 +263,14 @@ def _family_column(axis: Axis, own: Mapping[float, Reading], links: CallsBehind 
         place: axis_row(keys[place], reading, address=links.calls(keys[place]) if links else "")
         for place, reading in own.items()
     }
-    write: Callable[[Reading], str] = with_interval if axis.cell == "interval" else value_text
+    write: Callable[[Reading], str] = numbers.with_interval if axis.cell == "interval" else numbers.value_text
     media: dict[Medium, Any] = {"html": True, "markdown": axis.cell, "text": axis.column or axis.figure}
     return Column(
         axis.label,
         lambda place: _step_cell(rows.get(place)),
         html=lambda place: _linked_value(rows[place]) if place in rows else None,
         exact=lambda place: write(own[place]) if place in own else "–",
-        short=lambda place: reading_text(own.get(place)),
+        short=lambda place: numbers.reading_text(own.get(place)),
         media=tuple(medium for medium, is_in in media.items() if is_in),
         meaning=axis.meaning,
     )
@@ -312,7 +302,7 @@ def reading_columns(reading: Reading) -> dict[str, Any]:
         "excluded": reading.excluded,
         **{name: known and getattr(known, name) for name in _ENDS},
         "detectable": detectable(reading),
-        "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
+        "reason": None if isinstance(reading, Estimate) else numbers.withheld_text(reading),
     }
 
 
@@ -427,7 +417,7 @@ def _first_names(findings: Sequence[Finding]) -> str:
 
 def _finding_name(finding: Finding) -> str:
     name = axis_name(finding.axis)
-    return name if finding.state in ("ok", "by design") else f"{name} {reading_text(finding.reading)}"
+    return name if finding.state in ("ok", "by design") else f"{name} {numbers.reading_text(finding.reading)}"
 
 
 def brief_sheet(estimates: Mapping[str, Reading]) -> str:
@@ -443,7 +433,7 @@ def brief_readings(readings: Mapping[str, Reading], *, most: int = 3, signed: bo
     known = {name: reading for name, reading in readings.items() if isinstance(reading, Estimate)}
     parts = [
         # `brief_name` quotes a name, and a list of readings needs no quotes.
-        f"{brief_name(name)[1:-1]} {'+' if signed and reading.value > 0 else ''}{reading_text(reading)}"
+        f"{brief_name(name)[1:-1]} {'+' if signed and reading.value > 0 else ''}{numbers.reading_text(reading)}"
         for name, reading in list(known.items())[:most]
     ]
     parts += ["…"] if len(known) > most else []

@@ -500,7 +500,7 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
         tail = [
             profile,
             *_missing_markdown(sheet.estimates),
-            f"{calls} {_labels_sentence(sheet)}",
+            f"{calls} Labels: {literal(', '.join(sheet.labels.named)) or 'none seen'}.",
             _REPORT_NOTE,
             *bounds,
         ]
@@ -728,7 +728,3 @@ def _missing_markdown(estimates: Mapping[str, Reading]) -> list[str]:
     more = f"{rest} more reason(s) are in the report's data." if rest > 0 else ""
     section = Section(heading="Without a number", blocks=[MISSING(rows[:_MOST_REASONS], more=more)])
     return [section_markdown(section)] if rows else []
-
-
-def _labels_sentence(report: ReliabilityReadings) -> str:
-    return f"Labels: {literal(', '.join(report.labels.named)) or 'none seen'}."

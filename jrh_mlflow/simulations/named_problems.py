@@ -276,9 +276,10 @@ class DrawnSheet:
         if axis.derived is None:
             return axis.share(pair_table(calls) if axis.unit == "pair" else calls, key)
         every = replace(self._table, choice=choice)
-        return axis.derived(
-            Basis(stimuli=axis.stimuli, calls=calls, what=key, every=every, found={}, resampling=Resampling())
-        )
+        basis = Basis(stimuli=axis.stimuli, calls=calls, what=key, every=every, found={}, resampling=Resampling())
+        reading = axis.derived(basis)
+        assert reading is not None
+        return reading
 
 
 def _kind_of(condition: str, delta: float) -> str:

@@ -19,6 +19,7 @@ from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.spreadsheets import report_frame
+from jrh_mlflow.sweeps import sweep_view
 from jrh_mlflow.sweeps.front import (
     Member,
     Tie,
@@ -32,15 +33,6 @@ from jrh_mlflow.sweeps.front import (
 )
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.sweep_verdict import few_tasks, sweep_verdict
-from jrh_mlflow.sweeps.sweep_view import (
-    SWEEP_MARKDOWN,
-    TRIALS_FILE,
-    Dot,
-    front_first,
-    sweep_figures,
-    sweep_page,
-    sweep_summary_points,
-)
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -123,7 +115,7 @@ class Sweep:
     def metrics(self) -> dict[str, float]:
         """What the parent run logs."""
         members = {"best": self.best, "cheapest_tied": self.cheapest_tied}
-        points = sweep_summary_points(
+        points = sweep_view.sweep_summary_points(
             {
                 "n_trials": len(self.trials),
                 "n_front": len(self.front),
@@ -199,7 +191,7 @@ class Sweep:
         return Card(
             title=f"Sweep on {self.suite}",
             verdict=self.verdict.sentences,
-            tables=[front_first(self.to_dict()).first(what="configurations")],
+            tables=[sweep_view.front_first(self.to_dict()).first(what="configurations")],
             notes=self.page.notes,
             facts={
                 "tried": f"{len(self.trials)} of {self.n_grid} configurations",
@@ -216,10 +208,10 @@ class Sweep:
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw the map of reliability against cost (`pareto`), or the `criterion_curve`."""
-        return plotted(sweep_figures(self.dots, self.operating, title=f"Sweep on {self.suite}"), kind)
+        return plotted(sweep_view.sweep_figures(self.dots, self.operating, title=f"Sweep on {self.suite}"), kind)
 
     @property
-    def dots(self) -> list[Dot]:
+    def dots(self) -> list[sweep_view.Dot]:
         """The configurations that have a number and a price: those that the map shows."""
         return [dot for member in self.members if (dot := _dot(member))]
 
@@ -234,7 +226,7 @@ class Sweep:
     @property
     def page(self) -> Page:
         """What every medium shows of it."""
-        return sweep_page(
+        return sweep_view.sweep_page(
             self.to_dict(),
             self.dots,
             ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
@@ -388,27 +380,27 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
         points=[keys.Point(key=key, value=value) for key, value in done.metrics.items()],
         params={"sweep": settings, "suite": {"name": done.suite}},
         description=markdown,
-        described_in=SWEEP_MARKDOWN,
+        described_in=sweep_view.SWEEP_MARKDOWN,
         tags={
             keys.TAG_VERDICT: done.verdict.sentences[0],
             **({keys.TAG_TRUNCATED: done.truncated} if done.truncated else {}),
         },
         artifacts={
             keys.SWEEP_JSON: done.to_json() + "\n",
-            SWEEP_MARKDOWN: markdown,
-            TRIALS_FILE: report_frame(done.trials),
+            sweep_view.SWEEP_MARKDOWN: markdown,
+            sweep_view.TRIALS_FILE: report_frame(done.trials),
             keys.SWEEP_PAGE: done.page.to_html(),
-            **figure_files(sweep_figures(done.dots, done.operating, title=f"Sweep on {done.suite}")),
+            **figure_files(sweep_view.sweep_figures(done.dots, done.operating, title=f"Sweep on {done.suite}")),
         },
     )
 
 
-def _dot(member: Member) -> Dot | None:
+def _dot(member: Member) -> sweep_view.Dot | None:
     """Return what the map shows of a configuration; None of one without a number or a price."""
     reading = member.reliability
     if not isinstance(reading, Estimate) or member.usd_per_1k is None:
         return None
-    return Dot(
+    return sweep_view.Dot(
         label=member.label,
         value=reading.value,
         low=reading.cluster_low,

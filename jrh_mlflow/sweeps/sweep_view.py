@@ -7,7 +7,7 @@ escaped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Facts = Mapping[str, Any]
-Interval = Callable[[float | None, float | None], str]
-"""Writes the two ends of an interval."""
 
 SWEEP_MARKDOWN, TRIALS_FILE = "sweep.md", "trials.csv"
 """Artifacts of its run."""

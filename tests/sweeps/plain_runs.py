@@ -7,12 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from jrh_mlflow.measuring import evaluation
-
 
 @contextmanager
 def without_figures() -> Iterator[None]:
     """Draw none for the runs of evaluations; those of the sweep itself stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "sheet_figures", lambda sheet, calls, label: {})
+        patch.setattr(run_page, "sheet_figures", lambda sheet, calls, label: {})
         yield

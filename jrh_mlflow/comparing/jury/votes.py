@@ -16,15 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.measures.records import (
-    CALL_KEY,
-    CALL_MEANING,
-    choices,
-    has_steps,
-    is_pointwise,
-    normalise,
-    presentations,
-)
+from jrh_mlflow.measures import records
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import (
@@ -162,22 +154,22 @@ def votes(
     """
     if not calls:
         raise ValueError("Votes need at least one judge, but got none.")
-    frames = {name: normalise(frame) for name, frame in calls.items()}
+    frames = {name: records.normalise(frame) for name, frame in calls.items()}
     every = pd.concat(frames.values(), ignore_index=True)
-    pointwise = is_pointwise(every)
-    if has_steps(every):
+    pointwise = records.is_pointwise(every)
+    if records.has_steps(every):
         raise CallsError("A jury is scored on units with a known right answer, and a pointwise datasheet has none.")
     _check_meaning(every)
     frames = _common_replicates(frames)
-    units = pd.concat([frame[CALL_KEY + CALL_MEANING] for frame in frames.values()], ignore_index=True)
+    units = pd.concat([frame[records.CALL_KEY + records.CALL_MEANING] for frame in frames.values()], ignore_index=True)
     # The union: a judge that was stopped early must not shorten the others.
-    units = units.drop_duplicates(CALL_KEY).sort_values(CALL_KEY, kind="stable", ignore_index=True)
+    units = units.drop_duplicates(records.CALL_KEY).sort_values(records.CALL_KEY, kind="stable", ignore_index=True)
     pairs = Scale(labels=CONTENTS, ordered=False)
     scale = scale_of([*every["answer"], *every["expected"]], told_labels(every, labels)) if pointwise else pairs
-    index = pd.MultiIndex.from_frame(units[CALL_KEY])
+    index = pd.MultiIndex.from_frame(units[records.CALL_KEY])
     # Costs and confidence stay NaN: unknown, not 0.
     unasked = {"outcome": NOT_ASKED, "answer": ""}
-    rows = [frame.set_index(CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
+    rows = [frame.set_index(records.CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
     sources = pd.factorize(units["task"], sort=True)
     order, condition = (units[column].to_numpy(object) for column in ("order", "condition"))
     return VoteTable(
@@ -187,7 +179,7 @@ def votes(
         replicate=units["replicate"].to_numpy(np.int64),
         condition=condition,
         delta=units["delta"].to_numpy(float),
-        presentation=presentations(pd.factorize(units["suite_item"])[0], order, condition),
+        presentation=records.presentations(pd.factorize(units["suite_item"])[0], order, condition),
         source=sources[0],
         expected=_codes(right_answers(units) if pointwise else units["better"].to_numpy(object), scale),
         label=_codes(units["expected" if pointwise else "better"].to_numpy(object), scale),
@@ -226,7 +218,7 @@ def halves(table: VoteTable, *, seed: int = 0) -> tuple[Mask, Mask]:
 
 
 def _check_meaning(every: pd.DataFrame) -> None:
-    counts = every.groupby("suite_item", sort=False)[CALL_MEANING].nunique(dropna=False)
+    counts = every.groupby("suite_item", sort=False)[records.CALL_MEANING].nunique(dropna=False)
     changing = counts.gt(1).any(axis=1)
     if changing.any():
         raise CallsError(
@@ -250,7 +242,7 @@ def _codes(answers: Texts, scale: Scale) -> Codes:
 
 def _answers(calls: pd.DataFrame, scale: Scale) -> Codes:
     """Read one judge's calls as codes; what could not be read is no vote at all."""
-    codes = _codes(choices(calls), scale)
+    codes = _codes(records.choices(calls), scale)
     # An abstention is a vote for no answer.
     codes[calls["outcome"] == "abstain"] = len(scale.labels)
     return codes
@@ -285,31 +277,16 @@ def agreement_matrix(table: VoteTable) -> tuple[PairAgreement, ...]:
     return tuple(_agreement(table, a, b) for a, b in combinations(table.judges, 2))
 
 
-def effective_number(n: int, correlation: float) -> float | None:
-    """Kish's effective number `n / (1 + (n - 1) rho)` of n votes whose errors have the mean pairwise correlation rho.
+def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -> dict[str, Reading]:
+    """Return `error_correlation`, the mean rho over pairs of judges, and `effective_votes`, `n / (1 + (n - 1) rho)`.
 
     The mean of n equally variable indicators with mean pairwise correlation rho varies as much as that of so many
-    independent ones. n at rho = 0, 1 at rho = 1, and above n when the errors avoid one another (rho < 0).
+    independent ones: n at rho = 0, 1 at rho = 1, and above n when the errors avoid one another (rho < 0).
+    An error is an answer other than the expected one, an abstention included. The correlation of two judges is taken
+    over the units that both answered; what makes an item hard for all is part of it. Intervals resample whole sources.
 
     Reference:
         Kish (1965), Survey Sampling, section 5.4, with the judges of a unit as the cluster.
-
-    Returns:
-        The number, or None when `rho <= -1 / (n - 1)`: no n indicators have such a correlation.
-
-    Example:
-        >>> round(effective_number(6, 0.25), 4), effective_number(6, 0.0), effective_number(6, 1.0)
-        (2.6667, 6.0, 1.0)
-    """
-    spread = 1 + (n - 1) * correlation
-    return n / spread if spread > 0 else None
-
-
-def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -> dict[str, Reading]:
-    """Return `error_correlation`, the mean over pairs of judges, and `effective_votes`: see `effective_number`.
-
-    An error is an answer other than the expected one, an abstention included. The correlation of two judges is taken
-    over the units that both answered; what makes an item hard for all is part of it. Intervals resample whole sources.
 
     Returns:
         Both readings, or why there are none: a judge that is never or always wrong has no correlation with any other.

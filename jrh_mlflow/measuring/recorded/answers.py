@@ -122,7 +122,7 @@ def _demand_match(judge: RecordedJudge, suite: str, *, missing: list[str], n_lef
     raise CallsError(
         f"The answers recorded for {judge.configuration} do not fit suite {suite!r}: {len(missing)} calls have no "
         f"recorded answer{first}, and {n_left} recorded answers belong to no call. Texts, prompt or settings have "
-        "changed since: have them answered again, and run `python -m jrh_mlflow.measuring.recorded.build`."
+        "changed since: have them answered again, and run `python -m tests.recorded_answers`."
     )
 
 

@@ -23,17 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning
 from jrh_mlflow.models.catalog import KEYS, OPENAI_DIALECT, endpoint_of, first_set, seller, split_model
+from jrh_mlflow.models.transports import dialect
 from jrh_mlflow.models.transports._base import PACKINGS, BodyError, FailureKind, Transport, TransportError, bounded
-from jrh_mlflow.models.transports.dialect import (
-    USAGE_FIELDS,
-    error_inside_200,
-    kind_of,
-    read_completion,
-    read_error,
-    request_fields,
-    retry_after,
-    usage_in,
-)
 from jrh_mlflow.models.transports.direct import connect_s, find_key, never_connected
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import clean_text
@@ -93,7 +84,7 @@ class LiteLLMTransport(Transport):
         except Exception as error:
             failure = error
         else:
-            return read_completion(as_dialect(completion))
+            return dialect.read_completion(as_dialect(completion))
         finally:
             _BOUNDED.reset(token)
             if self._unlogged and unlogged:
@@ -107,7 +98,7 @@ class LiteLLMTransport(Transport):
         import httpx
 
         provider, _ = split_model(request.model)
-        arguments = request_fields(request)
+        arguments = dialect.request_fields(request)
         if provider in OPENAI_DIALECT:
             extra = dict(request.extra)
             if provider == "openai" and "response_format" in arguments:
@@ -220,7 +211,7 @@ def as_dialect(completion: Any) -> dict[str, Any]:
         "system_fingerprint": getattr(completion, "system_fingerprint", None),
         "choices": [_choice(choice) for choice in completion.choices[:1]],
         # Not litellm's own reckoning of the cost: that is its table again, not the provider's bill.
-        "usage": usage and {name: getattr(usage, name, None) for name in USAGE_FIELDS},
+        "usage": usage and {name: getattr(usage, name, None) for name in dialect.USAGE_FIELDS},
     }
 
 
@@ -288,11 +279,11 @@ def read_failure(error: Exception, model: str) -> Response:
     name = type(error).__name__
     answer = _http_answer(links)
     if name == "ContentPolicyViolationError":
-        return Response(text=None, finish_reason="content_filter", **usage_in(answer[2] if answer else b""))
+        return Response(text=None, finish_reason="content_filter", **dialect.usage_in(answer[2] if answer else b""))
     if large := next((link for link in links if isinstance(link, BodyError)), None):
         raise TransportError("malformed", str(large), 200)
     if answer is not None:
-        return read_error(*answer, kind=_KNOWN_BY_NAME.get(name))
+        return dialect.read_error(*answer, kind=_KNOWN_BY_NAME.get(name))
     raise _network_failure(links) or _own_failure(links, model) or _sorted_by_litellm(error)
 
 
@@ -365,7 +356,7 @@ def _own_failure(links: list[BaseException], model: str) -> TransportError | Non
     if any(isinstance(link, ImportError) for link in links):
         return TransportError("bad_request", f"litellm needs another package for {model}: {text}")
     if type(root) is Exception and hasattr(root, "status_code"):
-        return error_inside_200({"code": root.status_code, "message": getattr(root, "message", text)})
+        return dialect.error_inside_200({"code": root.status_code, "message": getattr(root, "message", text)})
     refused = (_status(links[0]) or 500) < 500
     if not refused and (_UNREADABLE.search(text) or any(isinstance(link, _DATA_ERRORS) for link in links[1:])):
         return TransportError("malformed", f"litellm cannot read the answer: {text}", 200)
@@ -377,8 +368,10 @@ def _sorted_by_litellm(error: Exception) -> TransportError:
     status, text = _status(error), f"{type(error).__name__}: {error}"
     known: dict[str, FailureKind] = {"Timeout": "timeout", "APIConnectionError": "connection", **_KNOWN_BY_NAME}
     # Without a status nobody knows how far the call came: it may have been billed.
-    kind = known.get(type(error).__name__) or ("connection" if status is None else kind_of(status, "", text))
-    return TransportError(kind, text, status, retry_after(getattr(error, "litellm_response_headers", None) or {}))
+    kind = known.get(type(error).__name__) or ("connection" if status is None else dialect.kind_of(status, "", text))
+    return TransportError(
+        kind, text, status, dialect.retry_after(getattr(error, "litellm_response_headers", None) or {})
+    )
 
 
 def _status(error: BaseException) -> int | None:

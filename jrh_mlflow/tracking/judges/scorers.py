@@ -29,22 +29,8 @@ from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Criterion, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import mlflow_internals
+from jrh_mlflow.tracking.judges import scorer_facts
 from jrh_mlflow.tracking.judges.judge_registry import RegisteredScorer, loaded_scorer
-from jrh_mlflow.tracking.judges.scorer_facts import (
-    asked_by_suites,
-    called_tools,
-    can_compare,
-    canonical_scorer,
-    check_fit,
-    check_scorer,
-    check_suite_has,
-    is_simulated,
-    judges_sessions,
-    needed_fields,
-    needs_tools,
-    takes_guidelines,
-    takes_shares,
-)
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.traces.call_traces import finished_span
 
@@ -163,8 +149,8 @@ def from_mlflow(
     given = {"inputs": inputs, "outputs": outputs, "expectations": expectations, "trace": trace}
     parts = {field: part for field, part in given.items() if part is not None}
     for scorer in _members(scorers):
-        check_scorer(scorer, parts)
-    panel = _Panel(tuple(map(asked_by_suites, scorers)), parts, _words(answers or {}))
+        scorer_facts.check_scorer(scorer, parts)
+    panel = _Panel(tuple(map(scorer_facts.asked_by_suites, scorers)), parts, _words(answers or {}))
     made = MlflowJudge(panel, name=name or "+".join(member.name for member in scorers))
     made.registered = registration_of(*scorers)
     return made
@@ -281,14 +267,14 @@ class MlflowJudge(CallableJudge):
         self.panel = panel
         self.name = name
         self.registered = registration_of(*panel.scorers)
-        self.simulated = any(map(is_simulated, _members(panel.scorers)))
+        self.simulated = any(map(scorer_facts.is_simulated, _members(panel.scorers)))
 
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read, or that lacks what it goes by."""
         read = partial(answer_for, words=self.panel.words)
         for scorer in self.panel.members:
-            check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
-            check_suite_has(scorer, suite, self.panel.parts)
+            scorer_facts.check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
+            scorer_facts.check_suite_has(scorer, suite, self.panel.parts)
 
     @property
     def grades_one_response(self) -> bool:
@@ -296,7 +282,8 @@ class MlflowJudge(CallableJudge):
         read = partial(answer_for, words=self.panel.words)
         words = tuple(self.panel.words)
         return any(
-            judges_sessions(scorer) or not can_compare(scorer, self.tie_criterion, read, words=words)
+            scorer_facts.judges_sessions(scorer)
+            or not scorer_facts.can_compare(scorer, self.tie_criterion, read, words=words)
             for scorer in self.panel.members
         )
 
@@ -402,7 +389,7 @@ def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
     from mlflow.exceptions import MlflowException
 
     try:
-        return [canonical_scorer(scorer.model_dump()) for scorer in scorers]
+        return [scorer_facts.canonical_scorer(scorer.model_dump()) for scorer in scorers]
     except (MlflowException, NotImplementedError):
         # Of `KnowledgeRetention` MLflow itself cannot write down the instructions.
         return None
@@ -510,11 +497,11 @@ def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -
         JudgeError: when a judge of tool calls is shown none: MLflow would ask another model which tools there were.
     """
     made = {name: part(shown) for name, part in parts.items()}
-    if judges_sessions(scorer):
+    if scorer_facts.judges_sessions(scorer):
         return {"session": in_memory_session(shown), **made}
-    has_trace = "trace" in needed_fields(scorer)
+    has_trace = "trace" in scorer_facts.needed_fields(scorer)
     laid = {"inputs": _inputs(shown, context=not has_trace), "outputs": _outputs(shown), **made}
-    if "expectations" not in parts and any(map(takes_guidelines, _members([scorer]))):
+    if "expectations" not in parts and any(map(scorer_facts.takes_guidelines, _members([scorer]))):
         laid["expectations"] = {"guidelines": shown.rubric}
     if has_trace and "trace" not in parts:
         laid["trace"] = _trace(scorer, laid, shown)
@@ -523,8 +510,8 @@ def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -
 
 def _trace(scorer: Any, laid: Mapping[str, Any], shown: Presentation) -> Trace:
     transcript, tools = shown.transcript or (), []
-    if any(map(needs_tools, _members([scorer]))):
-        tools = called_tools(transcript)
+    if any(map(scorer_facts.needs_tools, _members([scorer]))):
+        tools = scorer_facts.called_tools(transcript)
         if not tools:
             raise JudgeError(f"{scorer.name} judges tool calls, and this transcript has none.")
     return in_memory_trace(laid["inputs"], laid["outputs"], transcript, context=shown.context or (), tools=tools)
@@ -714,7 +701,7 @@ def _one_feedback(scorer: Any, returned: object, shown: Presentation) -> tuple[A
         return several[0], several
     shares = [feedback for feedback in several if getattr(feedback, "name", None) == f"{scorer.name}{_SHARE}"]
     grades = [feedback for feedback in several if getattr(feedback, "name", None) == scorer.name]
-    answers = grades if len(grades) == 1 and not takes_shares(shown.answers) else shares
+    answers = grades if len(grades) == 1 and not scorer_facts.takes_shares(shown.answers) else shares
     if len(answers) != 1 or len(shares) + len(grades) != len(several):
         raise JudgeError(f"{scorer.name} gave {len(several)} feedbacks for one call; an answer is one.")
     return answers[0], grades

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jrh_mlflow.comparing.jury.votes import agreement_matrix, effective_number, effective_votes, votes
+from jrh_mlflow.comparing.jury.votes import agreement_matrix, effective_votes, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import Resampling
 from tests.comparing.jury.jury_tools import erring, error_table, family, family_errors, table_of
@@ -34,7 +34,7 @@ def test_six_judges_of_one_family_read_the_known_correlation_and_number_of_votes
     assert inside(correlation, rho)
     assert inside(number, known)
     assert number.cluster_high < 6, "six judges of one family are fewer than six votes"
-    assert number.value == pytest.approx(effective_number(6, correlation.value))
+    assert number.value == pytest.approx(6 / (1 + 5 * correlation.value))
 
 
 def test_six_independent_judges_are_about_six_votes():
@@ -139,8 +139,3 @@ def test_agreement_is_the_share_of_equal_answers_beyond_chance_and_of_errors():
     assert one.ac1 == pytest.approx((0.75 - 0.46875) / (1 - 0.46875))
     # Wrong are 0001 and 0011: (4 * 1 - 1 * 2) / sqrt(1 * 3 * 2 * 2).
     assert one.error_correlation == pytest.approx(2 / np.sqrt(12))
-
-
-def test_no_votes_have_a_correlation_under_the_least_possible_one():
-    assert effective_number(3, -0.5) is None
-    assert effective_number(3, -0.25) == 6.0

@@ -1,4 +1,4 @@
-"""Build recorded answers to a suite from batch files: `python -m jrh_mlflow.measuring.recorded.build SUITE FOLDER …`.
+"""Build recorded answers to a suite from batch files: `python -m tests.recorded_answers SUITE FOLDER …`.
 
 A folder holds `NAME.requests.jsonl.gz`, as `jrh batch export` wrote it, and `NAME.results.jsonl.gz`, what the model
 answered, for NAME in forced, allowed, strict and the same with `_digits`. Later folders complete earlier ones: a
@@ -15,6 +15,7 @@ from typing import Any
 from jrh_mlflow.engine.batch import exported_requests, read_results
 from jrh_mlflow.engine.calls import Numbering, plan_calls
 from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measuring.recorded import answers
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, file_name, packed_lines, recorded_judges, sent_digest
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.schema.requests import Response
@@ -32,29 +33,29 @@ def build(suite: Suite, folders: Iterable[Path], target: Path) -> int:
 
 
 def _lines(judge: RecordedJudge, suite: Suite, folders: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
-    answers = _answers(judge, folders)
+    known = _answers(judge, folders)
     numbering = Numbering(judge)
     for call in plan_calls(suite, judge, replicates=1):
         request, key = numbering.prepare(call)
-        if key not in answers:
+        if key not in known:
             raise CallsError(f"{judge.configuration}: no batch file answers {call.item.id!r}, order {call.order}.")
-        kept = {name: getattr(answers[key], name) for name in _KEPT}
+        kept = {name: getattr(known[key], name) for name in _KEPT}
         yield {"judge": judge.configuration, "sent": sent_digest(request), **kept}
 
 
 def _answers(judge: RecordedJudge, folders: Iterable[Path]) -> dict[str, Response]:
-    answers: dict[str, Response] = {}
+    known: dict[str, Response] = {}
     for folder in folders:
         name = judge.configuration.replace("-letters", "").replace("-", "_")
         requests, results = (folder / f"{name}.{what}.jsonl.gz" for what in ("requests", "results"))
         keys = {label: key for label, key, _ in exported_requests([requests], judge, by_request=True)}
         for label, outcomes in read_results([results], keys).outcomes.items():
-            answers.update((keys[label], outcome) for outcome in outcomes if isinstance(outcome, Response))
-    return answers
+            known.update((keys[label], outcome) for outcome in outcomes if isinstance(outcome, Response))
+    return known
 
 
 if __name__ == "__main__":
     name, *given = sys.argv[1:]
-    file = Path(__file__).with_name(file_name(name))
+    file = Path(answers.__file__).with_name(file_name(name))
     n_answers = build(load_suite(name), map(Path, given), file)
     print(f"{file}: {n_answers} answers, {file.stat().st_size:,} bytes")

@@ -1,6 +1,6 @@
 """The store `mlruns_example`: all that the demo measures, opened anywhere, and small; with the pictures of the README.
 
-Run as a module, it writes the store anew: `python -m jrh_mlflow.example mlruns_example`.
+Run as a module, it writes the store anew: `python -m tests.example_store mlruns_example`.
 """
 
 from __future__ import annotations
