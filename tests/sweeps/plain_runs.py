@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from jrh_mlflow.measuring import run_page
+
 
 @contextmanager
 def without_figures() -> Iterator[None]:
