@@ -7,6 +7,8 @@ request whose text has changed since is left out, and every call of the suite mu
 
 from __future__ import annotations
 
+import json
+import lzma
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ from jrh_mlflow.engine.batch import exported_requests, read_results
 from jrh_mlflow.engine.calls import Numbering, plan_calls
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measuring.recorded import answers
-from jrh_mlflow.measuring.recorded.answers import RecordedJudge, file_name, packed_lines, recorded_judges, sent_digest
+from jrh_mlflow.measuring.recorded.answers import RecordedJudge, file_name, recorded_judges, sent_digest
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.suites.suite import Suite
@@ -28,7 +30,8 @@ def build(suite: Suite, folders: Iterable[Path], target: Path) -> int:
     """Write the answers to a suite, of every configuration, and return how many there are."""
     folders = list(folders)
     lines = [line for judge in recorded_judges() for line in _lines(judge, suite, folders)]
-    target.write_bytes(packed_lines(lines))
+    text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
+    target.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     return len(lines)
 
 

@@ -194,12 +194,6 @@ def file_name(suite: str) -> str:
     return f"{suite}.jsonl.xz"
 
 
-def packed_lines(lines: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return lines as a file that `recorded_lines` reads."""
-    text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
-    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
-
-
 def sent_digest(request: Request) -> str:
     """Return a digest of what is sent: messages and sampling fields, whatever form the journal's keys have.
 

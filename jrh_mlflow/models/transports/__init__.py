@@ -9,31 +9,15 @@ from __future__ import annotations
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.models.catalog import DIRECT, OPENAI_DIALECT, split_model
 from jrh_mlflow.models.local.weights import is_local
-from jrh_mlflow.models.transports._base import (
-    RETRYABLE,
-    FailureKind,
-    Transport,
-    TransportError,
-    known_secrets,
-    safe_text,
-)
-from jrh_mlflow.models.transports.direct import DirectTransport
-from jrh_mlflow.models.transports.litellm import LiteLLMTransport
+from jrh_mlflow.models.transports._base import RETRYABLE as RETRYABLE
+from jrh_mlflow.models.transports._base import FailureKind as FailureKind
+from jrh_mlflow.models.transports._base import Transport as Transport
+from jrh_mlflow.models.transports._base import TransportError as TransportError
+from jrh_mlflow.models.transports._base import known_secrets as known_secrets
+from jrh_mlflow.models.transports._base import safe_text as safe_text
+from jrh_mlflow.models.transports.direct import DirectTransport as DirectTransport
+from jrh_mlflow.models.transports.litellm import LiteLLMTransport as LiteLLMTransport
 from jrh_mlflow.plugins import TRANSPORTS, plugins
-
-__all__ = [
-    "RETRYABLE",
-    "DirectTransport",
-    "FailureKind",
-    "LiteLLMTransport",
-    "Transport",
-    "TransportError",
-    "known_secrets",
-    "make_transport",
-    "pick_transport",
-    "safe_text",
-    "what_is_missing",
-]
 
 _BUILT_IN: dict[str, type[Transport]] = {"direct": DirectTransport, "litellm": LiteLLMTransport}
 
