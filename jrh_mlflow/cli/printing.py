@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.show.numbers import is_shown, missing_text, threshold_text, with_interval
+from jrh_mlflow.show.plain_text import aligned, plain, wrapped_line
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -18,13 +22,10 @@ if TYPE_CHECKING:
     from jrh_mlflow.people.agree import Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment
     from jrh_mlflow.people.correct import Corrected
-    from jrh_mlflow.schema.estimates import Reading
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Print aligned columns, the first `left` of them to the left and the others to the right."""
-    from jrh_mlflow.show.plain_text import aligned
-
     print_lines(aligned(header, rows, left=left))
 
 
@@ -46,8 +47,6 @@ def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markdown: bool = False) -> None:
     """Print what was measured: a screen for one judge, a table for several, and where it is logged."""
-    from jrh_mlflow.show.plain_text import plain
-
     if as_json:
         click.echo(json.dumps([_facts(evaluation) for evaluation in evaluations], indent=1, ensure_ascii=False))
     elif markdown:
@@ -71,7 +70,6 @@ def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
     """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
-    from jrh_mlflow.show.plain_text import plain, wrapped_line
     from jrh_mlflow.show.sheets import sheet_lines
 
     sheet = evaluation.sheet
@@ -91,7 +89,6 @@ def _title(evaluation: Evaluation) -> str:
 
 def _about(evaluation: Evaluation) -> list[str]:
     """Return what stands below the numbers: profile, biases, cost, what is withheld, what to know, where it is."""
-    from jrh_mlflow.show.plain_text import wrapped_line
     from jrh_mlflow.show.readings import finding_lines, withheld_lines
 
     notes = [line for note in _notes(evaluation) for line in wrapped_line("note", note)]
@@ -121,8 +118,6 @@ def _notes(evaluation: Evaluation) -> list[str]:
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:
     """Print a result under its title, then what a reader must know."""
-    from jrh_mlflow.show.plain_text import plain, wrapped_line
-
     print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped_line("note", note))])
 
 
@@ -194,7 +189,6 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
     from jrh_mlflow.measures.axes import find
     from jrh_mlflow.show.names import axis_name
-    from jrh_mlflow.show.numbers import is_shown
 
     shown = [_shown(evaluation) for evaluation in evaluations]
     heads: dict[str, str] = {}
@@ -223,9 +217,6 @@ def _shown(evaluation: Evaluation) -> dict[str, Reading]:
 
 
 def _cell(reading: Reading | None) -> str:
-    from jrh_mlflow.schema.estimates import Estimate
-    from jrh_mlflow.show.numbers import missing_text, threshold_text, with_interval
-
     if not isinstance(reading, Estimate):
         return missing_text(reading)
     # With one task there is no interval, and a dash for it only takes room.
