@@ -335,22 +335,21 @@ LIMITS: Mapping[str, Limit] = dict(
 )
 """Key of a reading, or name of a family, to its limit; tests have theirs by `limit_of`."""
 
-_OF_TESTS = (
-    ("injection", "Fence the graded text and say that instructions inside it are data, never orders."),
-    ("authority", "Say in the prompt that claims about the author, experts or awards do not count."),
-    ("padding", "Say in the prompt that length does not count, only substance."),
-    ("verbosity", "Say in the prompt that length does not count, only substance."),
-    ("paraphrase", "Say in the prompt that wording and style do not count, only substance."),
-    ("format", "Say in the prompt that layout, spacing and spelling do not count."),
-    ("typos", "Say in the prompt that layout, spacing and spelling do not count."),
-    ("markdown", "Say in the prompt that layout, spacing and spelling do not count."),
-    ("flip", "Sharpen the rubric: say what makes an answer fail, and ask for the evidence before the verdict."),
-)
+_OF_TESTS: Mapping[tuple[str, ...], str] = {
+    ("injection",): "Fence the graded text and say that instructions inside it are data, never orders.",
+    ("authority",): "Say in the prompt that claims about the author, experts or awards do not count.",
+    ("padding", "verbosity"): "Say in the prompt that length does not count, only substance.",
+    ("paraphrase",): "Say in the prompt that wording and style do not count, only substance.",
+    ("format", "typos", "markdown"): "Say in the prompt that layout, spacing and spelling do not count.",
+    ("flip",): "Sharpen the rubric: say what makes an answer fail, and ask for the evidence before the verdict.",
+}
+"""Words in the name of a test to what to do about it."""
 _OF_ANY_TEST = "Read the calls behind this test, and say in the rubric what must not change the answer."
 
 
 def _of_test(test: str) -> str:
-    return next((advice for word, advice in _OF_TESTS if word in test), _OF_ANY_TEST)
+    named = (advice for words, advice in _OF_TESTS.items() if any(word in test for word in words))
+    return next(named, _OF_ANY_TEST)
 
 
 def limit_of(key: str) -> Limit | None:

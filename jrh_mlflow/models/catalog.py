@@ -19,21 +19,14 @@ from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 from jrh_mlflow.text import blank_secrets
 
+_NAMED_ALIKE = ("openai", "hosted_vllm", "openai_like", "lm_studio", "llamafile", "deepseek", "groq", "mistral", "xai")
 DIALECT_KEYS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
+    **{provider: (f"{provider.upper()}_API_KEY",) for provider in _NAMED_ALIKE},
     "custom_openai": ("OPENAI_API_KEY",),
-    "hosted_vllm": ("HOSTED_VLLM_API_KEY",),
     "vllm": ("HOSTED_VLLM_API_KEY",),
-    "openai_like": ("OPENAI_LIKE_API_KEY",),
-    "lm_studio": ("LM_STUDIO_API_KEY",),
-    "llamafile": ("LLAMAFILE_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
     "together_ai": ("TOGETHER_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN"),
-    "mistral": ("MISTRAL_API_KEY",),
     "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY", "FIREWORKS_AI_TOKEN"),
     "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
-    "xai": ("XAI_API_KEY",),
 }
 """litellm's names of providers that speak the OpenAI dialect at their `api_base`, and the variables of their keys."""
 OPENAI_DIALECT = frozenset(DIALECT_KEYS)
@@ -59,25 +52,19 @@ _VERTEX = (
 )
 _WATSONX = ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL")
 _ADDRESSES: Mapping[str, tuple[str, ...]] = {
-    "openai": _OPENAI,
-    "custom_openai": _OPENAI,
-    "aiohttp_openai": _OPENAI,
-    "text-completion-openai": _OPENAI,
-    "xinference": _OPENAI,
+    **dict.fromkeys(("openai", "custom_openai", "aiohttp_openai", "text-completion-openai", "xinference"), _OPENAI),
+    **dict.fromkeys(("anthropic", "anthropic_text"), _ANTHROPIC),
+    **dict.fromkeys(("bedrock", "bedrock_converse"), _BEDROCK),
+    **dict.fromkeys(("sagemaker", "sagemaker_chat", "sagemaker_nova"), _AWS),
+    **dict.fromkeys(("vertex_ai", "vertex_ai_beta"), _VERTEX),
+    **dict.fromkeys(("watsonx", "watsonx_text"), _WATSONX),
     "lm_studio": ("LM_STUDIO_API_BASE", *_OPENAI),
     "litellm_proxy": ("LITELLM_PROXY_API_BASE", *_OPENAI),
     "ai21": ("AI21_API_BASE", *_OPENAI),
     "ai21_chat": ("AI21_API_BASE",),
-    "anthropic": _ANTHROPIC,
-    "anthropic_text": _ANTHROPIC,
     "azure_text": ("AZURE_API_BASE",),
     "azure_ai": ("AZURE_AI_API_BASE", "AZURE_API_BASE"),
-    "bedrock": _BEDROCK,
-    "bedrock_converse": _BEDROCK,
     "bedrock_mantle": ("BEDROCK_MANTLE_API_BASE", "BEDROCK_MANTLE_REGION", *_AWS),
-    "sagemaker": _AWS,
-    "sagemaker_chat": _AWS,
-    "sagemaker_nova": _AWS,
     "chatgpt": ("CHATGPT_API_BASE", "OPENAI_CHATGPT_API_BASE"),
     "cohere_chat": ("COHERE_API_BASE",),
     "databricks": ("DATABRICKS_API_BASE", "DATABRICKS_HOST"),
@@ -99,10 +86,6 @@ _ADDRESSES: Mapping[str, tuple[str, ...]] = {
     "tensormesh": ("TENSORMESH_SERVERLESS_BASE_URL",),
     "text-completion-codestral": ("CODESTRAL_API_BASE",),
     "text-completion-inception": ("INCEPTION_API_BASE",),
-    "vertex_ai": _VERTEX,
-    "vertex_ai_beta": _VERTEX,
-    "watsonx": _WATSONX,
-    "watsonx_text": _WATSONX,
     "xai": ("XAI_API_BASE", "XAI_OAUTH_API_BASE"),
 }
 """Providers with other variables than `<PROVIDER>_API_BASE`: those that decide which endpoint answers, regions and
