@@ -10,21 +10,8 @@ from typing import Any
 
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
+from jrh_mlflow.generation import writers
 from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, about_item
-from jrh_mlflow.generation.writers import (
-    ATTEMPTS,
-    CODE_NAME,
-    BriefedWriter,
-    Rehearsal,
-    Reply,
-    Session,
-    Stopped,
-    Usage,
-    Validator,
-    Writer,
-    by_rule,
-    rule_rng,
-)
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
@@ -36,7 +23,7 @@ _FEW_WORDS = 8
 _STRIDE = 1000
 """Room for the attempts of one text among the replicate numbers of a request."""
 
-OnDone = Callable[[int, Usage], None]
+OnDone = Callable[[int, writers.Usage], None]
 """Told how many items a job has settled, and what was used so far."""
 
 
@@ -110,7 +97,7 @@ class Made:
     set_aside: tuple[SetAside, ...]
     tests: dict[str, Counts]
     """By test, in the order they were asked for."""
-    usage: Usage
+    usage: writers.Usage
     stopped: str | None = None
     """Why targets are missing (`budget`), or None."""
     unfinished: int = 0
@@ -185,8 +172,8 @@ class Pipeline:
         self,
         plan: GenerationPlan,
         settings: GenerationSettings,
-        writer: Writer,
-        validator: Validator | None,
+        writer: writers.Writer,
+        validator: writers.Validator | None,
         similarity: Similarity,
         *,
         restarted: bool,
@@ -206,7 +193,7 @@ class Pipeline:
             on_items: Told of finished items.
         """
         self._plan, self._writer, self._validator = plan, writer, validator
-        self._briefed = writer if isinstance(writer, BriefedWriter) else None
+        self._briefed = writer if isinstance(writer, writers.BriefedWriter) else None
         self._similarity: Similarity = _Remembered(similarity)
         self._seed, self._restarted, self._on_done, self._on_items = settings.seed, restarted, on_done, on_items
         self._keeps_all = not settings.pass_required
@@ -215,7 +202,7 @@ class Pipeline:
         workers = 1 if alone else WORKERS_PER_SLOT * settings.concurrency
         self._pool = WorkerPool[list[Job], None](plan.units(), workers=workers)
         self._results: list[JobResult] = []
-        self._usage = Usage()
+        self._usage = writers.Usage()
 
     async def run(self) -> Made:
         """Make everything, what needs no model first.
@@ -261,7 +248,7 @@ class Pipeline:
     def _stand_in(self, result: JobResult, passed: Sequence[JobResult]) -> None:
         """Make the items of a wording that did not pass with another one, which the seed of code chooses."""
         # Attempt -1 is no attempt: the draw is the same in every run and takes none of the writer's random numbers.
-        other = rule_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
+        other = writers.rule_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
         result.items = items_serving(result.job, other.text or "", other.items[0])
         result.reason = None
         if self._on_items:
@@ -285,7 +272,7 @@ class Pipeline:
             await self._try(result)
         except NotApplicable as reason:
             result.reason = str(reason)
-        except Stopped:
+        except writers.Stopped:
             return  # neither made nor set aside: the same call again continues
         if result.reason is not None:
             result.keep_unconfirmed()
@@ -294,7 +281,7 @@ class Pipeline:
         while len(result.attempts) < self._rounds(result.job):
             # What came before is settled, so a restart is rehearsed from here; see `writers`.
             rehearse = (lambda: self._rehearsed(result)) if self._restarted else None
-            session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
+            session = writers.Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
             if await self._attempt(result, session):
                 return
         last = "; ".join(result.attempts[-1].problems)
@@ -303,19 +290,19 @@ class Pipeline:
     async def _rehearsed(self, result: JobResult) -> int:
         """Go on with a copy of a job from the journal alone; count the calls to the last that an earlier run has."""
         # A copy: a rehearsal must leave no trace in the job that is really made.
-        result, session = replace(result, attempts=list(result.attempts), tried=list(result.tried)), Rehearsal()
+        result, session = replace(result, attempts=list(result.attempts), tried=list(result.tried)), writers.Rehearsal()
         try:
             while len(result.attempts) < self._rounds(result.job) and not await self._attempt(result, session):
                 pass
-        except (NotApplicable, Stopped):
+        except (NotApplicable, writers.Stopped):
             pass
         return session.known
 
     def _rounds(self, job: Job) -> int:
         """Return how many attempts there are at most."""
-        return ATTEMPTS if isinstance(job.test, CodeTest) else len(self._writer.temperatures)
+        return writers.ATTEMPTS if isinstance(job.test, CodeTest) else len(self._writer.temperatures)
 
-    async def _attempt(self, result: JobResult, session: Session) -> bool:
+    async def _attempt(self, result: JobResult, session: writers.Session) -> bool:
         """Write one text, and tell whether the job is settled with it."""
         job, number = result.job, len(result.attempts)
         by_code = isinstance(job.test, CodeTest)
@@ -336,7 +323,7 @@ class Pipeline:
         if not (passed or self._keeps_all):
             return False
         facts = how_made(
-            CODE_NAME if by_code else self._writer.name,
+            writers.CODE_NAME if by_code else self._writer.name,
             result.attempts,
             prompt_sha256=reply.prompt_sha256,
             similarity=self._similarity.between(job.target.original, text),
@@ -345,14 +332,16 @@ class Pipeline:
         )
         return result.end(text, finished_items(job, text, facts), passed=passed)
 
-    async def _written(self, job: Job, session: Session, number: int) -> Reply:
+    async def _written(self, job: Job, session: writers.Session, number: int) -> writers.Reply:
         if self._briefed is None or not isinstance(job.test, Rewrite):
-            return Reply(text=by_rule(job.test, job.target, seed=self._seed, attempt=number), called=False)
+            return writers.Reply(
+                text=writers.by_rule(job.test, job.target, seed=self._seed, attempt=number), called=False
+            )
         # The stride keeps attempts of one twin apart from those of the next.
         brief, first = job.test.brief(job.target), self._plan.twins[job.target.id] * _STRIDE
         return await session.ask(self._briefed.question(brief, attempt=number, first=first))
 
-    def _bare(self, job: Job, reply: Reply) -> Unwrapped:
+    def _bare(self, job: Job, reply: writers.Reply) -> Unwrapped:
         """Return the text bare of all that its writer wrapped around it; what code wrote is bare."""
         text = reply.text or ""
         if self._briefed is None or not isinstance(job.test, Rewrite) or not text:
@@ -367,7 +356,9 @@ class Pipeline:
         one_word = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
         return tuple(filter(None, (bare.problem, *problems, "a single word" if one_word else None)))
 
-    async def _confirm(self, result: JobResult, session: Session, temperature: float | None, item: Item) -> bool:
+    async def _confirm(
+        self, result: JobResult, session: writers.Session, temperature: float | None, item: Item
+    ) -> bool:
         """Have the validator answer the judge's own question about a finished item; its answer decides the attempt."""
         if self._validator is None:
             return result.add(temperature, verdict=NOT_ASKED)

@@ -7,16 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from jrh_mlflow.generation.editor import (
-    Rejected,
-    Scene,
-    StagedWriter,
-    Step,
-    changed_calls,
-    read_edit,
-    read_plan,
-    results_of,
-)
+from jrh_mlflow.generation import editor
 from jrh_mlflow.generation.pipeline import JobResult, Pipeline, how_made
 from jrh_mlflow.generation.plan import AgentPlan, Job
 from jrh_mlflow.generation.writers import BriefedWriter, Session, rule_rng
@@ -72,13 +63,13 @@ class AgentPipeline(Pipeline):
         assert isinstance(test, AgentTest)
         # Raises for a transcript without the assistant, before a planner is paid for it.
         assistant_places(read_messages(target.seed.response))
-        if not isinstance(self._briefed, StagedWriter):
+        if not isinstance(self._briefed, editor.StagedWriter):
             edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
             return await self._verified(result, session, edited, planned=None)
         editing = Editing(
             session=session,
             writers=self._briefed.by_stage,
-            scene=Scene.of(test, target, self._briefed.prompts),
+            scene=editor.Scene.of(test, target, self._briefed.prompts),
             messages=list(self._plan.start(result.job).transcript or ()),
             max_steps=self._plan.max_steps,
             first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
@@ -101,7 +92,7 @@ class AgentPipeline(Pipeline):
         return False
 
     async def _verified(
-        self, result: JobResult, session: Session, edited: Edited, *, planned: Taken[tuple[Step, ...]] | None
+        self, result: JobResult, session: Session, edited: Edited, *, planned: Taken[tuple[editor.Step, ...]] | None
     ) -> bool:
         """Have the verifier answer the judge's question about an edited transcript, and emit what passes."""
         start, name = self._plan.start(result.job), self._writer.name
@@ -117,12 +108,12 @@ class AgentPipeline(Pipeline):
             similarity=self._similarity.between(result.job.target.original, text),
             label_source=self._label_source(result),
         )
-        if isinstance(self._briefed, StagedWriter) and self._briefed.own:
+        if isinstance(self._briefed, editor.StagedWriter) and self._briefed.own:
             facts["stages"] = dict(self._briefed.own)
         return result.end(text, [edited_item(result, start, edited, facts, planned=planned)], passed=passed)
 
 
-def _tried(planned: Taken[tuple[Step, ...]], **result: str | None) -> dict[str, Any]:
+def _tried(planned: Taken[tuple[editor.Step, ...]], **result: str | None) -> dict[str, Any]:
     return {"steps": [asdict(step) for step in planned.value], **result}
 
 
@@ -141,7 +132,7 @@ class Editing:
     session: Session
     writers: Mapping[str, BriefedWriter]
     """By stage: planner, editor, summary."""
-    scene: Scene
+    scene: editor.Scene
     messages: list[Message]
     """As they are now."""
     max_steps: int
@@ -152,7 +143,7 @@ class Editing:
     summaries: list[str] = field(default_factory=list)
     _changed: set[int] = field(default_factory=set)
 
-    async def plan(self, earlier: str) -> Taken[tuple[Step, ...]]:
+    async def plan(self, earlier: str) -> Taken[tuple[editor.Step, ...]]:
         """Have the planner say what to edit; `earlier` is what came of an earlier plan.
 
         Raises:
@@ -162,10 +153,10 @@ class Editing:
         return await self._ask(
             "planner",
             lambda problem: self.scene.planner(before, max_steps=self.max_steps, earlier=earlier, rejected=problem),
-            lambda text: read_plan(text, before, max_steps=self.max_steps),
+            lambda text: editor.read_plan(text, before, max_steps=self.max_steps),
         )
 
-    async def carry_out(self, steps: tuple[Step, ...]) -> Edited:
+    async def carry_out(self, steps: tuple[editor.Step, ...]) -> Edited:
         """Edit step by step.
 
         Raises:
@@ -212,7 +203,7 @@ class Editing:
                 continue
             try:
                 value = read(reply.text)
-            except Rejected as problem:
+            except editor.Rejected as problem:
                 last = str(problem)
                 rejected.append(last)
                 continue
@@ -225,13 +216,13 @@ class Editing:
             )
         raise Exhausted(len(writer.temperatures), last, rejected[-1] if rejected else NO_ANSWER)
 
-    async def _edit(self, step: Step, *, by: str = "planner") -> None:
+    async def _edit(self, step: editor.Step, *, by: str = "planner") -> None:
         before = tuple(self.messages)
         message, follows = before[step.message], by == "pipeline"
         taken = await self._ask(
             "editor",
             lambda problem: self.scene.editor(before, step, summary=self.summary, rejected=problem),
-            lambda text: read_edit(text, message, may_stay=follows),
+            lambda text: editor.read_edit(text, message, may_stay=follows),
         )
         self.messages[step.message] = taken.value
         # A follow-up may rightly leave a result as it is.
@@ -239,16 +230,16 @@ class Editing:
         facts = {"asked_by": by, "attempts": taken.attempts, "rejected": list(taken.rejected)}
         self.steps.append({**asdict(step), **facts, "changed": taken.value != message})
 
-    def _follow_ups(self, step: Step, before: Message) -> list[Step]:
+    def _follow_ups(self, step: editor.Step, before: Message) -> list[editor.Step]:
         """Return an edit for the result of every call whose arguments were changed."""
         after = self.messages[step.message]
         return [
-            Step(message=place, change=_coherent(old, new), why=_FOLLOW_UP)
-            for old, new in changed_calls(before, after)
-            for place in results_of(self.messages, step.message, new)
+            editor.Step(message=place, change=_coherent(old, new), why=_FOLLOW_UP)
+            for old, new in editor.changed_calls(before, after)
+            for place in editor.results_of(self.messages, step.message, new)
         ]
 
-    async def _summarise(self, step: Step, before: Message) -> None:
+    async def _summarise(self, step: editor.Step, before: Message) -> None:
         after = self.messages[step.message]
         try:
             taken = await self._ask(
@@ -274,11 +265,11 @@ def _coherent(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 def _read_summary(text: str) -> str:
     problem = about_the_editing("", text)
     if problem is not None:
-        raise Rejected(problem)
+        raise editor.Rejected(problem)
     if not any(map(str.isalnum, text)):
-        raise Rejected("the summary is empty")
+        raise editor.Rejected("the summary is empty")
     if len(text) > _MAX_SUMMARY:
-        raise Rejected(f"the summary has {len(text)} characters, at most {_MAX_SUMMARY} are allowed")
+        raise editor.Rejected(f"the summary has {len(text)} characters, at most {_MAX_SUMMARY} are allowed")
     return text
 
 
@@ -288,7 +279,7 @@ def edited_item(
     edited: Edited,
     facts: Mapping[str, Any],
     *,
-    planned: Taken[tuple[Step, ...]] | None = None,
+    planned: Taken[tuple[editor.Step, ...]] | None = None,
 ) -> Item:
     """Return the item that an edited transcript becomes, with all that a reviewer needs.
 

@@ -9,20 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.perturb import checks
 from jrh_mlflow.perturb._base import CheckContext, NotApplicable, Target, parameter
-from jrh_mlflow.perturb.checks import (
-    LEAST_ALIKE,
-    LEAST_WORDS,
-    MOST_ALIKE,
-    MOST_WORDS,
-    REWRITTEN,
-    BandedRewrite,
-    keeps_answers,
-    keeps_names,
-    keeps_negations,
-    keeps_numbers,
-    not_empty,
-)
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.rewording import lengthened, reworded, reworded_or_same, shortened_text
 from jrh_mlflow.schema.items import Labels, Seed
@@ -44,19 +32,19 @@ def another_wording(target: Target, text: str, context: CheckContext) -> str | N
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticParaphrase(BandedRewrite):
+class SemanticParaphrase(checks.BandedRewrite):
     """The response in other words."""
 
-    min_length: float = parameter(0.6, LEAST_WORDS)
-    max_length: float = parameter(1.6, MOST_WORDS)
-    min_similarity: float = parameter(0.15, LEAST_ALIKE)
-    max_similarity: float = parameter(0.97, MOST_ALIKE)
+    min_length: float = parameter(0.6, checks.LEAST_WORDS)
+    max_length: float = parameter(1.6, checks.MOST_WORDS)
+    min_similarity: float = parameter(0.15, checks.LEAST_ALIKE)
+    max_similarity: float = parameter(0.97, checks.MOST_ALIKE)
 
     name = "semantic_paraphrase"
     title = "wording and sentence structure change, content stays"
     changes = "choice of words and sentence structure"
     group = "paper"
-    rules = (*REWRITTEN, keeps_numbers, keeps_names, keeps_negations)
+    rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_names, checks.keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Swap synonyms, contractions and the order of clauses."""
@@ -64,19 +52,19 @@ class SemanticParaphrase(BandedRewrite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerbosityLong(BandedRewrite):
+class VerbosityLong(checks.BandedRewrite):
     """The response expanded, with nothing new in it."""
 
-    min_length: float = parameter(1.3, LEAST_WORDS)
-    max_length: float = parameter(3.0, MOST_WORDS)
-    min_similarity: float = parameter(0.15, LEAST_ALIKE)
-    max_similarity: float = parameter(0.99, MOST_ALIKE)
+    min_length: float = parameter(1.3, checks.LEAST_WORDS)
+    max_length: float = parameter(3.0, checks.MOST_WORDS)
+    min_similarity: float = parameter(0.15, checks.LEAST_ALIKE)
+    max_similarity: float = parameter(0.99, checks.MOST_ALIKE)
 
     name = "verbosity_bias_long"
     title = "said at greater length, nothing new"
     changes = "length, as the same content takes more words"
     group = "paper"
-    rules = (not_empty, keeps_numbers, keeps_names)
+    rules = (checks.not_empty, checks.keeps_numbers, checks.keeps_names)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Say sentences again and add sentences that say nothing."""
@@ -84,19 +72,19 @@ class VerbosityLong(BandedRewrite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerbosityShort(BandedRewrite):
+class VerbosityShort(checks.BandedRewrite):
     """The response compressed, with nothing of substance lost. Names may go with the words around them."""
 
-    min_length: float = parameter(0.2, LEAST_WORDS)
-    max_length: float = parameter(0.8, MOST_WORDS)
-    min_similarity: float = parameter(0.15, LEAST_ALIKE)
-    max_similarity: float = parameter(0.99, MOST_ALIKE)
+    min_length: float = parameter(0.2, checks.LEAST_WORDS)
+    max_length: float = parameter(0.8, checks.MOST_WORDS)
+    min_similarity: float = parameter(0.15, checks.LEAST_ALIKE)
+    max_similarity: float = parameter(0.99, checks.MOST_ALIKE)
 
     name = "verbosity_bias_short"
     title = "said at less length, substance kept"
     changes = "length, as the same content takes fewer words"
     group = "paper"
-    rules = (*REWRITTEN, keeps_numbers, keeps_negations)
+    rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Leave out fillers, asides, side clauses and the sentences that tell least."""
@@ -104,20 +92,20 @@ class VerbosityShort(BandedRewrite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RubricParaphrase(BandedRewrite):
+class RubricParaphrase(checks.BandedRewrite):
     """The same judge asked the same question in other words: several wordings, which share the seeds."""
 
     paraphrases: int = parameter(3, "How many wordings of the question; each serves its share of the seeds.")
 
-    min_length: float = parameter(0.4, LEAST_WORDS)
-    max_length: float = parameter(3.0, MOST_WORDS)
-    min_similarity: float = parameter(0.05, LEAST_ALIKE)
-    max_similarity: float = parameter(0.99, MOST_ALIKE)
+    min_length: float = parameter(0.4, checks.LEAST_WORDS)
+    max_length: float = parameter(3.0, checks.MOST_WORDS)
+    min_similarity: float = parameter(0.05, checks.LEAST_ALIKE)
+    max_similarity: float = parameter(0.99, checks.MOST_ALIKE)
 
     name = "rubric_paraphrase"
     title = "the judge's question reworded, responses as they are"
     group = "extra"
-    rules = (*REWRITTEN, another_wording, keeps_numbers, keeps_answers, keeps_negations)
+    rules = (*checks.REWRITTEN, another_wording, checks.keeps_numbers, checks.keeps_answers, checks.keeps_negations)
 
     def __post_init__(self) -> None:
         if self.paraphrases < 1:

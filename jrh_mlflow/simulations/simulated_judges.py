@@ -24,18 +24,7 @@ from jrh_mlflow.measures.axes import AXES, Axis, Event, declared, delta_key, ste
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDERS, VACUUM
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.simulations.loop import (
-    HIGH,
-    Batch,
-    CoverageCheck,
-    Map,
-    Part,
-    Simulation,
-    SimulationSize,
-    coverage_slack,
-    coverage_text,
-    coverage_verdict,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.suites import Suite, datasheet_suite
 
 EDGE = 10
@@ -77,11 +66,11 @@ def judged_suites(suite: Suite, *, n_resamples: int = 200) -> list[JudgedSuite]:
     return [JudgedSuite(design=name, icc=icc, suite=suite, n_resamples=n_resamples) for name, icc in designs.items()]
 
 
-def _suite(size: SimulationSize) -> Suite:
+def _suite(size: loop.SimulationSize) -> Suite:
     return datasheet_suite(n_tasks=10, depth=3) if size.quick else datasheet_suite()
 
 
-def _readings(world: JudgedSuite, batch: Batch) -> Iterator[dict[str, Estimate]]:
+def _readings(world: JudgedSuite, batch: loop.Batch) -> Iterator[dict[str, Estimate]]:
     """Yield what simulated judges read on the axes whose truth is known."""
     # The suite's calls are prepared once for all judges of the batch.
     prepared, known = PreparedCalls(world.suite), known_readings(world.largest_step)
@@ -180,20 +169,20 @@ def true_mean(axis: Axis, judgments: Judgments) -> float:
 # --- the promise
 
 
-def _checks(world: JudgedSuite, sheets: Sequence[Mapping[str, Estimate]]) -> Iterator[CoverageCheck]:
+def _checks(world: JudgedSuite, sheets: Sequence[Mapping[str, Estimate]]) -> Iterator[loop.CoverageCheck]:
     for axis, truth in known_readings(world.largest_step).items():
         readings = [sheet[axis] for sheet in sheets if axis in sheet]
         if readings:
             yield from _axis_checks(axis, world.design, truth, readings)
 
 
-def _axis_checks(axis: str, design: str, truth: float, readings: Sequence[Estimate]) -> Iterator[CoverageCheck]:
+def _axis_checks(axis: str, design: str, truth: float, readings: Sequence[Estimate]) -> Iterator[loop.CoverageCheck]:
     intervals = {"by task": [(reading.cluster_low, reading.cluster_high) for reading in readings]}
     if design == "independent" and declared(axis).unit != "curve":
         intervals = {"plain": [(reading.ci_low, reading.ci_high) for reading in readings], **intervals}
     for interval, ends in intervals.items():
         coverage = sum(_holds(low, high, truth) for low, high in ends) / len(ends)
-        yield CoverageCheck(
+        yield loop.CoverageCheck(
             axis=axis,
             design=design,
             truth=truth,
@@ -218,9 +207,9 @@ def _verdict(axis: str, interval: str, coverage: float, truth: float, readings: 
     n = len(readings)
     too_wide = _conservative(measured, axis, interval, truth, readings[-1].n)
     # Too wide is said whenever it is seen, with its cause; without one it fails only beyond the error of the seeds.
-    if too_wide.startswith("FAILS") and coverage <= HIGH + coverage_slack(n):
-        too_wide = f"conservative: over {HIGH:.1%}, within the error of the seeds"
-    return coverage_verdict(coverage, n, too_wide=too_wide)
+    if too_wide.startswith("FAILS") and coverage <= loop.HIGH + loop.coverage_slack(n):
+        too_wide = f"conservative: over {loop.HIGH:.1%}, within the error of the seeds"
+    return loop.coverage_verdict(coverage, n, too_wide=too_wide)
 
 
 def _conservative(measured: Axis, axis: str, interval: str, truth: float, n_units: int) -> str:
@@ -231,11 +220,15 @@ def _conservative(measured: Axis, axis: str, interval: str, truth: float, n_unit
         return f"conservative: fewer than {EDGE} expected on one side"
     if interval == "by task":
         return "conservative: made to hold where tasks differ far more than here"
-    return f"FAILS: over {HIGH:.1%}"
+    return f"FAILS: over {loop.HIGH:.1%}"
 
 
-ESTIMATORS = Simulation(worlds=lambda size, apply: judged_suites(_suite(size)), ask=_readings, checks=_checks, batch=20)
-JUDGES = Part(word="judges", key="estimators", simulations=(ESTIMATORS,), text=partial(coverage_text, of="judges"))
+ESTIMATORS = loop.Simulation(
+    worlds=lambda size, apply: judged_suites(_suite(size)), ask=_readings, checks=_checks, batch=20
+)
+JUDGES = loop.Part(
+    word="judges", key="estimators", simulations=(ESTIMATORS,), text=partial(loop.coverage_text, of="judges")
+)
 
 
 # --- replicates of the same answers
@@ -275,7 +268,7 @@ def _cluster_intervals(readings: Iterable[tuple[str, object]]) -> dict[str, tupl
     }
 
 
-def _check_replicates(size: SimulationSize, _: Map) -> list[ReplicateCheck]:
+def _check_replicates(size: loop.SimulationSize, _: loop.Map) -> list[ReplicateCheck]:
     return moved_by_replicates(_suite(size))
 
 
@@ -284,7 +277,7 @@ def _replicates_text(checks: Sequence[ReplicateCheck]) -> str:
     return f"Five replicates of one answer: {moved} of {len(checks)} clustered intervals move.\n"
 
 
-REPLICATES = Part(
+REPLICATES = loop.Part(
     word="intervals",
     key="moved_by_replicates",
     simulations=(_check_replicates,),

@@ -8,17 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.compare import MadeOfRuns, load_together
+from jrh_mlflow.comparing.jury import jury_view
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
 from jrh_mlflow.comparing.jury.jury_verdict import jury_verdict
-from jrh_mlflow.comparing.jury.jury_view import (
-    JURY_JSON,
-    JURY_MARKDOWN,
-    jury_card,
-    jury_figures,
-    jury_page,
-    jury_points,
-    jury_tables,
-)
 from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -55,12 +47,12 @@ class Jury(MadeOfRuns):
     @property
     def metrics(self) -> dict[str, float]:
         """Exactly what is logged."""
-        return {point.key: point.value for point in jury_points(self.report)}
+        return {point.key: point.value for point in jury_view.jury_points(self.report)}
 
     @property
     def page(self) -> Page:
         """What every medium shows of it."""
-        return jury_page(self.report, self.verdict, title=self.title, notes=run_notes(self.runs))
+        return jury_view.jury_page(self.report, self.verdict, title=self.title, notes=run_notes(self.runs))
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
@@ -80,7 +72,7 @@ class Jury(MadeOfRuns):
         return Card(
             title=self.title,
             verdict=self.verdict.sentences,
-            tables=jury_card(report),
+            tables=jury_view.jury_card(report),
             notes=self.page.notes,
             facts={
                 "vote": f"{report.rule.vote}, ties {report.rule.ties}",
@@ -93,11 +85,11 @@ class Jury(MadeOfRuns):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per axis of the jury and of each judge."""
-        return jury_tables(self.report)["judges"]
+        return jury_view.jury_tables(self.report)["judges"]
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw who agrees with whom, or accuracy against `cost`."""
-        return plotted(jury_figures(self.report, title=self.title), kind)
+        return plotted(jury_view.jury_figures(self.report, title=self.title), kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -206,15 +198,18 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         **settings,
     }
     return RunContent(
-        points=jury_points(report),
+        points=jury_view.jury_points(report),
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
         description=markdown,
-        described_in=JURY_MARKDOWN,
+        described_in=jury_view.JURY_MARKDOWN,
         tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
-            JURY_JSON: done.to_dict(),
-            JURY_MARKDOWN: markdown,
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in jury_tables(report).items()},
-            **figure_files(jury_figures(report, title=done.title)),
+            jury_view.JURY_JSON: done.to_dict(),
+            jury_view.JURY_MARKDOWN: markdown,
+            **{
+                f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame)
+                for name, frame in jury_view.jury_tables(report).items()
+            },
+            **figure_files(jury_view.jury_figures(report, title=done.title)),
         },
     )

@@ -24,21 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.comparing.jury.panels import (
-    BestPanel,
-    CastVote,
-    JointAnswer,
-    PanelAnswers,
-    VotingRule,
-    best_panel,
-    check_limit,
-    condition_readings,
-    panel_accuracy,
-    panel_answer,
-    panel_calls,
-    panel_readings,
-    vote_weights,
-)
+from jrh_mlflow.comparing.jury import panels
 from jrh_mlflow.comparing.jury.votes import (
     MISSING,
     NOT_ASKED,
@@ -141,17 +127,17 @@ def cascade(
         thresholds=thresholds,
         threshold=threshold,
         replicates=_most_replicates(part) if signal == "replicates" else 1,
-        accuracy=panel_accuracy(part, steps.answers(escalates)),
+        accuracy=panels.panel_accuracy(part, steps.answers(escalates)),
         escalated=share(part.units("units with an expected answer", usable=every, left_out={}), escalates),
         usd_per_1k=steps.usd_per_1k(escalates),
-        cheap_accuracy=panel_accuracy(part, steps.cheap),
+        cheap_accuracy=panels.panel_accuracy(part, steps.cheap),
         cheap_usd_per_1k=part.usd_per_1k(first[:1]),
-        strong_accuracy=panel_accuracy(part, steps.strong),
+        strong_accuracy=panels.panel_accuracy(part, steps.strong),
         strong_usd_per_1k=part.usd_per_1k([strong]),
     )
 
 
-def cascade_answers(table: VoteTable, measured: Cascade, *, seed: int = 0) -> PanelAnswers:
+def cascade_answers(table: VoteTable, measured: Cascade, *, seed: int = 0) -> panels.PanelAnswers:
     """Return what a measured cascade answered to every unit, those without an expected answer included.
 
     Args:
@@ -161,7 +147,7 @@ def cascade_answers(table: VoteTable, measured: Cascade, *, seed: int = 0) -> Pa
     """
     steps = _Steps.of(table, measured.cheap, measured.strong, measured.unsure)
     escalates = steps.escalated(measured.thresholds, seed=seed)
-    return PanelAnswers(answer=steps.answers(escalates), split=escalates)
+    return panels.PanelAnswers(answer=steps.answers(escalates), split=escalates)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,7 +300,7 @@ class LiveCascade:
         """All of them, cheap to strong."""
         return (*self.cheap, self.strong)
 
-    def first(self, votes: Mapping[str, Sequence[CastVote]]) -> JointAnswer | None:
+    def first(self, votes: Mapping[str, Sequence[panels.CastVote]]) -> panels.JointAnswer | None:
         """Return the cheap judges' answer, or None when they are unsure: then the strong one is asked.
 
         Args:
@@ -330,14 +316,14 @@ class LiveCascade:
             confidence is None or self.threshold is None or confidence < self.threshold
         ):
             return None
-        return JointAnswer(answer=cast[0].answer, how="first step")
+        return panels.JointAnswer(answer=cast[0].answer, how="first step")
 
-    def last(self, vote: CastVote) -> JointAnswer:
+    def last(self, vote: panels.CastVote) -> panels.JointAnswer:
         """Return the strong judge's answer."""
         if vote.answer is None:
             why = f"{' and '.join(self.cheap)} {'was' if len(self.cheap) == 1 else 'were'} unsure"
-            return JointAnswer(answer=None, how="", why=f"{why}, and {self.strong} gave no usable answer")
-        return JointAnswer(answer=vote.answer, how="last step")
+            return panels.JointAnswer(answer=None, how="", why=f"{why}, and {self.strong} gave no usable answer")
+        return panels.JointAnswer(answer=vote.answer, how="last step")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -375,7 +361,7 @@ class JuryReport:
     """What a jury reads, beside its judges."""
 
     judges: tuple[str, ...]
-    rule: VotingRule
+    rule: panels.VotingRule
     readings: Mapping[str, Reading]
     """Of the jury of all judges: accuracy, error_rate, no_decision, and fpr and fnr of two labels."""
     by_condition: Mapping[str, Reading]
@@ -389,7 +375,7 @@ class JuryReport:
     effective_votes: Reading
     error_correlation: Reading
     """Mean over pairs of judges."""
-    best: BestPanel | NotEstimable | None
+    best: panels.BestPanel | NotEstimable | None
     """Best panel of the size asked for; None when there is nothing to choose from."""
     cascade: Cascade | NotEstimable | None
     answers: pd.DataFrame
@@ -411,7 +397,7 @@ class JuryReport:
 def jury_report(
     calls: Mapping[str, pd.DataFrame],
     *,
-    rule: VotingRule | None = None,
+    rule: panels.VotingRule | None = None,
     size: int | None = None,
     max_usd: float | None = None,
     steps: Sequence[str] = (),
@@ -440,17 +426,17 @@ def jury_report(
         RecipeError: when a name is not known, or no panel costs so little.
     """
     _check_settings(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
-    rule = rule or VotingRule(seed=seed)
+    rule = rule or panels.VotingRule(seed=seed)
     table = votes(calls, labels=labels, max_excluded=max_excluded)
-    answers = panel_answer(table, table.judges, rule)
+    answers = panels.panel_answer(table, table.judges, rule)
     effective = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
     seats = _seats(table, rule)
     cascaded = cascade(table, steps[:-1], steps[-1], unsure=unsure, max_usd=max_usd, seed=seed) if steps else None
     return JuryReport(
         judges=table.judges,
         rule=rule,
-        readings=panel_readings(table, answers),
-        by_condition=condition_readings(table, answers),
+        readings=panels.panel_readings(table, answers),
+        by_condition=panels.condition_readings(table, answers),
         n_split=int(answers.split.sum()),
         usd_per_1k=table.usd_per_1k(table.judges),
         seats=seats,
@@ -459,7 +445,7 @@ def jury_report(
         error_correlation=effective["error_correlation"],
         best=_best(table, rule, size=size, max_usd=max_usd, seed=seed),
         cascade=cascaded,
-        answers=panel_calls(table, answers),
+        answers=panels.panel_calls(table, answers),
         notes=(*_notes(table, answers, rule, seats), *_over_limit(cascaded, max_usd)),
         n_units=len(table.item),
     )
@@ -469,7 +455,7 @@ def _check_settings(
     n_judges: int, *, size: int | None, max_usd: float | None, steps: Sequence[str], unsure: str | None
 ) -> None:
     """Refuse settings that nothing would read: a limit that limits nothing looks kept."""
-    check_limit(max_usd)
+    panels.check_limit(max_usd)
     if unsure is not None and not steps:
         raise RecipeError(f"The signal {unsure!r} is for a cascade: name its judges.")
     if max_usd is not None and size is None and n_judges <= TRIO and not steps:
@@ -485,14 +471,14 @@ def _over_limit(cascaded: Cascade | NotEstimable | None, max_usd: float | None) 
     return (f"{cost}: the signal {cascaded.unsure} has no threshold to lower.",)
 
 
-def _seats(table: VoteTable, rule: VotingRule) -> dict[str, Seat]:
+def _seats(table: VoteTable, rule: panels.VotingRule) -> dict[str, Seat]:
     # Shown beside each judge and used by a live jury; the measured answers never use them.
-    weights = vote_weights(table, table.judges) if rule.vote == "weighted" else {}
+    weights = panels.vote_weights(table, table.judges) if rule.vote == "weighted" else {}
     seats = {}
     for column, name in enumerate(table.judges):
         outcome = table.outcome[:, column]
         seats[name] = Seat(
-            readings=panel_readings(table, panel_answer(table, [name])),
+            readings=panels.panel_readings(table, panels.panel_answer(table, [name])),
             usd_per_1k=table.usd_per_1k([name]),
             unusable=sum(ending not in USABLE and ending != NOT_ASKED for ending in outcome),
             not_asked=int((outcome == NOT_ASKED).sum()),
@@ -502,8 +488,8 @@ def _seats(table: VoteTable, rule: VotingRule) -> dict[str, Seat]:
 
 
 def _best(
-    table: VoteTable, rule: VotingRule, *, size: int | None, max_usd: float | None, seed: int
-) -> BestPanel | NotEstimable | None:
+    table: VoteTable, rule: panels.VotingRule, *, size: int | None, max_usd: float | None, seed: int
+) -> panels.BestPanel | NotEstimable | None:
     if size is None and len(table.judges) <= TRIO:
         return None
     n_sources = len(np.unique(table.source[table.judged]))
@@ -512,10 +498,12 @@ def _best(
     if size is None and n_sources < needed:
         reason = f"{n_sources} source(s) with an expected answer: choosing on one half needs {needed} or more"
         return NotEstimable(reason=reason)
-    return best_panel(table, TRIO if size is None else size, max_usd=max_usd, rule=rule, seed=seed)
+    return panels.best_panel(table, TRIO if size is None else size, max_usd=max_usd, rule=rule, seed=seed)
 
 
-def _notes(table: VoteTable, answers: PanelAnswers, rule: VotingRule, seats: Mapping[str, Seat]) -> tuple[str, ...]:
+def _notes(
+    table: VoteTable, answers: panels.PanelAnswers, rule: panels.VotingRule, seats: Mapping[str, Seat]
+) -> tuple[str, ...]:
     notes = []
     short = [name for name, seat in seats.items() if seat.not_asked]
     if short:
