@@ -287,11 +287,6 @@ class Circuit:
         self._answered = False
         self._reason: str | None = None
 
-    @property
-    def tripped(self) -> bool:
-        """Whether the run is over."""
-        return self._reason is not None
-
     def check(self) -> None:
         """Raise when the circuit has tripped; to be called before every call.
 

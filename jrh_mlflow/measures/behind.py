@@ -70,7 +70,6 @@ from jrh_mlflow.scoring.readings import (
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 YES, NO, LEFT_OUT = "yes", "no", "left_out"
-COUNTS = (YES, NO, LEFT_OUT)
 GROUPS = ("category", "rubric")
 """Readings of a group of items are `category/<group>/<axis>` and `rubric/<id>/<axis>`."""
 _ACROSS = "reliability"

@@ -16,7 +16,7 @@ from hypothesis import given
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import find
-from jrh_mlflow.measures.behind import COUNTS, Behind, CallFinder, has_calls
+from jrh_mlflow.measures.behind import LEFT_OUT, NO, YES, Behind, CallFinder, has_calls
 from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import SINGLE_LADDERS
@@ -37,7 +37,7 @@ def counted_again(found: Behind) -> dict[str, int]:
         told[found.unit_of[row]].add(found.counts[row])
     assert all(len(states) == 1 for states in told.values()), found.key
     states = [states.pop() for states in told.values()]
-    return {state: states.count(state) for state in (*COUNTS, "")}
+    return {state: states.count(state) for state in (*(YES, NO, LEFT_OUT), "")}
 
 
 def check(finder: CallFinder, key: str, reading: Reading) -> None:
