@@ -14,8 +14,9 @@ from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.errors import CallsError, SuiteError
-from jrh_mlflow.measuring.recorded import answers, build
+from jrh_mlflow.measuring.recorded import answers
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded, recorded_lines, sent_digest
+from tests import recorded_answers
 from tests.engine.batch_tools import answered, completion, read, write
 
 READINGS = {
@@ -183,8 +184,8 @@ def test_the_files_are_made_of_batch_files(tmp_path: Path, empty_journal: Journa
             _pack(folder / f"{name}.requests.jsonl.gz", part)
             _pack(folder / f"{name}.results.jsonl.gz", said)
     with pytest.raises(CallsError, match="no batch file answers"):
-        build.build(suite, folders[:1], tmp_path / "half.xz")
-    n_calls = build.build(suite, folders, tmp_path / "whole.xz")
+        recorded_answers.build(suite, folders[:1], tmp_path / "half.xz")
+    n_calls = recorded_answers.build(suite, folders, tmp_path / "whole.xz")
     made = lzma.decompress((tmp_path / "whole.xz").read_bytes()).decode().splitlines()
     assert len(made) == n_calls == 6 * 2 * len(suite)
     assert len(set(made)) == n_calls
