@@ -20,7 +20,10 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
+from jrh_mlflow.decisions.gate import look_level
 from jrh_mlflow.measures.rules import parse_rule, share_ends
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.scoring.ledger import Units, deciding_ends, share, without_losses
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, IntervalCell, cells, count_table, interval_ends, truths
 from jrh_mlflow.simulations.loop import (
     ALPHA,
@@ -36,6 +39,7 @@ from jrh_mlflow.simulations.loop import (
 )
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.corrected_rates import FailureCounts, too_few
+from jrh_mlflow.stats.proportions import cluster_interval
 
 LIMITS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Of rules; those over ½ are their mirror."""
@@ -139,6 +143,110 @@ def _difference_check(pair: AtTheLimit, states: Sequence[list[bool]]) -> Iterato
 
 BASELINES = Simulation(
     worlds=listed(_PAIRS, quick=_PAIRS[-1:]), ask=_decided, checks=_difference_check, part=10, batch=50
+)
+
+
+# --- lost calls, and gates that are asked again
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Losing:
+    """A judge at its limit that loses its hits more often than other calls."""
+
+    rate: float
+    lost: tuple[float, float]
+    """Share of the hits that are lost, and of the others."""
+    n_tasks: int
+    n_units: int = 4
+
+    def __str__(self) -> str:
+        """Name rate, losses and tasks."""
+        lost = f"hits lost {self.lost[0]:g}, others {self.lost[1]:g}"
+        return f"rate {self.rate:g}, {lost}, {self.n_tasks} tasks × {self.n_units}"
+
+    def drawn(self, rng: Rng) -> tuple[Mask, Mask]:
+        """Draw which calls are hits, and which gave a usable answer."""
+        hits = rng.random(self.n_tasks * self.n_units) < self.rate
+        return hits, rng.random(len(hits)) >= np.where(hits, *self.lost)
+
+
+LOSING = (
+    Losing(rate=0.1, lost=(0.25, 0.02), n_tasks=200),
+    # Just as many as may be lost before the number is withheld.
+    Losing(rate=0.05, lost=(0.99, 0.0), n_tasks=100),
+    Losing(rate=0.2, lost=(0.1, 0.02), n_tasks=100),
+)
+
+
+def _with_losses(world: Losing, batch: Batch) -> Iterator[list[bool]]:
+    """Per run: whether the rule is said to hold, and whether it would by the answers that came; withheld, neither."""
+    rng, rule = batch.rng(world), parse_rule(f"x <= {world.rate - 1e-9!r}")
+    for _ in batch.runs:
+        hits, usable = world.drawn(rng)
+        units = Units(
+            what="calls",
+            unit="call",
+            usable=usable,
+            clusters=np.repeat(np.arange(world.n_tasks), world.n_units),
+            n_codes=world.n_tasks,
+            left_out={"error": int((~usable).sum())},
+        )
+        reading = share(units, hits)
+        read = [reading, without_losses(reading)] if isinstance(reading, Estimate) else []
+        yield [rule.decide(*deciding_ends(one)) == "holds" for one in read] or [False, False]
+
+
+def _losses_check(world: Losing, runs: Sequence[list[bool]]) -> Iterator[DecisionCheck]:
+    holds, alone = (float(part) for part in np.mean(runs, axis=0))
+    beside = {"by the answers that came": alone}
+    yield decision_check("holds at the limit with lost calls", world, holds, len(runs), at_most=ALPHA, beside=beside)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedAgain:
+    """A judge at its limit that is gated on more and more tasks."""
+
+    rate: float
+    icc: float
+    looks: tuple[int, ...] = (20, 40, 60, 80, 100)
+    n_units: int = 4
+
+    def __str__(self) -> str:
+        """Name rate and looks."""
+        tasks = ", ".join(map(str, self.looks))
+        return f"rate {self.rate:g}, ICC {self.icc:g}, {len(self.looks)} looks at {tasks} tasks × {self.n_units}"
+
+
+ASKED_AGAIN = tuple(AskedAgain(rate=rate, icc=icc) for rate, icc in product((0.1, 0.3, 0.5), (0.0, 0.3, 0.6)))
+
+
+def _asked_again(world: AskedAgain, batch: Batch) -> Iterator[list[bool]]:
+    """Per run: whether any look says holds, any fails; then the same with every look at 95 %."""
+    rng, rules = batch.rng(world), [parse_rule(f"x <= {world.rate + hair!r}") for hair in (-1e-9, 1e-9)]
+    for _ in batch.runs:
+        rates = task_rates(rng.random(world.looks[-1]), world.rate, world.icc)
+        hits, sizes = rng.binomial(world.n_units, rates).astype(float), np.full(world.looks[-1], float(world.n_units))
+        said = [
+            [
+                rule.decide(*(cluster_interval(hits[:n], sizes[:n], level=level) or (None, None))) == state
+                for rule, state in zip(rules, ("holds", "fails"), strict=True)
+                for level in (look_level(look), 0.95)
+            ]
+            for look, n in enumerate(world.looks, 1)
+        ]
+        yield np.any(said, axis=0).tolist()
+
+
+def _again_check(world: AskedAgain, runs: Sequence[list[bool]]) -> Iterator[DecisionCheck]:
+    holds, plain_holds, fails, plain_fails = (float(part) for part in np.mean(runs, axis=0))
+    beside = {"holds": holds, "fails": fails, "at 95 % each time": max(plain_holds, plain_fails)}
+    name = "decided wrongly at any of several looks"
+    yield decision_check(name, world, max(holds, fails), len(runs), at_most=ALPHA, beside=beside)
+
+
+LOSSES = Simulation(worlds=listed(LOSING, quick=LOSING[2:]), ask=_with_losses, checks=_losses_check, part=10, batch=50)
+LOOKS = Simulation(
+    worlds=listed(ASKED_AGAIN, quick=ASKED_AGAIN[:1]), ask=_asked_again, checks=_again_check, part=10, batch=50
 )
 
 
@@ -281,5 +389,5 @@ PERFECT = Simulation(
     ask=_passed,
     checks=_perfect_check,
 )
-GATES = (check_axis_rules, BASELINES)
+GATES = (check_axis_rules, BASELINES, LOSSES, LOOKS)
 PASSES = (APPLICATIONS, PERFECT)

@@ -18,7 +18,15 @@ from itertools import combinations, product
 
 import numpy as np
 
-from jrh_mlflow.comparing.comparison import MARGIN, Paired, decided, is_equivalent, mean_over_tests, paired_shares
+from jrh_mlflow.comparing.comparison import (
+    MARGIN,
+    Paired,
+    decided,
+    is_equivalent,
+    mean_over_tests,
+    paired_shares,
+    whatever_was_lost,
+)
 from jrh_mlflow.measures.unit_scores import ScoreTable
 from jrh_mlflow.scoring.ledger import Resampling
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, Shape, Truth
@@ -311,10 +319,62 @@ def _power_check(duel: Duel, runs: Sequence[list[float]]) -> Iterator[DecisionCh
     yield decision_check("told apart at what is detectable", duel, apart, len(runs))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LosingDuel:
+    """Two judges of one rate, of which the second loses hits."""
+
+    rate: float
+    lost: tuple[float, float]
+    """Share of its hits that are lost, and of its other calls."""
+    n_tasks: int = 200
+    n_calls: int = 4
+
+    def __str__(self) -> str:
+        """Name rate, losses and tasks."""
+        losses = f"one loses {self.lost[0]:g} of its hits and {self.lost[1]:g} of the others"
+        return f"both at {self.rate:g}, {losses}, {self.n_tasks} tasks × {self.n_calls}"
+
+    def drawn(self, rng: Rng) -> ScoreTable:
+        """Draw the calls of both."""
+        n = self.n_tasks * self.n_calls
+        hits = (rng.random((2, n)) < self.rate).astype(float)
+        gone = rng.random(n) < np.where(hits[1] > 0, *self.lost)
+        return ScoreTable(
+            axis=np.full(n, _AXIS, dtype=object),
+            cluster=np.repeat(np.arange(self.n_tasks), self.n_calls),
+            n_codes=self.n_tasks,
+            scores={"a": hits[0], "b": np.where(gone, np.nan, hits[1])},
+            extremes={"a": (hits[0], hits[0]), "b": (np.where(gone, 0.0, hits[1]), np.where(gone, 1.0, hits[1]))},
+        )
+
+
+LOSING_DUELS = (LosingDuel(rate=0.1, lost=(0.4, 0.005)), LosingDuel(rate=0.05, lost=(0.99, 0.0), n_tasks=100))
+
+
+def _losing(duel: LosingDuel, batch: Batch) -> Iterator[list[float]]:
+    """Per run: whether equal judges are told apart, and whether they would be by the answers that came."""
+    rng = batch.rng(duel)
+    decide = partial(decided, n_clusters=duel.n_tasks, primary={_AXIS}, alpha=ALPHA, margin=MARGIN, seed=0)
+    for _ in batch.runs:
+        table = duel.drawn(rng)
+        alone = decide([_paired(table)])
+        both = [[_paired(table.completed(*order))] for order in ("ab", "ba")]
+        yield [row.told_apart for rows in (whatever_was_lost(alone, both, decide), alone) for row in rows]
+
+
+def _losing_check(duel: LosingDuel, runs: Sequence[list[float]]) -> Iterator[DecisionCheck]:
+    apart, alone = (float(part) for part in np.mean(runs, axis=0))
+    beside = {"by the answers that came": alone}
+    yield decision_check("told apart falsely with lost calls", duel, apart, len(runs), at_most=ALPHA, beside=beside)
+
+
 _duels = partial(Simulation[Duel, list[float]], part=25, least=_BATCH, batch=_BATCH)
 SIMULATIONS = (
     MAX_T,
     _duels(worlds=listed(DUELS, quick=_QUICK_DUELS), ask=_intervals, checks=_coverage_check),
     _duels(worlds=listed(AT_THE_MARGIN, quick=AT_THE_MARGIN[:1]), ask=_intervals, checks=_margin_check),
     _duels(worlds=_apart_as_detectable, ask=_decisions, checks=_power_check),
+    Simulation(
+        worlds=listed(LOSING_DUELS, quick=LOSING_DUELS[:1]), ask=_losing, checks=_losing_check, part=25, batch=_BATCH
+    ),
 )
