@@ -75,6 +75,7 @@ def test_what_was_drawn_before_or_is_too_little_is_refused() -> None:
         jrh.label_draw(frame[["item", "judge"]], 51)
     with pytest.raises(RecipeError, match="drawn before"):
         jrh.label_draw(frame[["item", "judge"]].assign(inclusion=0.2), 5)
+    assert len(jrh.label_draw(frame[["item", "judge"]].assign(inclusion=np.nan), 5)) == 5
     with pytest.raises(RecipeError, match="scores"):
         jrh.label_draw(frame[["item", "judge"]], 5, by="score")
     with pytest.raises(RecipeError, match="ids"):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from jrh_mlflow.suites.dataset import is_missing
 from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets, hashed
 
 PERSON, JUDGE, CODE, MODEL = "person", "judge", "code", "model"
@@ -103,7 +104,7 @@ class LabelTable:
     def per_item(self, name: str) -> dict[str, Any]:
         """Return item to its cell of a column, where it has one."""
         rows = zip(self.frame["item"], self.column(name), strict=True)
-        return {str(item): cell for item, cell in rows if cell is not None}
+        return {str(item): cell for item, cell in rows if not is_missing(cell)}
 
     @property
     def has_people(self) -> bool:
