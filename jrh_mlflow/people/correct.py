@@ -197,9 +197,9 @@ class Corrected:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         plain = ("run_id", "link", "scorer", "method", "note", "sampling", "level", "n_labelled", "n_unlabelled")
-        plain += ("pool", "if_fewer_found", "n_clusters")
+        of_labels = ("pool", "if_fewer_found", "n_clusters")
         return {
-            **{name: getattr(self, name) for name in (*plain, "simulated")},
+            **{name: getattr(self, name) for name in (*plain, *of_labels, "simulated")},
             "verdict": self.verdict.to_dict(),
             "judge": dict(self.judge),
             "left_out": dict(self.lost),

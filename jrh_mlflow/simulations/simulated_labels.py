@@ -42,6 +42,8 @@ from jrh_mlflow.stats import Array, Codes
 
 Design = Literal["random", "stratified", "by_verdict", "weighted"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
+_FALSE_ALARMS = 0.01
+"""Most draws in which labels drawn at random may be found unlike the other items."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,12 +71,20 @@ class Scenario:
     """True rate of a second version of the application: then the difference is estimated."""
     shared: bool = False
     """Both versions have the same labels, half of them of each; otherwise each has its own, of the same items."""
+    there: float | None = None
+    """True rate of another application whose labels are taken; nothing is said of where they come from."""
+    cluster: int = 1
+    """Items of a conversation; whole conversations are labelled."""
+    icc: float = 0.0
+    """How alike items of a conversation are, and the judge's errors on them."""
 
     def __str__(self) -> str:
         """Name truth, judge and design."""
         rate = f"{self.theta:g}" if self.second is None else f"{self.theta:g} and {self.second:g}"
         taken = " from elsewhere" if self.apart else ""
         more = "".join(f", {name}" for name in ("ids", "ties", "shared") if getattr(self, name))
+        more += "" if self.there is None else f", unknown origin, {self.there:g} there"
+        more += f", clusters of {self.cluster}, ICC {self.icc:g}" if self.cluster > 1 else ""
         return f"rate {rate}, se {self.se:g}, sp {self.sp:g}: {self.n} {self.design}{taken} of {self.total:,}{more}"
 
     @property
@@ -90,8 +100,10 @@ class Scenario:
         return self.se + self.sp <= 1
 
     @property
-    def sampling(self) -> Sampling:
+    def sampling(self) -> Sampling | None:
         """What the estimate is told; weights do the rest."""
+        if self.there is not None:
+            return None
         return "random" if self.design == "weighted" else self.design
 
 
@@ -118,8 +130,20 @@ _EDGES = tuple(
         DESIGNS,
     )
 )
+_ELSEWHERE = tuple(
+    Scenario(theta=here, there=0.6, se=0.9, sp=0.8, n=n, total=1000 + n)
+    for n, here in product((100, 300), (0.6, 0.65, 0.7, 0.75, 0.8, 0.9))
+)
+"""Labels of unknown origin."""
+_CLUSTERED = tuple(
+    Scenario(theta=0.7, se=0.9, sp=0.8, n=max(100, 20 * of), total=6 * max(100, 20 * of), cluster=of, icc=icc)
+    for of, icc in product((2, 5, 20), (0.0, 0.1, 0.3, 0.6))
+)
+"""20 labelled conversations or more."""
 SCENARIOS = (
     *STATED,
+    *_ELSEWHERE,
+    *_CLUSTERED,
     replace(STATED[0], design="weighted"),
     # Half of all items, some nine in ten of those that the judge fails: the rest is unlike the whole.
     Scenario(theta=0.7, se=0.98, sp=0.98, n=500, design="weighted", ids=True),
@@ -131,7 +155,7 @@ SCENARIOS = (
     replace(_DIFFERENT, theta=0.97, second=0.99, shared=True, apart=True, design="stratified"),
     *_EDGES,
 )
-"""Also weights, ties, differences, rates near 0 and 1, few labels and a judge without fault."""
+"""Also labels of unknown origin, clusters, weights, ties, differences, rates near 0 and 1, a judge without fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +174,8 @@ class CorrectionCheck(Checked):
     people_width: float | None
     refused: float
     """Share of draws in which the judge was not used."""
+    unlike: float | None
+    """Share of draws in which the verdicts on labelled and other items were found to differ; None of differences."""
     n_draws: int
     verdict: str
 
@@ -181,11 +207,27 @@ def _drawn_rate(scenario: Scenario, rng: Rng) -> CorrectedRate:
         sampling=scenario.sampling,
         weights=labelled.weights,
         labelled_apart=False if scenario.ids else None,
+        clusters=_conversations(scenario, len(verdicts)),
     )
+
+
+def _conversations(scenario: Scenario, n: int) -> tuple[list[int], list[int]] | None:
+    """Number the conversations of the verdicts and of the labels."""
+    if scenario.cluster == 1:
+        return None
+    first = scenario.n // scenario.cluster
+    return [first + at // scenario.cluster for at in range(n)], [at // scenario.cluster for at in range(scenario.n)]
 
 
 def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
     """Draw the items, choose those that people label, and take them out."""
+    if scenario.there is not None:
+        theirs = _items(scenario, rng.random(scenario.n), rng, theta=scenario.there)
+        judge = _items(scenario, rng.random(scenario.total - scenario.n), rng)[1]
+        return judge, LabelledSample(judge=theirs[1], human=theirs[0])
+    if scenario.cluster > 1:
+        human, judge = _clustered_items(scenario, rng)
+        return judge[scenario.n :], LabelledSample(judge=judge[: scenario.n], human=human[: scenario.n])
     human, judge = _items(scenario, rng.random(scenario.total), rng)
     if scenario.apart:
         # Enough for half of the labels to be of the rarer kind.
@@ -205,6 +247,22 @@ def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None 
         people[rng.random(len(human)) < 1 / 3] = 0.5
         judge[rng.random(len(human)) < 1 / 3] = 0.5
     return people, judge
+
+
+def _clustered_items(scenario: Scenario, rng: Rng) -> tuple[Array, Array]:
+    """Items of conversations, each with a rate of passes and rates of errors of its own (beta)."""
+    k = scenario.total // scenario.cluster
+    rates = [_cluster_rates(rate, scenario, k, rng) for rate in (scenario.theta, scenario.se, 1 - scenario.sp)]
+    human = rng.random(len(rates[0])) < rates[0]
+    judge = rng.random(len(human)) < np.where(human, rates[1], rates[2])
+    return human.astype(float), judge.astype(float)
+
+
+def _cluster_rates(mean: float, scenario: Scenario, k: int, rng: Rng) -> Array:
+    if scenario.icc == 0:
+        return np.full(k * scenario.cluster, mean)
+    size = (1 - scenario.icc) / scenario.icc
+    return np.repeat(rng.beta(mean * size, (1 - mean) * size, k), scenario.cluster)
 
 
 def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple[Codes, LabelledSample]:
@@ -260,6 +318,10 @@ def _checks(scenario: Scenario, reports: Sequence[Corrected]) -> Iterator[Correc
     coverage, width = _score(given, truth)
     people_coverage, people_width = _score(_estimates(report.people_only for report in reports), truth)
     naive_coverage, _ = _score([report.naive for report in reports], truth)
+    pools = [report.pool for report in reports if isinstance(report, CorrectedRate)]
+    unlike = pools.count("other") / total if pools else None
+    # Labels of the same pool that are drawn at random are never unlike the others, but for chance.
+    alarms = unlike if scenario.design == "random" and scenario.there in (None, scenario.theta) else None
     yield CorrectionCheck(
         scenario=str(scenario),
         truth=truth,
@@ -270,8 +332,9 @@ def _checks(scenario: Scenario, reports: Sequence[Corrected]) -> Iterator[Correc
         people_coverage=people_coverage,
         people_width=people_width,
         refused=refused,
+        unlike=unlike,
         n_draws=total,
-        verdict=_verdict(coverage, len(given), refused if scenario.useless else None, total),
+        verdict=_alarmed(alarms, total) or _verdict(coverage, len(given), refused if scenario.useless else None, total),
     )
 
 
@@ -288,6 +351,13 @@ def _score(readings: Sequence[Estimate], truth: float) -> tuple[float | None, fl
     # An end that is the rate itself holds it, whatever the last digit.
     held = (low <= truth + 1e-12) & (truth <= high + 1e-12)
     return float(held.mean()), float((high - low).mean())
+
+
+def _alarmed(alarms: float | None, total: int) -> str:
+    """Say that random labels were taken for others too often, if so."""
+    if alarms is None or alarms <= _FALSE_ALARMS + N_ERRORS * math.sqrt(_FALSE_ALARMS * (1 - _FALSE_ALARMS) / total):
+        return ""
+    return f"FAILS: labels drawn at random are found unlike the others in {alarms:.1%}"
 
 
 def _verdict(coverage: float | None, n: int, refused: float | None, total: int) -> str:
@@ -312,12 +382,14 @@ TABLE: Table[CorrectionCheck] = Table.of(
     Column("people", filled("people_coverage", ".3f")),
     Column("their width", filled("people_width", ".3f")),
     Column("refused", filled("refused", ".3f")),
+    Column("unlike", filled("unlike", ".3f")),
     Column("verdict", filled("verdict")),
 )
 _LEGEND = """
 Corrected rates, {n:,} draws per scenario. naive: coverage of the judge's own mean; people: of the labels alone,
 where they are a random sample. Labels are taken out of the items unless they are from elsewhere, which the estimate is
 not told. refused: share of draws in which the judge may know nothing, so that people alone are read, or nothing.
+unlike: share of draws in which the judge's verdicts on labelled and other items are found to differ (p < .001).
 """
 
 

@@ -358,9 +358,16 @@ def youden(
     chosen = (human > 0.5, human < 0.5)
     if not all(part.any() for part in chosen):
         return None
-    of_items = (judge, weights, clusters)
-    parts = [tuple(None if cells is None else cells[part] for cells in of_items) for part in chosen]
-    return rate_difference(*(bounded_mean(*part, level=level) for part in parts))
+    yes, no = (
+        bounded_mean(
+            judge[part],
+            None if weights is None else weights[part],
+            None if clusters is None else clusters[part],
+            level=level,
+        )
+        for part in chosen
+    )
+    return rate_difference(yes, no)
 
 
 def rate_difference(a: Mean, b: Mean) -> Mean:

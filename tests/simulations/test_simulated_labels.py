@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from jrh_mlflow.simulations import simulated_labels
 from jrh_mlflow.simulations.loop import SimulationSize, listed
 from jrh_mlflow.simulations.simulated_labels import CORRECTIONS, SCENARIOS, STATED, Scenario
 from jrh_mlflow.stats import corrected_rates
@@ -83,3 +84,18 @@ def test_where_most_is_refused_what_counts_is_how_often_anything_false_is_said()
     check = checked([rare], n_draws=150)[0]
     assert check.refused > 0.7
     assert not check.fails
+
+
+def test_labels_of_unknown_origin_and_whole_conversations_hold_in_short() -> None:
+    chosen = [each for each in SCENARIOS if (each.there, each.theta) == (0.6, 0.9) or each.icc == 0.6]
+    found = checked(chosen, n_draws=40)
+    assert len(found) == 5
+    assert [check for check in found if check.fails] == []
+    assert min(check.unlike for check in found[:2]) > 0.8
+    assert max(check.unlike for check in found[2:]) <= 0.05
+
+
+def test_conversations_read_as_items_would_be_seen_to_fail(monkeypatch) -> None:
+    monkeypatch.setattr(simulated_labels, "_conversations", lambda scenario, n: None)
+    scenario = next(each for each in SCENARIOS if (each.cluster, each.icc) == (20, 0.6))
+    assert checked([scenario], n_draws=100)[0].fails
