@@ -40,7 +40,15 @@ from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.results import Datasheet, Report, measured
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
-from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, share_limit, sign_patterns
+from jrh_mlflow.stats.max_t import (
+    MaxT,
+    all_or_none,
+    exact_end,
+    max_t,
+    max_t_of_statistics,
+    share_limit,
+    sign_patterns,
+)
 from jrh_mlflow.stats.paired import discordant_interval, letters, mcnemar_midp
 from jrh_mlflow.stats.power import detectable_difference, detectable_from_interval, sign_flip_critical, sign_flip_p
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
@@ -63,6 +71,8 @@ _FEWEST_PATTERNS, _CELLS = 999, 20_000_000
 _ICC = 0.2
 """Least intraclass correlation that what is detectable rests on: judges that hardly differ do not show theirs, and real
 ones have .19 to .33."""
+_Z_POWER = 0.8416
+"""Standard errors by which an estimate falls short of the truth in one of five cases."""
 Family = Literal["primary", "exploratory"]
 
 
@@ -713,7 +723,30 @@ def _detectable(pair: Paired, critical: float) -> float | None:
     share_a, share_b = (float(hits.sum() / sizes.sum()) for hits in (of_a, of_b))
     low, high = newcombe(share_b, b, share_a, a, correlation=share_correlation(of_b, sizes, of_a, sizes))
     claimed = detectable_from_interval(share_a - share_b, low, high, level=level)
+    claimed = max(claimed, _claimed_apart(pair, max(share_a, share_b), level))
     return max(flips, claimed) if claimed <= pair.largest else None
+
+
+def _claimed_apart(pair: Paired, share: float, level: float) -> float:
+    """Return the difference that the two intervals grant in four of five cases where one judge has this share.
+
+    The other judge's share is higher by that difference, and so is its spread: at low rates the intervals of two judges
+    that hardly differ are far too narrow for it.
+    """
+    assert pair.shares is not None
+    *both, sizes = pair.shares
+    k, tail, n = pair.difference.n_clusters, (1 - level) / 2, pair.n_units
+    most = max(both, key=lambda hits: float(hits.sum()))
+    ends = cluster_interval(most, sizes, level=level)
+    # As in `share_limit`: nothing speaks against a judge that answers each task alike.
+    exact = exact_end(share, k, tail) if all_or_none(most, sizes) else 0.0
+    arm = max(exact, 1.0 if ends is None else ends[1]) - share
+    apart, z = arm, t_quantile(k - 1, level)
+    for _ in range(20):
+        higher = min(1.0, share + apart)
+        spread, other = (math.sqrt(at * (1 - at) / n) for at in (higher, share))
+        apart = math.hypot(z * spread, arm) + _Z_POWER * math.hypot(spread, other)
+    return apart
 
 
 @dataclass(frozen=True, kw_only=True)
