@@ -41,6 +41,7 @@ from jrh_mlflow.stats.power import (
     family_factor,
     shared_spread,
     simulated_power,
+    tasks_by_pilot,
     tasks_for_difference,
     tasks_for_width,
 )
@@ -327,7 +328,13 @@ def plan(
         basis=basis,
         available=design.available,
         several=size.several,
-        notes=(*size.notes, *_assumed(basis, pilots), *pricing.notes(costs), *_asked_notes(costs, calls, suite_calls)),
+        notes=(
+            *size.notes,
+            *_piloted(axis, pilots, basis, size.tasks),
+            *_assumed(basis, pilots),
+            *pricing.notes(costs),
+            *_asked_notes(costs, calls, suite_calls),
+        ),
         costs=costs,
     )
 
@@ -566,12 +573,28 @@ class _Needed:
     several: Mapping[int, int]
 
 
+def _piloted(axis: str, pilots: Sequence[_Pilot], basis: Mapping[str, str], tasks: int) -> list[str]:
+    """Say how well the pilot knows how many tasks it takes."""
+    if not pilots or "pilot" not in (basis["rate"], basis["icc"]):
+        return []
+    units = pilots[0].units(axis)
+    n = len(np.unique(units.task[np.isfinite(units.score)]))
+    ends = tasks_by_pilot(tasks, n)
+    known = (
+        "one task tells nothing of the spread between tasks" if ends is None else f"{ends[0]:,} to {ends[1]:,} (95 %)"
+    )
+    return [f"The {tasks:,} tasks rest on how {n:,} tasks of the pilot vary: {known}."]
+
+
 def _size_for_width(width: float, power: float, spread: Spread, design: _Design, *, seed: int) -> _Needed:
     layout = design.layout
     tasks = tasks_for_width(width, spread, layout, seed=seed)
     expected, more = (expected_interval(spread, layout, n, seed=seed) for n in (tasks, 2 * tasks))
     again = expected_interval(spread, layout.repeated(2), tasks, seed=seed)
-    notes = []
+    notes = [
+        f"{two_places(expected.width)} is the mean over suites like this; one in ten has an interval wider than "
+        f"{two_places(expected.wide)}."
+    ]
     if expected.width < 0.9 * width:
         notes.append(
             f"{FEWEST_FOR_WIDTH} tasks are the fewest for which it is known how often the interval holds the truth; "

@@ -281,6 +281,8 @@ class ExpectedInterval:
     width: float
     arm: float
     """The longer of its two arms."""
+    wide: float
+    """Width that one suite in ten exceeds."""
 
 
 @lru_cache(maxsize=1024)
@@ -307,6 +309,7 @@ def expected_interval(
     return ExpectedInterval(
         width=shrink * float((ends[:, 1] - ends[:, 0]).mean()),
         arm=shrink * float(arms.mean()),
+        wide=shrink * float(np.quantile(ends[:, 1] - ends[:, 0], 0.9)),
     )
 
 
@@ -330,6 +333,23 @@ def tasks_for_width(
             return n_tasks
         n_tasks = max(fewest, math.ceil(n_tasks * math.exp(2 * off[n_tasks])))
     return min(off, key=lambda tried: abs(off[tried]))
+
+
+def tasks_by_pilot(n_tasks: int, n_piloted: int) -> tuple[int, int] | None:
+    """Return between which numbers of tasks a plan lies that rests on the spread over a pilot's tasks.
+
+    Tasks go with the variance between tasks, and a variance of k tasks is known to `(k - 1) / chi²` at k - 1 degrees of
+    freedom (95 %). None with fewer than two tasks.
+
+    Example:
+        >>> tasks_by_pilot(100, 20)
+        (58, 214)
+    """
+    if n_piloted < 2:
+        return None
+    ends = (n_piloted - 1) / stats.chi2.ppf((0.975, 0.025), n_piloted - 1)
+    low, high = (math.ceil(n_tasks * float(times)) for times in ends)
+    return low, high
 
 
 def _with_units(layout: Layout, fewest: int) -> int:

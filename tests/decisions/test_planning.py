@@ -15,6 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.decisions.planning import suite_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.stats.power import Layout, Spread, expected_interval, tasks_by_pilot
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 
 MODEL = "openai/gpt-4o-mini"
@@ -308,3 +309,16 @@ def test_an_axis_whose_units_the_answers_decide_cannot_be_planned_and_the_refusa
     assert "not known before it has answered" in refusal(
         suite="pointwise-datasheet", axis="pointwise/monotonicity", width=0.3
     )
+
+
+def test_a_width_is_a_mean_and_one_suite_in_ten_is_wider() -> None:
+    expected = expected_interval(Spread(rate=0.1, icc=0.3, repeat=0.5), Layout(((1,) * 4,)), 28)
+    assert expected.width < expected.wide < 2 * expected.width
+
+
+def test_a_pilot_of_few_tasks_knows_the_number_of_tasks_roughly() -> None:
+    assert tasks_by_pilot(100, 1) is None
+    few, many = tasks_by_pilot(100, 10), tasks_by_pilot(100, 200)
+    assert few is not None
+    assert many is not None
+    assert few[0] < many[0] < 100 < many[1] < few[1]
