@@ -140,10 +140,10 @@ def share_text(reading: Estimate) -> str:
 
 
 def _percent(share: float) -> str:
-    # An end that is not 0 or 1 is not written as if it were.
-    if 0 < share < 0.005:
-        return "<1"
-    return ">99" if 0.995 <= share < 1 else f"{100 * share:.0f}"
+    # The digits of the tables, so that a number is the same in both.
+    text = two_places(share)
+    digits = text.lstrip("<>")
+    return f"{text.removesuffix(digits)}{100 * float(digits):.0f}"
 
 
 def size_text(reading: Estimate) -> str:
@@ -366,7 +366,7 @@ def _family(key: str) -> str:
 
 
 def _test_words(test: str) -> str:
-    return test.replace("_", " ").replace("/", ": ")
+    return f"test{'s' if ', ' in test else ''} {test.replace('_', ' ').replace('/', ': ')}"
 
 
 def _noise_limit(test: str) -> Limit:
@@ -375,10 +375,10 @@ def _noise_limit(test: str) -> Limit:
         at=NOISE,
         side="above",
         problem=lambda reading: (
-            f"changes its answer under {words}, {points_text(reading)} more often than when merely asked again"
+            f"changes its answer in the {words}, {points_text(reading)} more often than when merely asked again"
         ),
-        about=f"whether its answers change under {words} beyond its own noise",
-        fine=f"does not change its answers under {words} beyond its own noise",
+        about=f"whether its answers change in the {words} beyond its own noise",
+        fine=f"does not change its answers in the {words} beyond its own noise",
         advice=_of_test(test),
     )
 
@@ -388,9 +388,9 @@ def _drop_limit(test: str) -> Limit:
     return Limit(
         at=DROPS,
         side="above",
-        problem=lambda reading: f"gets fewer answers right under {words}, by {points_text(reading)}",
-        about=f"whether it gets fewer answers right under {words}",
-        fine=f"gets as many answers right under {words}",
+        problem=lambda reading: f"gets fewer answers right in the {words}, by {points_text(reading)}",
+        about=f"whether it gets fewer answers right in the {words}",
+        fine=f"gets as many answers right in the {words}",
         advice=_of_test(test),
     )
 
@@ -631,12 +631,10 @@ def _problems(found: Sequence[Finding]) -> str:
     looked_at = [finding for finding in found if finding.state != "by design"]
     if not looked_at or any(finding.state == "problem" for finding in looked_at):
         return ""
-    if all(finding.state == "ok" for finding in looked_at):
-        n_fine = "the one thing looked at is" if len(looked_at) == 1 else f"all {len(looked_at)} things looked at are"
-        return f"No problem: {n_fine} fine."
-    n_open = sum(finding.state == "cannot tell" for finding in looked_at)
-    things = "the one thing looked at" if len(looked_at) == 1 else f"{n_open} of {len(looked_at)} things looked at"
-    return f"No problem is shown, but {things} cannot be told."
+    n, n_open = len(looked_at), sum(finding.state == "cannot tell" for finding in looked_at)
+    which = "all" if n_open in (0, n) else f"{n_open} of"
+    things = "the one thing looked at is" if n == 1 else f"{which} {n} things looked at are"
+    return f"No problem is shown, but {things} still open." if n_open else f"No problem: {things} fine."
 
 
 def _can_do(found: Sequence[Finding], estimates: Mapping[str, Reading]) -> str:

@@ -10,10 +10,11 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.datasheet import detectable
-from jrh_mlflow.measures.verdict import LIMITS, JudgeContext, findings, limit_of, verdict
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+from jrh_mlflow.measures.verdict import LIMITS, JudgeContext, findings, limit_of, share_text, verdict
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, intervals
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.stats.power import detectable_from_interval
+from jrh_mlflow.text import two_places
 from tests.measures.pointwise import points, report
 from tests.readings import asked, pairs
 
@@ -187,6 +188,29 @@ def test_without_repeats_its_own_noise_is_not_known_and_the_advice_is_to_ask_twi
     noise = next(one for one in findings(found.estimates, judged) if one.axis == "noise_excess/typos")
     assert noise.state == "cannot tell"
     assert "--replicates 2" in noise.command
+
+
+def test_what_is_open_is_said_of_one_thing_of_some_and_of_all() -> None:
+    few = jrh.measure(pairs([("1", "2"), ("tie", "tie")], n_tasks=2, delta=0)).estimates
+    for estimates, ends in (
+        (few, "all 3 things looked at are still open."),
+        ({"slot_lean": few["slot_lean"]}, "the one thing looked at is still open."),
+    ):
+        found = verdict(estimates)
+        assert {one.state for one in found.findings} == {"cannot tell"}
+        assert found.sentences[0].endswith(ends)
+
+
+def test_a_share_in_a_sentence_has_the_digits_of_its_table() -> None:
+    reading = Estimate(value=0.975, n=120, excluded=0, n_clusters=9, method="", **intervals(None, (0.785, 0.995)))
+    assert share_text(reading).startswith(
+        f"{100 * float(two_places(0.975)):.0f} % [{100 * float(two_places(0.785)):.0f}–"
+    )
+
+
+def test_a_test_is_called_one_and_several_are() -> None:
+    assert "in the test prompt injection" in limit_of("drop/prompt_injection").about
+    assert "in the tests label flip, markdown" in limit_of("drop/label_flip, markdown").about
 
 
 def test_a_constant_answerer_is_the_first_finding() -> None:
