@@ -328,13 +328,13 @@ class RunEvidence:
         look = self.looks.get(rule.text, 1)
         level = look_level(look)
         low, high = printed_ends(reading)
-        state, ends = rule.state(reading, level=level), deciding_ends(reading, level=level)
+        state = rule.state(reading, level=level)
         if state == "undecided":
             further, why = further_tasks(rule, judges, reading, level=look_level(look + 1))
             if rule.state(without_losses(reading), level=level) != "undecided":
                 why = LOSSES_LEAVE_OPEN
         else:
-            further, why = 0, _decided_by(rule, state, *ends)
+            further, why = 0, _decided_by(rule, state, *deciding_ends(reading, level=level))
         return RuleCheck(
             rule=rule,
             state=state,

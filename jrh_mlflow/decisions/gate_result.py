@@ -103,7 +103,7 @@ class Look:
 
 def _rules_of(run: Any, tracking_uri: str) -> list[str]:
     """Return the rules of a logged gate; a list that was too long for a param stands in its file."""
-    written = run.data.params.get("gate.rules", "")
+    written = str(run.data.params.get("gate.rules", ""))
     if not written.endswith(f"rules, in {keys.GATE_JSON}"):
         return written.split("; ")
     content = run_file(tracking_uri, str(run.info.run_id), keys.GATE_JSON)
