@@ -130,23 +130,25 @@ def measure_agreement(
 def _no_better(measured: _Measured, estimates: Mapping[str, Reading], level: float) -> str | None:
     """Ask what a correction asks of a judge: whether it tells anything at all.
 
-    Of two labels sensitivity + specificity must lie over 1, of more (and by cluster) kappa over 0, with its interval.
+    Of two labels sensitivity + specificity must lie over 1, of more kappa over 0, with its interval (by cluster).
     """
     if measured.ratings.judge is None:
         return None
     x, y = (codes[measured.row] for codes in measured.codes)
-    x, y = x[~np.isnan(x)], y[~np.isnan(x)]
+    both = ~np.isnan(x)
+    x, y = x[both], y[both]
+    clusters = None if measured.ratings.clusters is None else measured.ratings.clusters[both]
     used = np.unique(np.concatenate([x, y]))
     kappa = estimates[KAPPA if measured.ratings.kind == "nominal" else QUADRATIC]
     numbers = ""
     if len(used) == 2:
-        better = youden((y == used[1]).astype(float), (x == used[1]).astype(float), level=level)
+        better = youden((y == used[1]).astype(float), (x == used[1]).astype(float), clusters=clusters, level=level)
         if better is None:
             return f"People gave all items the same label, so it is not known whether {_TELLS}."
         if better.low <= 0:
             ends = f"{two_places(better.value)} [{two_places(better.low)}, {two_places(better.high)}]"
             numbers = f"sensitivity + specificity - 1 is {ends}"
-    if not numbers and isinstance(kappa, Estimate) and (kappa.ci_low or 0.0) <= 0:
+    elif isinstance(kappa, Estimate) and (kappa.ci_low or 0.0) <= 0:
         ends = f"{two_places(kappa.value)} [{two_places(kappa.ci_low or 0.0)}, {two_places(kappa.ci_high or 1.0)}]"
         numbers = f"kappa is {ends}"
     return f"The judge may be no better than chance, so it can replace nobody: {numbers}." if numbers else None

@@ -22,9 +22,9 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
-from jrh_mlflow.stats import Array, Codes, Interval, Mask
+from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Codes, Interval, Mask
 from jrh_mlflow.stats import corrected_rates as rates
-from jrh_mlflow.stats.corrected_rates import FEWEST_CLUSTERS, Mean, Method, bounded_mean
+from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.text import two_places
 

@@ -29,9 +29,8 @@ from jrh_mlflow.people.verdicts import (
     read_judged,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
-from jrh_mlflow.stats import Array, Interval, Mask
+from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Interval, Mask
 from jrh_mlflow.stats.corrected_rates import (
-    FEWEST_CLUSTERS,
     FailureCounts,
     cluster_factor,
     failure_estimate,

@@ -86,10 +86,6 @@ def bounded_mean(
     return Mean(value, *beta_share(value, n, level=level), n)
 
 
-FEWEST_CLUSTERS = 10
-"""With fewer there is no interval: they do not show how far clusters differ."""
-
-
 def cluster_factor(parts: Sequence[tuple[Array, Codes]], *, level: float = 0.95) -> float:
     """How many times as long an interval is where clusters were sampled, not items.
 
