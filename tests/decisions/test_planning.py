@@ -173,7 +173,7 @@ def test_a_pilots_tokens_seconds_and_cost_are_used() -> None:
         ({"width": 0.2, "rate": "x"}, "0 <= rate <= 1"),
         ({"width": 0.2, "icc": float("nan")}, "0 <= icc <= 1"),
         ({"width": 0.2, "pilot": 5}, "`pilot` must be an evaluation, a run id or call records"),
-        ({"width": 0.2, "axis": None}, "`axis` must be a name"),
+        ({"width": 0.2, "axis": None}, "`axis` must name what"),
         ({"width": 0.2, "pilot": ["0" * 32, "1" * 32], "tracking_uri": "STORE"}, "no run"),
     ],
 )
