@@ -55,7 +55,7 @@ class Wish:
     @property
     def plan(self) -> Plan:
         """Plan it."""
-        return plan(
+        planned = plan(
             self.suite,
             axis=self.axis,
             width=self.width,
@@ -63,6 +63,8 @@ class Wish:
             rate=self.rate,
             icc=self.icc,
         )
+        assert isinstance(planned, Plan)
+        return planned
 
     @property
     def layout(self) -> Layout:
