@@ -58,6 +58,8 @@ from jrh_mlflow.stats.paired import value_interval
 from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
+VARIANCE = "variance/"
+"""Before the name of a share of the variation."""
 EXPECTED = "expected/"
 """Before the name of an axis: its value with probabilities in place of verdicts."""
 
@@ -754,6 +756,8 @@ _SINGLE_REPEATS = Stimuli(name="repeated", conditions=SINGLE_LADDERS, section="O
 _EVERY_CALL = Stimuli(name="all", conditions=(), section="All calls", optional=True)
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
+VARIATION = Stimuli(name="scored", conditions=(), section="What the scores vary with", optional=True)
+"""Calls with a score; `measures.variance` reads them, of pointwise judges too."""
 REASONS = Stimuli(name="reasons", conditions=(), section="Reasons", optional=True)
 """Calls whose rationale names a verdict; `measures.reason_conflict` reads them, of pointwise judges too."""
 
@@ -764,6 +768,7 @@ _single_steps = partial(Axis, unit="pair", by_step=True, main_step=5)
 _single_answers = partial(Axis, stimuli=_SINGLE_ANSWERS, by_step=True, step="level", statistic="value", curve=True)
 _natural_pairs = partial(Axis, stimuli=_NATURAL, unit="pair")
 _confidence_value = partial(Axis, stimuli=CONFIDENCE, statistic="value")
+_variance_share = partial(Axis, stimuli=VARIATION, statistic="value")
 
 AXES: tuple[Axis, ...] = (
     Axis(
@@ -1341,6 +1346,31 @@ AXES: tuple[Axis, ...] = (
             bad="an interval above 0: overconfident; below 0: underconfident",
             advice="Recalibrate on labelled calls before confidence decides anything.",
         ),
+    ),
+    _variance_share(
+        name=f"{VARIANCE}task",
+        label="variation: task",
+        meaning="Share of the variation of scores that is the task: some are judged better than others.",
+    ),
+    _variance_share(
+        name=f"{VARIANCE}wording",
+        label="variation: wording",
+        meaning="Share of the variation of scores between the contents or prompts of a task; none is good or bad.",
+    ),
+    _variance_share(
+        name=f"{VARIANCE}order",
+        label="variation: order",
+        meaning="Share of the variation of scores between both orders, not in a mean over both; less is better.",
+    ),
+    _variance_share(
+        name=f"{VARIANCE}repeat",
+        label="variation: repeat",
+        meaning="Share of the variation of scores when the same is asked again; less is better.",
+    ),
+    _variance_share(
+        name=f"{VARIANCE}asking_again",
+        label="asking again",
+        meaning="How much twice as many asks would narrow the error of the mean score; 0.29 is as good as more tasks.",
     ),
     Axis(
         name="reason_conflict",

@@ -27,6 +27,7 @@ from jrh_mlflow.measures.axes import (
     CONFIDENCE,
     EXPECTED,
     REASONS,
+    VARIATION,
     Axis,
     delta_key,
     find,
@@ -40,6 +41,7 @@ from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_steps, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
+from jrh_mlflow.measures.variance import ScoredCalls, scored_pairs, scored_points, scored_responses
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -164,6 +166,8 @@ class CallFinder:
             calls = self._of_confidence(key)
         elif axis is not None and axis.stimuli is REASONS:
             calls = self._of_reasons(key)
+        elif axis is not None and axis.stimuli is VARIATION:
+            calls = self._told(self._scored().units)
         elif self._has_steps:
             calls = self._of_responses(key)
         else:
@@ -211,6 +215,12 @@ class CallFinder:
             return None
         calls, conflicts = conflicting_calls(self._frame, labels=self._labels)
         return self._told(calls.units(key), conflicts.astype(float))
+
+    def _scored(self) -> ScoredCalls:
+        if self._has_steps:
+            return scored_responses(self._responses)
+        points = self._is_pointwise
+        return scored_points(self._points, unperturbed_calls(self._points)) if points else scored_pairs(self._pairs)
 
     def _of_pairs(self, key: str) -> Behind | None:
         axis = find(key)

@@ -26,6 +26,7 @@ from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import NO_PROFILE, Share, share_of
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
+from jrh_mlflow.measures.variance import scored_points, variance_axes
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -171,6 +172,7 @@ def reliability_readings(
         estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     estimates |= reason_axes(frame, labels=labels, max_excluded=max_excluded)
+    estimates |= variance_axes(scored_points(calls, unperturbed_calls(calls)))
     # A test with two designs counts once in the mean, or it would weigh twice.
     once = counted_once(test.name for test in scored)
     scored = [test for test in scored if test.name in once]

@@ -31,6 +31,7 @@ from jrh_mlflow.measures.reliability import (
     without_flattery,
 )
 from jrh_mlflow.measures.single_responses import response_table
+from jrh_mlflow.measures.variance import scored_pairs, scored_responses, variance_axes
 from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
@@ -41,7 +42,7 @@ from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.show.cards import Card, finding_notes, missing_notes
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.datasheet import datasheet_figures
+from jrh_mlflow.show.figures.datasheet import datasheet_figures, variation
 from jrh_mlflow.show.figures.reliability import score_chart
 from jrh_mlflow.show.numbers import interval_text
 from jrh_mlflow.show.readings import brief_readings, brief_sheet, readings_frame
@@ -188,9 +189,12 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
         return self.card(title="Judge reliability").to_html()
 
     def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
-        """Draw the score of each test with its interval: `reliability`, the only kind there is."""
-        chart = score_chart(self, judge=judge)
-        return plotted({} if chart is None else {"reliability.png": chart}, kind)
+        """Draw the score of each test with its interval, or with `variation` what the scores vary with."""
+        figures = {
+            "reliability.png": score_chart(self, judge=judge),
+            "variation.png": variation({judge: self.estimates}),
+        }
+        return plotted({name: figure for name, figure in figures.items() if figure is not None}, kind)
 
     def to_markdown(
         self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()
@@ -325,6 +329,7 @@ def measured(
     if has_steps(frame):
         levels = response_table(frame, labels=labels, max_excluded=max_excluded)
         found = response_axes(levels) | reason_axes(frame, labels=labels, max_excluded=max_excluded)
+        found |= variance_axes(scored_responses(levels))
         profile, outcomes = response_profile(found, levels.scale), outcome_counts(frame)
         return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
     if is_pointwise(frame):
@@ -337,6 +342,7 @@ def measured(
     estimates = datasheet_axes(table, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     estimates |= reason_axes(frame, max_excluded=max_excluded)
+    estimates |= variance_axes(scored_pairs(table))
     return Datasheet(
         estimates=estimates,
         outcomes=outcome_counts(frame),

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, REASONS, by_section, declared, find, headline_axes
+from jrh_mlflow.measures.axes import (
+    CONFIDENCE,
+    EXPECTED,
+    REASONS,
+    VARIANCE,
+    VARIATION,
+    Stimuli,
+    by_section,
+    declared,
+    find,
+    headline_axes,
+)
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
@@ -61,6 +72,7 @@ from jrh_mlflow.show.readings import (
     step_tables,
 )
 from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
+from jrh_mlflow.stats.variance import ASKING_AGAIN, MORE_TASKS, PARTS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -292,6 +304,7 @@ def _axis_section(
             *(Only(_FILE, _threshold_sentence(key, others[key])) for key in curves),
             Only(_PAGE, _BY_TASK(_rows(others, links, states=states), style="axes")),
             Only(_FILE, _BY_TASK(_rows({key: others[key] for key in others if key not in curves}, None))),
+            *variation_sentences(readings),
         ],
         media=("html",) if heading == CONFIDENCE.section else ("html", "markdown"),
     )
@@ -341,10 +354,31 @@ def _confidence_section(estimates: Mapping[str, Reading], *, by: str) -> Section
     )
 
 
-def _reasons_section(estimates: Mapping[str, Reading]) -> Section:
-    """Show what the reasons of a report read, in Markdown; empty where there are none."""
-    own = {axis.name: estimates[axis.name] for axis in axes.AXES if axis.stimuli is REASONS and axis.name in estimates}
-    return Section(heading=REASONS.section, blocks=[_BY_SOURCE(_rows(own, None))], media=_FILE)
+def _further_section(estimates: Mapping[str, Reading], stimuli: Stimuli) -> Section:
+    """Show what the reasons or the variation of a report read, in Markdown; empty where there is nothing."""
+    own = {axis.name: estimates[axis.name] for axis in axes.AXES if axis.stimuli is stimuli and axis.name in estimates}
+    blocks = [_BY_SOURCE(_rows(own, None)), *variation_sentences(own)]
+    return Section(heading=stimuli.section, blocks=blocks, media=_FILE)
+
+
+def variation_sentences(estimates: Mapping[str, Reading]) -> list[str]:
+    """Say whether asking again would help, or more tasks would; nothing where the scores were not taken apart."""
+    again = estimates.get(f"{VARIANCE}{ASKING_AGAIN}")
+    if again is None:
+        return []
+    if isinstance(again, NotEstimable):
+        return [f"Whether asking again would help: {again.reason}."]
+    low, high = again.cluster_interval or (0.0, MORE_TASKS)
+    little, much = high < MORE_TASKS / 2, low >= MORE_TASKS / 2
+    first = "Asking again would help little; more tasks would" if little else "Whether asking again would help is open"
+    first = "Asking again would help about as much as more tasks" if much else first
+    shares = {name: reading for name in PARTS if isinstance(reading := estimates.get(f"{VARIANCE}{name}"), Estimate)}
+    largest = max(shares, key=lambda name: shares[name].value)
+    cancels = " What varies most is the order, which a mean over both orders is free of." if largest == "order" else ""
+    return [
+        f"{first}: twice as many asks of the same would narrow the error of the mean score by "
+        f"{again.value:.0%} [{low:.0%}, {high:.0%}], twice as many tasks by {MORE_TASKS:.0%}.{cancels}"
+    ]
 
 
 def _keyed_scores(report: ReliabilityReadings) -> dict[str, tuple[str, Reading]]:
@@ -397,13 +431,14 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
                 links,
                 {key: statistic_name(axis) for key, (axis, _) in keyed.items()},
             )
-    return [_folded(scored, rows)], [_folded(heading, rows) for heading, rows in groups.items()]
+    said = {VARIATION.section: variation_sentences(report.estimates)}
+    return [_folded(scored, rows)], [_folded(heading, rows, said.get(heading, ())) for heading, rows in groups.items()]
 
 
-def _folded(heading: str, rows: Sequence[PageRow]) -> Section:
+def _folded(heading: str, rows: Sequence[PageRow], sentences: Sequence[str] = ()) -> Section:
     """Show rows of a report; what stands behind the scores starts closed."""
-    folded = heading != NO_ACCURACY and not heading.startswith("Scores")
-    return Section(heading=heading, blocks=[_BY_SOURCE(rows, style="axes")], folded=folded, media=_PAGE)
+    folded = heading not in (NO_ACCURACY, VARIATION.section) and not heading.startswith("Scores")
+    return Section(heading=heading, blocks=[_BY_SOURCE(rows, style="axes"), *sentences], folded=folded, media=_PAGE)
 
 
 def _calls_section(sheet: Sheet, links: PageLinks | None) -> Section:
@@ -507,7 +542,8 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
         sections = [
             *_details(sheet),
             _confidence_section(sheet.estimates, by="source"),
-            _reasons_section(sheet.estimates),
+            _further_section(sheet.estimates, REASONS),
+            _further_section(sheet.estimates, VARIATION),
         ]
         parts += _fitting(sections, worst, room=MAX_DESCRIPTION - _length([*parts, *tail]))
         return "\n\n".join([*parts, *tail, ""])

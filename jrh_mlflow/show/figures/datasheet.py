@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures import axes as declarations
-from jrh_mlflow.measures.axes import by_step
+from jrh_mlflow.measures.axes import VARIANCE, by_step
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, has_confidence
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -57,6 +57,13 @@ _DECOMPOSITION = {
     "one_sided_commit": ("one-sided: one order only", "#E69F00", "\\\\"),
     "no_preference": ("no preference", "#D9D9D9", ""),
 }
+_VARIATION = {
+    f"{VARIANCE}task": ("task", "#0072B2", ""),
+    f"{VARIANCE}wording": ("wording: another content or prompt of the task", "#E69F00", "\\\\"),
+    f"{VARIANCE}order": ("order: which stands first", "#D55E00", "//"),
+    f"{VARIANCE}repeat": ("repeat: the same asked again", "#56B4E9", ".."),
+    f"{VARIANCE}asking_again": ("not told apart: ask twice", "#D9D9D9", ""),
+}
 
 
 def no_calls(_judge: str, _key: str) -> None:
@@ -71,6 +78,7 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
         "answer_by_level.png": answer_by_level(sheets),
         "separation.png": separation(sheets),
         "axes_map.png": axes_map(sheets),
+        "variation.png": variation(sheets),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
@@ -224,15 +232,60 @@ def decomposition(sheets: Sheets) -> Figure | None:
     }
     if not rows:
         return None
-    figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=label_inches(rows), bottom=1.2)
-    for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
-        for position, (judge, readings) in enumerate(rows.items()):
-            values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
-            left, width = sum(values[:index]), values[index]
+    pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
+    return _stacked(
+        {judge: [_share_of(reading) for reading in readings] for judge, readings in rows.items()},
+        _DECOMPOSITION,
+        names=[f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)],
+        xlabel="share of equal-quality pairs",
+        title="What a judge does when both answers are equally good",
+    )
+
+
+def variation(sheets: Sheets) -> Figure | None:
+    """What the scores of each judge vary with, as one stacked bar; what is not told apart is one part."""
+    tasks = {name: estimates.get(f"{VARIANCE}task") for name, estimates in sheets.items()}
+    known = {name: reading for name, reading in tasks.items() if isinstance(reading, Estimate)}
+    if not known:
+        return None
+    rows = {name: [_share_of(sheets[name].get(key)) for key in _VARIATION] for name in known}
+    for parts in rows.values():
+        rest = 1 - sum(width for width, _ in parts[:-1])
+        parts[-1] = (rest if rest > 1e-9 else 0.0, f"{max(rest, 0.0):.0%}")
+    used = [place for place in range(len(_VARIATION)) if any(parts[place][0] > 1e-9 for parts in rows.values())]
+    styles = list(_VARIATION.items())
+    return _stacked(
+        {name: [parts[place] for place in used] for name, parts in rows.items()},
+        dict(styles[place] for place in used),
+        names=[f"{short(name)}\nn = {reading.n:,}" for name, reading in known.items()],
+        xlabel="share of the variation of scores (n: calls with a score)",
+        title="What the scores vary with",
+    )
+
+
+def _share_of(reading: Reading | None) -> tuple[float, str]:
+    """Return the width of a part and what it says when pointed at."""
+    return (reading.value if isinstance(reading, Estimate) else 0.0), "" if reading is None else hover_text(reading)
+
+
+def _stacked(
+    rows: Mapping[str, Sequence[tuple[float, str]]],
+    styles: Mapping[str, tuple[str, str, str]],
+    *,
+    names: Sequence[str],
+    xlabel: str,
+    title: str,
+) -> Figure:
+    """Draw a bar of parts for each judge: key to label, colour and hatching; a part is its width and its words."""
+    left = label_inches(line for name in names for line in name.splitlines())
+    figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=left, bottom=1.2)
+    for index, (label, colour, hatch) in enumerate(styles.values()):
+        for position, (judge, parts) in enumerate(rows.items()):
+            left, (width, words) = sum(part for part, _ in parts[:index]), parts[index]
             name = label if position == 0 else None
             style: dict[str, Any] = {"height": 0.62, "color": colour, "hatch": hatch, "edgecolor": "white"}
             (bar,) = axes.barh(position, width, left=left, label=name, **style)
-            hover(bar, f"{short(judge)}, {label}: {hover_text(readings[index])}")
+            hover(bar, f"{short(judge)}, {label}: {words}")
             # A narrower part has no room for its percentage.
             if width >= 0.05:
                 # Without a box the hatching of the bar would cross the digits.
@@ -243,11 +296,10 @@ def decomposition(sheets: Sheets) -> Figure | None:
                 )
                 # Black on orange is read on any page; the other bars change with it.
                 hover(share, "", as_drawn=colour == "#E69F00")
-    pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
-    axes.set_yticks(range(len(rows)), [f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)])
+    axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
-    axes.set(xlim=(0, 1), xlabel="share of equal-quality pairs")
-    axes.set_title("What a judge does when both answers are equally good", loc="left", y=1)
+    axes.set(xlim=(0, 1), xlabel=xlabel)
+    axes.set_title(title, loc="left", y=1)
     figure.legend(loc="lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
     return figure

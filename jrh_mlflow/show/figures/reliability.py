@@ -32,7 +32,7 @@ from jrh_mlflow.show.figures.canvas import (
     write_cell,
     write_corners,
 )
-from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls
+from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls, variation
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import any_bounds, bounds_ends, hover_text, interval_text, is_shown, source_ends
 from jrh_mlflow.text import two_places
@@ -57,6 +57,7 @@ def report_figures(report: ReliabilityReadings, calls: pd.DataFrame, judge: str)
     figures = {
         "reliability.png": score_chart(report, judge=judge),
         "cost_curve.png": cost_curve({judge: calls}),
+        "variation.png": variation({judge: report.estimates}),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
