@@ -1370,7 +1370,7 @@ AXES: tuple[Axis, ...] = (
     _variance_share(
         name=f"{VARIANCE}asking_again",
         label="asking again",
-        meaning="How much twice as many asks would narrow the error of the mean score; 0.29 is as good as more tasks.",
+        meaning="How much twice as many asks would narrow the interval of the mean score; 0.29 is as good as tasks.",
     ),
     Axis(
         name="reason_conflict",

@@ -28,7 +28,7 @@ from jrh_mlflow.stats.variance import ASKING_AGAIN, PARTS, Component, variance_c
 
 _ONCE = "nothing was asked twice, so that repeats are not told from the rest: --replicates 2 asks twice"
 _ONE_CONTENT = "each task has one content, so that wording is not told from task"
-_NO_ERROR = "a mean over both orders has no error here that more asks or more tasks would narrow"
+_NO_ERROR = "a mean over both orders does not vary here, whatever is asked again or further"
 _NO_VARIATION = "the scores do not vary, or fewer than three tasks have them"
 
 

@@ -376,8 +376,9 @@ def variation_sentences(estimates: Mapping[str, Reading]) -> list[str]:
     largest = max(shares, key=lambda name: shares[name].value)
     cancels = " What varies most is the order, which a mean over both orders is free of." if largest == "order" else ""
     return [
-        f"{first}: twice as many asks of the same would narrow the error of the mean score by "
-        f"{again.value:.0%} [{low:.0%}, {high:.0%}], twice as many tasks by {MORE_TASKS:.0%}.{cancels}"
+        f"{first}: twice as many asks of the same would narrow the interval of the mean score by "
+        f"{100 * again.value:.0f} % [{100 * low:.0f}, {100 * high:.0f}], twice as many tasks by "
+        f"{100 * MORE_TASKS:.0f} %.{cancels}"
     ]
 
 

@@ -294,8 +294,8 @@ def _stacked(
                 share = axes.text(
                     left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=ink, bbox=box
                 )
-                # Black on orange is read on any page; the other bars change with it.
-                hover(share, "", as_drawn=colour == "#E69F00")
+                # Black on orange and on light blue is read on any page; the other bars change with it.
+                hover(share, "", as_drawn=colour in ("#E69F00", "#56B4E9"))
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel=xlabel)
