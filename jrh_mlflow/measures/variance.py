@@ -128,7 +128,7 @@ def _estimate(part: Component, units: Units) -> Estimate:
         value=part.value,
         n=int(units.usable.sum()),
         excluded=int((~units.usable).sum()),
-        **intervals(None, part.interval),
+        **intervals(part.interval, part.interval),
         n_clusters=n_tasks,
         method=interval_method("nested analysis of variance", n_tasks, by_task="jackknife") + below,
         statistic="value",

@@ -88,7 +88,7 @@ def variance_components(
         if not np.isfinite(share):
             continue
         ends = _jackknife(free[name][0], left_out[name], beyond=_BEYOND.get(name, 0.15))
-        low, high = ends or wilson_share(float(share), varied)
+        low, high = ends if ends and ends[1] - ends[0] > _NOTHING else wilson_share(float(share), varied)
         value, low, high = (_gain(part) if name == ASKING_AGAIN else part for part in (share, low, high))
         below = bool(name in parts and parts[name][0] < -_NOTHING)
         found[name] = Component(

@@ -41,11 +41,11 @@ def copied(calls: Any, times: int) -> pd.DataFrame:
 
 
 def ends(readings: Mapping[str, Reading]) -> dict[str, tuple[float | None, float | None]]:
-    # What compares two asks of a pair has no number where a pair was asked once.
+    # What compares two asks has no number where all was asked once.
     return {
         axis: (one.cluster_low, one.cluster_high)
         for axis, one in readings.items()
-        if isinstance(one, Estimate) and not axis.startswith("repeated_")
+        if isinstance(one, Estimate) and not axis.startswith(("repeated_", "variance/"))
     }
 
 
