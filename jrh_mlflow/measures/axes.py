@@ -757,7 +757,7 @@ _EVERY_CALL = Stimuli(name="all", conditions=(), section="All calls", optional=T
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
 VARIATION = Stimuli(name="scored", conditions=(), section="What the scores vary with", optional=True)
-"""Calls with a score; `measures.variance` reads them, of pointwise judges too."""
+"""Calls with a score; `measures.variation` reads them, of pointwise judges too."""
 REASONS = Stimuli(name="reasons", conditions=(), section="Reasons", optional=True)
 """Calls whose rationale names a verdict; `measures.reason_conflict` reads them, of pointwise judges too."""
 

@@ -41,7 +41,7 @@ from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_steps, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
-from jrh_mlflow.measures.variance import ScoredCalls, scored_pairs, scored_points, scored_responses
+from jrh_mlflow.measures.variation import ScoredCalls, scored_pairs, scored_points, scored_responses
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

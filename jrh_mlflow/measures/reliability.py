@@ -26,7 +26,7 @@ from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import NO_PROFILE, Share, share_of
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
-from jrh_mlflow.measures.variance import scored_points, variance_axes
+from jrh_mlflow.measures.variation import scored_points, variance_axes
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

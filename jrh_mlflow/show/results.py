@@ -31,7 +31,7 @@ from jrh_mlflow.measures.reliability import (
     without_flattery,
 )
 from jrh_mlflow.measures.single_responses import response_table
-from jrh_mlflow.measures.variance import scored_pairs, scored_responses, variance_axes
+from jrh_mlflow.measures.variation import scored_pairs, scored_responses, variance_axes
 from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading

@@ -32,7 +32,7 @@ class Component:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Design:
+class _ToldParts:
     """What some calls can tell apart."""
 
     orders: bool
@@ -124,7 +124,7 @@ def _varied(sums: Array) -> float:
     return float(variation.sum() ** 2 / max(np.square(variation).sum(), _NOTHING))
 
 
-def _task_sums(values: Array, task: Codes, item: Codes, order: Codes, stratum: Codes) -> tuple[Array, _Design]:
+def _task_sums(values: Array, task: Codes, item: Codes, order: Codes, stratum: Codes) -> tuple[Array, _ToldParts]:
     """Return what the components are made of, summed by task: of items with all orders, as one would have its pull."""
     n_orders = len(np.unique(order))
     _, first_call, of_item = np.unique(item, return_index=True, return_inverse=True)
@@ -146,10 +146,10 @@ def _task_sums(values: Array, task: Codes, item: Codes, order: Codes, stratum: C
     sums = np.column_stack([*per_task, *(np.bincount(code, weights=part, minlength=len(tasks)) for part in of_items)])
     free = len(level) - len(tasks) - len(strata) + 1
     repeats = bool(sums[:, -1].any())
-    return sums, _Design(orders=n_orders > 1, repeats=repeats, wordings=free > 0, strata=len(strata))
+    return sums, _ToldParts(orders=n_orders > 1, repeats=repeats, wordings=free > 0, strata=len(strata))
 
 
-def _parts(sums: Array, design: _Design) -> dict[str, Array]:
+def _parts(sums: Array, design: _ToldParts) -> dict[str, Array]:
     """Return the components of each row of sums, below 0 where they are estimated so."""
     k, level, square, inverse, n, _, spread, apart, noise, within, again = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
