@@ -109,7 +109,8 @@ def cluster_factor(parts: Sequence[tuple[Array, Codes]], *, level: float = 0.95)
 
 
 _PRIOR = 0.25
-"""Of the prior Beta(¼, ¼) of each mean: the least with which every scenario of `jrh validate` covers .94."""
+"""Of the prior Beta(¼, ¼) of each mean. Chosen among ¼, ⅓ and .4 on nine cells of 1,500 draws, where it covered .948 or
+more; not yet confirmed on draws that had no part in the choice."""
 
 
 def sum_interval(terms: Iterable[Term], *, df: int, level: float = 0.95) -> Interval:
