@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import socket
 import struct
 import threading
+import tracemalloc
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from jrh_mlflow.models.transports import RETRYABLE, TransportError, make_transport
+from jrh_mlflow.models.transports import RETRYABLE, TransportError, _base, make_transport
 from jrh_mlflow.schema.requests import Request, Response
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply
 from tests.models.transport_tools import KEY, MODEL, USER, Transports, ask, fail, request_to, send, set_environment
@@ -256,3 +260,93 @@ def test_a_very_long_error_text_is_cut(transport: Transports, server: LoopbackSe
 def test_a_transport_wants_room_for_a_request(transport: Transports) -> None:
     with pytest.raises(ValueError, match="concurrency"):
         make_transport(transport, concurrency=0)
+
+
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+@pytest.mark.parametrize("status", REDIRECTS)
+def test_no_transport_follows_a_redirect(status: int, transport: Transports, server: LoopbackServer) -> None:
+    with LoopbackServer(record=True) as other:
+        place = {"Location": f"{other.url}/chat/completions"}
+        error = fail(transport, server, Reply(status=status, headers=place, raw=b"{}"))
+        assert other.counts["requests"] == 0
+    assert (error.kind, error.status) == ("bad_request", status)
+
+
+@pytest.mark.parametrize("model", ["groq/llama-3.1-8b-instant", "anthropic/claude-3-5-haiku-latest", "ollama_chat/x"])
+def test_litellm_follows_no_redirect_for_providers_with_clients_of_their_own(
+    model: str, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with _redirecting(307) as (first, other), pytest.raises(TransportError):
+        send("litellm", request_to(server, model=model, api_base=first))
+    assert other == []
+
+
+@contextmanager
+def _redirecting(status: int) -> Iterator[tuple[str, list[str]]]:
+    """A server that sends every request to a second one, and what arrives there."""
+    arrived: list[str] = []
+
+    class Second(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            arrived.append(self.path)
+            self.send_error(500)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class First(Second):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Location", f"http://127.0.0.1:{second.server_port}{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Second) as second, ThreadingHTTPServer(("127.0.0.1", 0), First) as first:
+        for running in (first, second):
+            threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{first.server_port}", arrived
+        first.shutdown()
+        second.shutdown()
+
+
+@pytest.mark.parametrize("setting", ["disable_aiohttp_transport", "aclient_session"])
+def test_litellm_sends_nothing_where_redirects_cannot_be_stopped(
+    setting: str, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"litellm.{setting}", True)
+    before = server.counts["requests"]
+    error = fail("litellm", server, Reply(text="A"))
+    assert (error.kind, server.counts["requests"]) == ("bad_request", before)
+
+
+def test_a_packed_body_that_grows_without_end_is_refused(transport: Transports, server: LoopbackServer) -> None:
+    bomb = gzip.compress(b" " * 300_000_000)
+    tracemalloc.start()
+    error = fail(transport, server, Reply(raw=bomb, headers={"Content-Encoding": "gzip"}))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (error.kind, error.status) == ("malformed", 200)
+    assert peak < 100 * 2**20
+
+
+def test_only_the_beginning_of_a_long_error_is_searched_for_keys(
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    blank = _base.blank_secrets
+    monkeypatch.setattr(_base, "blank_secrets", lambda text, *more: searched.append(len(text)) or blank(text, *more))
+    page = "sk-" * 4_000_000
+    error = fail(transport, server, error_reply(400, page))
+    assert max(searched) < 20_000
+    assert "sk-sk-sk" not in error.text
+
+
+def test_a_key_that_the_cut_of_a_long_text_halves_is_in_no_error() -> None:
+    for place in range(_base.MAX_TEXT - len(KEY), 4 * _base.MAX_TEXT + 2 * len(KEY)):
+        text = TransportError("server", f"{'x' * place}{KEY}{'y' * 9000}").text
+        assert KEY[:8] not in text

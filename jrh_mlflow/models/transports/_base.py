@@ -130,7 +130,12 @@ class Transport(ABC):
 
 def safe_text(text: str) -> str:
     """Return a provider's text on one line, at most `MAX_TEXT` long, with every known key taken out."""
-    text = _SECRET_TEXT.sub(BLANK, blank_secrets(text, known_secrets()))
+    secrets = known_secrets()
+    longest = max(map(len, secrets), default=0)
+    # Cut first: a body may hold megabytes. A key that the cut halves ends with the characters that are dropped.
+    cut = 4 * MAX_TEXT + longest
+    is_cut, text = len(text) > cut, _SECRET_TEXT.sub(BLANK, blank_secrets(text[:cut], secrets))
+    text = text[: len(text) - longest] if is_cut else text
     line = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * MAX_TEXT]).split())
     return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
 

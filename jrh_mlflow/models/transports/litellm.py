@@ -30,6 +30,7 @@ from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import clean_text
 
 if TYPE_CHECKING:
+    import httpx
     from typing_extensions import Self
 
 
@@ -72,6 +73,7 @@ class LiteLLMTransport(Transport):
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Transport.send`."""
+        _demand_hook(self._litellm, request.model)
         arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
         # In the context of this call: other calls of litellm in the process go on without a limit.
@@ -157,9 +159,9 @@ def load_litellm() -> Any:
 
 @cache
 def _bound_bodies() -> None:
-    """Have litellm's clients read no body of ours without a limit; other calls in this process go on as they did.
+    """Have litellm's clients read no body of ours without a limit and follow no redirect with a request of ours.
 
-    A litellm that asks in another way, as it does with `disable_aiohttp_transport`, reads whole bodies.
+    Other calls in this process go on as they did; `_demand_hook` refuses a litellm that asks in another way.
     """
     import httpx
 
@@ -184,9 +186,33 @@ def _bound_bodies() -> None:
         response: httpx.Response = await ask(self, request)
         if _BOUNDED.get():
             response.stream = Body(response)
-        return response
+        return _stay(response)
 
     module.LiteLLMAiohttpTransport.handle_async_request = handle_async_request
+    # Some providers fetch a token first, or are asked, through httpx's own.
+    ask_in_thread = httpx.HTTPTransport.handle_request
+    httpx.HTTPTransport.handle_request = (  # type: ignore[method-assign]
+        lambda self, request: _stay(ask_in_thread(self, request))
+    )
+
+
+def _stay(response: httpx.Response) -> httpx.Response:
+    """Take from a redirect where it leads: without that, httpx hands it out as it is."""
+    if _BOUNDED.get() and 300 <= response.status_code < 400:
+        response.headers.pop("Location", None)
+    return response
+
+
+def _demand_hook(litellm: Any, model: str) -> None:
+    """Refuse to send what would not pass through `_bound_bodies`."""
+    handler: Any = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
+    sessions = any(getattr(litellm, name, None) is not None for name in ("aclient_session", "client_session"))
+    if sessions or split_model(model)[0] == "aiohttp_openai" or not handler._should_use_aiohttp_transport():
+        raise TransportError(
+            "bad_request",
+            f"litellm would ask {model} by a client of its own, which follows redirects and reads bodies of any size. "
+            "Leave litellm's aiohttp transport on (disable_aiohttp_transport, LITELLM_HTTP2, client_session).",
+        )
 
 
 def _unlogged(litellm: Any) -> ContextVar[bool] | None:
