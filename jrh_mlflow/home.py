@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -40,13 +42,36 @@ def writable_home() -> Path:
     """
     folder = home()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         problem = None if os.access(folder, os.W_OK | os.X_OK) else "no permission to write"
     except OSError as error:
         problem = error.strerror
     if problem:
         raise JrhError(f"Paid answers cannot be kept in {folder} ({problem}). {_WHAT_NOW}.")
     return folder
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder for this user's eyes; one of the user's that others could read is closed to them.
+
+    Except where its setgid bit says that a group shares it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _close_to_others(folder)
+
+
+def private_file(file: Path) -> None:
+    """Make a file for this user's eyes, empty where there is none, in a folder that is there."""
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    _close_to_others(file)
+
+
+def _close_to_others(path: Path) -> None:
+    found, is_shared = path.stat(), path.is_file() and path.parent.stat().st_mode & stat.S_ISGID
+    if found.st_uid == os.getuid() and found.st_mode & 0o077 and not (found.st_mode & stat.S_ISGID or is_shared):
+        # Some file systems have no such rights.
+        with suppress(PermissionError):
+            path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,12 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.measuring.until import until
+from jrh_mlflow.models import trust
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb.registry import listed_tests
 from jrh_mlflow.plugins import function_from_text
+from jrh_mlflow.suites.transcripts.preprocessing import is_function
+from jrh_mlflow.tracking.judges.judge_registry import SCORERS
 from jrh_mlflow.yaml_files import Document
 
 _VERIFIER = "verifier"
@@ -38,7 +41,11 @@ class Recipe:
 
 
 def load_recipe(
-    path: str | Path, *, judge: Mapping[str, Any] | None = None, options: Mapping[str, Any] | None = None
+    path: str | Path,
+    *,
+    judge: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    allow_key_to: str | Iterable[str] | None = None,
 ) -> Recipe:
     """Read a recipe in YAML; paths in it are relative to the recipe.
 
@@ -46,11 +53,13 @@ def load_recipe(
         path: The recipe.
         judge: Arguments of `PromptedJudge` that override those of the recipe's judge.
         options: Keywords of `jrh.evaluate` that override those of the recipe.
+        allow_key_to: Hosts that may get keys, though only the recipe names them; `HOST`, `HOST:PORT`, `http://HOST`.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
     """
-    document = Document.read(path, ("judge", "suite", "criteria", "until", *RunOptions.model_fields))
+    trust.allow_key_to(allow_key_to)
+    document = read_document(path, ("judge", "suite", "criteria", "until", *RunOptions.model_fields))
     document.demand("judge")
     settings = run_options(document)
     rules = document.value("until", str | list, "a rule, as 'dark_current <= 0.1', or a list of rules")
@@ -58,6 +67,7 @@ def load_recipe(
         with document.named("until"):
             settings["stop"] = until(rules)
     settings |= options or {}
+    trust.check_stores(settings)
     suite, criteria = document.data.get("suite"), document.value("criteria", list, "a list, as in [allowed, strict]")
     return Recipe(
         judge=recipe_judge(document.data["judge"], document, judge or {}, options=settings),
@@ -65,6 +75,13 @@ def load_recipe(
         criteria=None if criteria is None else tuple(str(document.text(arm, "criteria")) for arm in criteria),
         options=settings,
     )
+
+
+def read_document(path: str | Path, known: Iterable[str]) -> Document:
+    """Read a file of a user's; the addresses in it are known to be its own, and not the user's word."""
+    document = Document.read(path, known)
+    trust.name_addresses(document.data, str(path))
+    return document
 
 
 def run_options(document: Document, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -75,7 +92,12 @@ def run_options(document: Document, overrides: Mapping[str, Any] | None = None) 
         return RunOptions.checked(given).given
 
 
-def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def load_generation(
+    path: str | Path,
+    *,
+    validator: Mapping[str, Any] | None = None,
+    allow_key_to: str | Iterable[str] | None = None,
+) -> dict[str, Any]:
     """Read a generation in YAML: the arguments of `jrh.generate` and `output`; paths are relative to the recipe.
 
     `generator` is a model name, the arguments of `Generator`, `{callable: file.py:function}`, or `none` for the rules;
@@ -85,11 +107,13 @@ def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = N
     Args:
         path: The recipe.
         validator: Arguments of `PromptedJudge` that override those of the recipe's validator.
+        allow_key_to: As for `load_recipe`.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
-    return generation_from(Document.read(path, GENERATION_KEYS), validator=validator)
+    trust.allow_key_to(allow_key_to)
+    return generation_from(read_document(path, GENERATION_KEYS), validator=validator)
 
 
 def generation_from(document: Document, *, validator: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -113,11 +137,13 @@ def generation_from(document: Document, *, validator: Mapping[str, Any] | None =
     given |= {stage: _recipe_stage(stage, document) for stage in STAGES if given.get(stage) is not None}
     if isinstance(steps := given.get("preprocess"), str | list):
         steps = steps.split(",") if isinstance(steps, str) else steps
-        given["preprocess"] = [document.beside(step.strip()) if isinstance(step, str) else step for step in steps]
+        steps = [step.strip() if isinstance(step, str) else step for step in steps]
+        given["preprocess"] = [document.code(step) if is_function(step) else step for step in steps]
     if "output" in given:
         given["output"] = str(document.folder / str(given["output"]))
     # A key without a value is left to its default.
     given = {key: value for key, value in given.items() if value is not None}
+    trust.check_stores(given)
     with document.named():
         if "prices" in given:
             given["prices"] = read_prices(given["prices"])
@@ -143,7 +169,7 @@ def _recipe_stage(stage: str, document: Document) -> object:
         written["prompt"] = _prompt_file(written["prompt"], document)
     if "callable" in written:
         with document.named(stage):
-            written["callable"] = function_from_text(document.beside(str(written["callable"])))
+            written["callable"] = function_from_text(document.code(str(written["callable"])))
     return written
 
 
@@ -162,7 +188,7 @@ def _recipe_generator(document: Document) -> object:
     with generator.named():
         if "model" in written:
             return Generator(**generator.data)
-        return function_from_text(document.beside(str(written["callable"])))
+        return function_from_text(document.code(str(written["callable"])))
 
 
 def recipe_judge(
@@ -197,10 +223,20 @@ def recipe_judge(
         text = str(written.pop(ways[0]))
         if written:
             raise RecipeError(f"{', '.join(written)} need(s) a `model`.")
-        text = f"scripted:{text}" if ways == ["scripted"] else document.beside(text)
         store = {name: value for name, value in (options or {}).items() if name in ("experiment", "tracking_uri")}
+        # A scorer of a store of the user's is the user's; a store that the file names may hold anything.
+        is_own = ways == ["scripted"] or (text.startswith(SCORERS) and not _names_store(document, store))
+        text = f"scripted:{text}" if ways == ["scripted"] else document.beside(text) if is_own else document.code(text)
         judge = judge_from_text(text, **store)
         return judge.with_criterion(criterion) if criterion else judge
+
+
+def _names_store(document: Document, store: Mapping[str, Any]) -> bool:
+    """Whether the store of a registered judge is one that the file, or `.env`, names."""
+    uri, judging = store.get("tracking_uri"), document.data.get("evaluate")
+    if uri is None:
+        return trust.is_from_dotenv("MLFLOW_TRACKING_URI")
+    return uri in [part.get("tracking_uri") for part in (document.data, judging) if isinstance(part, Mapping)]
 
 
 def _in_full(data: object) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,10 +30,11 @@ from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate, price_evaluati
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import journal_at, load_suite, may_exist
+from jrh_mlflow.models import trust
 from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
-from jrh_mlflow.recipe import GENERATION_KEYS, generation_from, recipe_judge, run_options
+from jrh_mlflow.recipe import GENERATION_KEYS, generation_from, read_document, recipe_judge, run_options
 from jrh_mlflow.review.contents import open_catalog
 from jrh_mlflow.review.finish import ReviewLogger, decide_from, finish_now
 from jrh_mlflow.schema import metric_keys
@@ -132,18 +133,20 @@ def is_workflow(path: str | Path) -> bool:
     return isinstance(written, Mapping) and bool({"judges", "generate"} & written.keys())
 
 
-def load_workflow(path: str | Path, **overrides: Any) -> Workflow:
+def load_workflow(path: str | Path, *, allow_key_to: str | Iterable[str] | None = None, **overrides: Any) -> Workflow:
     """Read a pipeline in YAML; paths in it are relative to the recipe.
 
     Args:
         path: The recipe.
+        allow_key_to: As for `load_recipe`.
         overrides: Run options in place of the recipe's.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
     """
     path = Path(path)
-    document = Document.read(path, (*_KEYS, *RunOptions.model_fields))
+    trust.allow_key_to(allow_key_to)
+    document = read_document(path, (*_KEYS, *RunOptions.model_fields))
     written = document.data
     if ("generate" in written) == ("suite" in written):
         raise document.error("give one of `generate` and `suite`.")
@@ -151,6 +154,7 @@ def load_workflow(path: str | Path, **overrides: Any) -> Workflow:
     judging = {}
     if written.get("evaluate") is not None:
         judging = run_options(document.inside("evaluate", written["evaluate"], RunOptions.model_fields))
+    trust.check_stores({**run, **judging})
     total = run.pop("max_usd", None)
     judging_usd = judging.pop("max_usd", None)
     generation, folder = _generation(document, path, run, total)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -16,6 +17,19 @@ from jrh_mlflow.text import given_text
 
 _ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
 """At MLflow, and no file beside the document."""
+
+_code_refused: ContextVar[Callable[[], str | None]] = ContextVar("jrh_code_refused", default=lambda: None)
+"""Says why code that a file names is not run; from Python it is."""
+
+
+@contextmanager
+def code_refused(why: Callable[[], str | None]) -> Iterator[None]:
+    """Run no code that files name while the block runs, for the reason that is then given; None: run it."""
+    token = _code_refused.set(why)
+    try:
+        yield
+    finally:
+        _code_refused.reset(token)
 
 
 class _Loader(yaml.SafeLoader):
@@ -124,6 +138,16 @@ class Document:
         """Return a text that may also be written as `@FILE` or `{file: NAME}`; what is no text stays as it is."""
         with self.named():
             return given_text(value, what=what, folder=self.folder) if isinstance(value, str | Mapping) else value
+
+    def code(self, text: str) -> str:
+        """Return where code that the document names lies, as `beside` does.
+
+        Raises:
+            RecipeError: where code of files is not to be run.
+        """
+        if why := _code_refused.get()():
+            raise self.error(f"{text} is code, and {why}.")
+        return self.beside(text)
 
     def beside(self, text: str) -> str:
         """Return a file of its folder (or `file.py:name`, `file.xlsx#sheet`) as seen from here; else the text."""

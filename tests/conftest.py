@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from jrh_mlflow.models import trust
 from tests import drawing, forked_server, new_stores, once, processes
 from tests.examples import ALL, PROFILE, USUAL
 from tests.finished import FinishedRuns, copied_into, finished_runs
@@ -152,3 +153,9 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JRH_HOME", str(tmp_path / ".jrh"))
     for name in new_stores.ACTIVE:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_named_an_address() -> None:
+    """Who named an address is known to a process: tests share one."""
+    trust.forget()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.options import (
+    allow_code,
     as_json,
     as_markdown,
     force_option,
@@ -47,6 +48,7 @@ run_options = together(
     from_model(RunOptions, "replicates", "max_usd"),
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
+    allow_code,
     from_model(RunOptions, "fresh_after", "backend", "metrics", "metric", "traces", "texts", "run_name"),
     click.option(
         "--until",

@@ -13,6 +13,7 @@ import click
 
 from jrh_mlflow.cli.options import (
     ABOVE_ZERO,
+    allow_code,
     as_json,
     extra_fields,
     force_option,
@@ -99,6 +100,7 @@ model_options = together(
     click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on all models together."),
     click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
     limits,
+    allow_code,
     store,
     from_model(GenerationSettings, "run_name"),
     click.option("--dry-run", is_flag=True, help="Print items, calls and dollars; send nothing."),

@@ -71,17 +71,22 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="jrh-mlflow", prog_name="jrh")
 @click.option("--env-file", metavar="FILE", help="Keys and settings as NAME=VALUE lines, in place of ./.env.")
-def group(env_file: str | None) -> None:
+@click.pass_context
+def group(context: click.Context, env_file: str | None) -> None:
     """Measure LLM judges before trusting them, inside MLflow.
 
     Keys are taken from the environment and from .env in the working folder (JRH_NO_DOTENV=1: not from there); what is
-    set in the environment counts.
+    set in the environment counts. Of .env only keys, addresses and a few settings are read, of --env-file everything.
 
     Example: jrh demo
 
     Exit codes: 0 done, 1 gate failed, 2 bad input, 3 stopped by budget, 4 judge or service failed, 130 Ctrl-C.
     """
     load_environment(env_file)
+    from jrh_mlflow.yaml_files import code_refused
+
+    # Commands that read files of others have an option for it.
+    context.with_resource(code_refused(lambda: "this command runs none that a file names"))
 
 
 def main() -> None:
@@ -174,7 +179,7 @@ SWITCH = "JRH_NO_DOTENV"
 
 
 def load_environment(file: str | None) -> None:
-    """Add the variables of a file, or of `.env` in the working folder, that are not set already.
+    """Add the variables of a file, or those that `.env` in the working folder may set, that are not set already.
 
     Raises:
         RecipeError: when a file that was named is not there, or one is no list of NAME=VALUE lines in UTF-8. What it
@@ -184,7 +189,14 @@ def load_environment(file: str | None) -> None:
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     if file is None and (os.environ.get(SWITCH, "0") not in ("", "0") or not Path(DEFAULT_FILE).is_file()):
         return
-    for name, value in _read(Path(file or DEFAULT_FILE)).items():
+    values = _read(Path(file or DEFAULT_FILE))
+    if file is None:
+        from jrh_mlflow.models.trust import take_dotenv
+
+        # Whoever clones a folder has not read what lies in it.
+        take_dotenv(values, DEFAULT_FILE)
+        return
+    for name, value in values.items():
         os.environ.setdefault(name, value)
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import click
 from click.core import ParameterSource
 
+from jrh_mlflow.models.trust import allow_key_to, name_address
 from jrh_mlflow.options import JudgeOptions, Options, RunOptions
 from jrh_mlflow.text import given_text
+from jrh_mlflow.yaml_files import code_refused
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.prompted import PromptedJudge
@@ -98,8 +100,39 @@ def typed() -> set[str]:
     return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
 
 
-store = from_model(RunOptions, "experiment", "tracking_uri")
-"""Where in MLflow a run goes."""
+def _allow_code(context: click.Context, _parameter: click.Parameter, is_allowed: bool) -> None:
+    def why() -> str | None:
+        # Asked when a file is read: options that were typed after this one are known by then.
+        if context.params.get("dry_run"):
+            return "a dry run runs none that a file names. Type it as an option, or leave --dry-run out"
+        return None if is_allowed else "code that a file names is run with --allow-code only. Read it first"
+
+    context.with_resource(code_refused(why))
+
+
+allow_code = click.option(
+    "--allow-code",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_allow_code,
+    help="Run code that the file names (file.py:name, module:name); what is typed needs no leave. Not in a dry run.",
+)
+
+store = together(
+    from_model(RunOptions, "experiment", "tracking_uri"),
+    click.option(
+        "--allow-key-to",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        is_eager=True,
+        expose_value=False,
+        callback=lambda _context, _parameter, hosts: allow_key_to(hosts),
+        help="Let keys go to a host that only a recipe, .env or a registered judge names; http://HOST if it has no "
+        "encryption. Remembered; repeatable.",
+    ),
+)
+"""Where in MLflow a run goes, and who may get its keys."""
 
 _SEED = RunOptions.model_fields["seed"]
 tracking = together(store, click.option("--seed", default=_SEED.default, show_default=True, help=_SEED.description))
@@ -155,6 +188,8 @@ def judge_arguments(options: dict[str, Any]) -> dict[str, Any]:
     arguments = {name: value for name, value in given.items() if f"judge_{name}" in typed()}
     for name in _TEXTS & arguments.keys():
         arguments[name] = given_text(arguments[name], what=name)
+    # Before any file is read: what is typed is the user's word.
+    name_address(arguments.get("api_base"), None)
     if "extra" in arguments:
         arguments["extra"] = extra_fields(arguments["extra"])
     return arguments

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, from_model, limits, suite_option, tracking
+from jrh_mlflow.cli.options import (
+    ABOVE_ZERO,
+    allow_code,
+    as_json,
+    as_markdown,
+    from_model,
+    limits,
+    suite_option,
+    tracking,
+)
 from jrh_mlflow.cli.printing import print_page
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import RunOptions
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--no-early-stop", is_flag=True, help="Ask every trial to its end.")
 @click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
 @limits
+@allow_code
 @from_model(RunOptions, "fresh_after", "metrics", "metric", "texts")
 @click.option("--run-name", help="Name of the parent run.")
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")

@@ -23,6 +23,7 @@ from jrh_mlflow.judges.rendering import RegisteredPrompt, Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
 from jrh_mlflow.models.local.weights import BY_HASH, canonical, is_local, shown_model
 from jrh_mlflow.models.prices import refuse_surcharges
+from jrh_mlflow.models.trust import name_address
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, Presentation, criterion
 from jrh_mlflow.schema.requests import Request, Response
@@ -364,6 +365,7 @@ class PromptedJudge(ModelJudge):
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> PromptedJudge:
         """Make the judge again that a definition is of: same requests, wherever and with whatever version."""
+        name_address(definition["api_base"], "A run or registered judge")
         judge = PromptedJudge(
             definition["model"],
             rubric=definition["rubric"],
@@ -440,6 +442,8 @@ def address_of(model: str, api_base: str | None) -> str | None:
             f"{model} is served on this machine and takes no `api_base`. A model of that name behind an endpoint of "
             f"your own is openai/{model}."
         )
+    # Unless somebody else has named it before.
+    name_address(api_base, None)
     # Read here and not when it is sent, so that the address is part of the judge and of the journal's keys.
     if not api_base and model.startswith("openai/"):
         api_base = first_set(address_variables("openai"))

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from jrh_mlflow.measuring.evaluation import IN_THE_ERROR, IN_THE_JOURNAL, Evalua
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import Prepared, prepare
 from jrh_mlflow.measuring.until import UNTIL, Until, UntilStop, bound_axes
+from jrh_mlflow.models import trust
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
@@ -77,6 +78,7 @@ def evaluate(
     shuffle: int | None = None,
     budget: str | None = None,
     metric: str = DEFAULT,
+    allow_key_to: str | Sequence[str] | None = None,
 ) -> Evaluation:
     """Measure a judge on a suite and log it as one MLflow run.
 
@@ -123,6 +125,8 @@ def evaluate(
             the mean over tests. A function of sklearn.metrics that takes (expected, answer), such as `f1_score` (of two
             labels the last is positive, of more it is macro-averaged) or `mean_absolute_error` (of a scale), or
             `matthews`, `kappa`, `kappa_quadratic`, `mae`, …. Errors are never averaged with shares.
+        allow_key_to: Hosts that may get keys though only a recipe, a space or a registered judge names them: `HOST`,
+            `HOST:PORT`, or `http://HOST` for one without encryption. Remembered for this user.
 
     Raises:
         TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
@@ -134,6 +138,7 @@ def evaluate(
             evaluation is its `.evaluation`. SIGTERM and a hung-up terminal raise `SystemExit`, an exception in `stop`
             itself, in the same way. The run is KILLED when not one pair was complete, and on a second signal.
     """
+    trust.allow_key_to(allow_key_to)
     traces, metrics = checked_traces(traces), checked_metrics(metrics)
     prepared = prepare(
         judge,

@@ -25,6 +25,7 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
+from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
@@ -141,6 +142,9 @@ class Prepared:
             JudgeError: naming what to set.
         """
         # Workers of a cluster have keys of their own, which nobody can look up from here.
+        asked = self.judge.model_judge
+        if asked and asked.api_base and not self.is_local:
+            check_address(asked.api_base)
         missing = self.judge.lacks() if self.is_local else None
         if missing and self.has_to_send(calls):
             raise JudgeError(missing)

@@ -140,6 +140,12 @@ def address_variables(provider: str) -> tuple[str, ...]:
     return _ADDRESSES.get(provider) or (f"{provider.upper().replace('-', '_')}_API_BASE",)
 
 
+def all_address_variables() -> frozenset[str]:
+    """Return the variables that decide which endpoint of some provider answers, those of other packages too."""
+    added = (name for plugin in plugins(TRANSPORTS) for name in getattr(plugin.value, "address_variables", ()))
+    return frozenset({name for names in _ADDRESSES.values() for name in names if "." not in name} | {*added})
+
+
 def first_set(names: tuple[str, ...]) -> str | None:
     """Return the first of these environment variables that holds anything."""
     return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
@@ -159,11 +165,12 @@ def endpoint_of(model: str) -> str | None:
     """
     if is_local(model):
         return None
-    settings = (_public(name, value) for name in _variables_of(model) if (value := _value(name)))
+    settings = (_public(name, value) for name in variables_of(model) if (value := setting(name)))
     return " ".join(dict.fromkeys(settings)) or None
 
 
-def _variables_of(model: str) -> tuple[str, ...]:
+def variables_of(model: str) -> tuple[str, ...]:
+    """Return all variables that decide where a model without an `api_base` is asked."""
     prefix = model.partition("/")[0]
     for plugin in plugins(TRANSPORTS):
         if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):
@@ -172,11 +179,12 @@ def _variables_of(model: str) -> tuple[str, ...]:
     if prefix in DIRECT:
         return own
     # litellm then asks its proxy in place of the provider.
-    proxied = "true" in (_value("USE_LITELLM_PROXY").lower(), _value("litellm.use_litellm_proxy").lower())
+    proxied = "true" in (setting("USE_LITELLM_PROXY").lower(), setting("litellm.use_litellm_proxy").lower())
     return (*own, "litellm.api_base", *(("LITELLM_PROXY_API_BASE",) if proxied else ()))
 
 
-def _value(name: str) -> str:
+def setting(name: str) -> str:
+    """Return a variable of the environment, or of litellm itself; an empty text where it is not set."""
     if not name.startswith("litellm."):
         return os.environ.get(name, "").strip()
     # Where litellm was not imported, nothing was set in it.

@@ -32,6 +32,7 @@ from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy, item_decisions, part_of, tally
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.models.catalog import endpoint_of
+from jrh_mlflow.models.trust import name_addresses
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
@@ -335,6 +336,7 @@ def load_space(path: str | Path, *, tracking_uri: str | None = None) -> Space:
     """
     document = Document.read(path, SPACE_KEYS)
     given = document.data
+    name_addresses(given, str(path))
     for key in ("rubrics", "tie_criteria"):
         if isinstance(given.get(key), list):
             given[key] = [document.text(choice, key) for choice in given[key]]
@@ -365,7 +367,7 @@ def _space(document: Document, tracking_uri: str | None) -> Space:
 
 
 def _function(text: str, document: Document) -> JudgeOf:
-    judge = judge_from_text(document.beside(text))
+    judge = judge_from_text(text if text.startswith("scripted:") else document.code(text))
     if not isinstance(judge, CallableJudge):
         raise RecipeError(f"`judge` of a space is a function from chosen values to a judge, but {text!r} is a judge.")
     return judge.function  # type: ignore[return-value]

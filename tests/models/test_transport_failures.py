@@ -8,8 +8,8 @@ import logging
 import socket
 import struct
 import threading
-import tracemalloc
 import traceback
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone

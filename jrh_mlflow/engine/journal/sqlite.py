@@ -22,7 +22,7 @@ from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
 from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, warn_of_dead
 from jrh_mlflow.engine.journal.writer import Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
-from jrh_mlflow.home import shown_path
+from jrh_mlflow.home import private_file, shown_path
 
 T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
@@ -240,6 +240,8 @@ def _open_file(path: Path) -> Recovery:
     _finish_repair(path)
     if path.exists() and path.stat().st_size == 0:
         _log.warning("The journal %s was an empty file. Starting with no answers.", path)
+    # Before SQLite makes it, and what lies beside it, for everybody to read.
+    private_file(path)
     try:
         if _check(path):
             return _recover(path)

@@ -52,7 +52,7 @@ class Spool:
         self._last = 0
         self._size = 0
         self._torn = False
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         lock(self._fd, wait=True)
         _open_spools.add(self)
 

@@ -17,14 +17,23 @@ from jrh_mlflow.models.transports._base import known_secrets as known_secrets
 from jrh_mlflow.models.transports._base import safe_text as safe_text
 from jrh_mlflow.models.transports.direct import DirectTransport as DirectTransport
 from jrh_mlflow.models.transports.litellm import LiteLLMTransport as LiteLLMTransport
+from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 
 _BUILT_IN: dict[str, type[Transport]] = {"direct": DirectTransport, "litellm": LiteLLMTransport}
 
 
 def what_is_missing(model: str, api_base: str | None) -> str | None:
-    """Say what must be set before a model can be asked, such as a key; None where nothing is known to lack."""
-    return _transport_class(pick_transport(model, api_base)).missing(model, api_base)
+    """Say what must be set before a model can be asked, such as a key; None where nothing is known to lack.
+
+    Raises:
+        RecipeError: when the key may not go to the address.
+    """
+    name = pick_transport(model, api_base)
+    if api_base and name not in _BUILT_IN:
+        # Nobody knows which keys a transport of another package sends.
+        check_address(api_base)
+    return _transport_class(name).missing(model, api_base)
 
 
 def make_transport(name: str, *, concurrency: int = 64) -> Transport:

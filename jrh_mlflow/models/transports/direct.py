@@ -20,7 +20,9 @@ from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
 from jrh_mlflow.models.transports._base import PACKINGS, BodyError, Transport, TransportError, bounded
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
+from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.text import blank_secrets
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -80,6 +82,7 @@ def resolve(model: str, api_base: str | None) -> Endpoint:
 
     Raises:
         TransportError: `auth` when OpenAI's own service would be asked without a key, `bad_request` without an address.
+        RecipeError: when the key may not go there.
     """
     provider, name = split_model(model)
     provider = provider or "openai"
@@ -93,10 +96,13 @@ def resolve(model: str, api_base: str | None) -> Endpoint:
         raise TransportError(
             "bad_request", f"The address of {model} holds a user or password. Keys are given by {names}."
         )
+    key = find_key(provider, model, has_own_base=base != OPENAI_BASE)
+    if key != NO_KEY or blank_secrets(base) != base:
+        check_address(base, own=address_variables(provider))
     return Endpoint(
         url=base if base.endswith("/chat/completions") else f"{base}/chat/completions",
         model=name,
-        key=find_key(provider, model, has_own_base=base != OPENAI_BASE),
+        key=key,
         proxy=_proxy_for(base),
         max_tokens="max_completion_tokens" if provider == "openai" and _REASONING.match(name) else "max_tokens",
     )

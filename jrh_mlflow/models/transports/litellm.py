@@ -22,12 +22,23 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning
-from jrh_mlflow.models.catalog import KEYS, OPENAI_DIALECT, endpoint_of, first_set, seller, split_model
+from jrh_mlflow.models.catalog import (
+    DIALECT_KEYS,
+    KEYS,
+    OPENAI_DIALECT,
+    endpoint_of,
+    first_set,
+    seller,
+    setting,
+    split_model,
+    variables_of,
+)
 from jrh_mlflow.models.transports import dialect
 from jrh_mlflow.models.transports._base import PACKINGS, BodyError, FailureKind, Transport, TransportError, bounded
 from jrh_mlflow.models.transports.direct import connect_s, find_key, never_connected
+from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.text import clean_text
+from jrh_mlflow.text import blank_secrets, clean_text
 
 if TYPE_CHECKING:
     import httpx
@@ -39,6 +50,8 @@ _CLIENT_TIMEOUT_S = 3600.0
 _FLUSH_TIMEOUT_S = 5.0
 _BOUNDED: ContextVar[bool] = ContextVar("jrh_bounded", default=False)
 """Set while a request of ours is sent."""
+_NO_LOGIN = ("ollama", "ollama_chat")
+"""Providers that are servers of one's own, and get no key of another."""
 _LISTENERS = ("callbacks", "success_callback", "failure_callback", "_async_success_callback", "_async_failure_callback")
 _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conflict with protected namespace.*")
 
@@ -49,6 +62,7 @@ class LiteLLMTransport(Transport):
     @classmethod
     def missing(cls, model: str, api_base: str | None) -> str | None:
         """Name the key that is missing, of providers that are known to take it from the environment alone."""
+        _check_key(model, api_base)
         names = KEYS.get(seller(model), ())
         if not names or first_set(names) or api_base or endpoint_of(model) or _has_own_keys():
             return None
@@ -100,6 +114,7 @@ class LiteLLMTransport(Transport):
         import httpx
 
         provider, _ = split_model(request.model)
+        _check_key(request.model, request.api_base)
         arguments = dialect.request_fields(request)
         if provider in OPENAI_DIALECT:
             extra = dict(request.extra)
@@ -112,6 +127,10 @@ class LiteLLMTransport(Transport):
                 arguments["api_key"] = find_key(provider, request.model, has_own_base=True)
         else:
             self._refuse_controls(request)
+            # Some providers take an address there.
+            for value in request.extra.values():
+                if isinstance(value, str) and "/" in value:
+                    check_address(value)
             arguments |= request.extra
         if request.api_base:
             arguments["api_base"] = request.api_base
@@ -133,6 +152,24 @@ class LiteLLMTransport(Transport):
         if wrong := sorted(name for name in request.extra if name in owned):
             text = f"`extra` is for the provider, but {', '.join(wrong)} would be taken by litellm itself."
             raise TransportError("bad_request", text)
+
+
+def _check_key(model: str, api_base: str | None) -> None:
+    """Refuse an address that may not get the key which litellm would send there.
+
+    Raises:
+        RecipeError: as `check_address` does.
+    """
+    provider, variables = seller(model), variables_of(model)
+    # Where litellm finds no key of a provider that speaks OpenAI's dialect, it takes OpenAI's.
+    names = (*KEYS.get(provider, ()), *DIALECT_KEYS.get(provider, ()), "OPENAI_API_KEY")
+    names = ("OLLAMA_API_KEY",) if provider in _NO_LOGIN else names
+    # Of the others credentials come in many ways: files, roles, metadata servers.
+    is_known = provider in {*KEYS, *DIALECT_KEYS, *_NO_LOGIN}
+    has_key = not is_known or first_set(names) or _has_own_keys()
+    for address in [api_base] if api_base else filter(None, map(setting, variables)):
+        if has_key or blank_secrets(address) != address:
+            check_address(address, own=variables)
 
 
 def _has_own_keys() -> bool:

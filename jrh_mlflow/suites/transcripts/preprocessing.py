@@ -91,17 +91,29 @@ def check_steps(steps: Sequence[object]) -> dict[str, Step]:
     return resolved
 
 
+def is_function(step: object) -> bool:
+    """Whether a step names code: a colon may be an argument (`keep_last:10`) or a place (`file.py:function`).
+
+    Example:
+        >>> is_function("keep_last:10"), is_function("mine.py:shorten"), is_function("drop_reasoning")
+        (False, True, False)
+    """
+    place, _, name = str(step).rpartition(":")
+    # Names of ours come first.
+    is_ours = place.partition(":")[0] in (*_PLAIN, "keep_last", "")
+    return isinstance(step, str) and not is_ours and name.isidentifier()
+
+
 def _resolved(spec: object) -> tuple[str, Step]:
     """Return the name that is logged, without a folder of this machine, and the step."""
     if callable(spec):
         name = function_name(spec)
         return name, _own(name, spec)
     text = str(spec)
-    head, _, argument = text.partition(":")
-    place, _, name = text.rpartition(":")
-    # A colon may be an argument (`keep_last:10`) or a place (`file.py:function`): names of ours come first.
-    if head in _PLAIN or head == "keep_last" or not (place and name.isidentifier()):
+    if not is_function(text):
+        head, _, argument = text.partition(":")
         return text, _built_in(text, head, argument)
+    place, _, name = text.rpartition(":")
     function = function_from_text(text)
     if not callable(function):
         raise RecipeError(f"Preprocessor {text!r} is no function, but a {type(function).__name__}.")

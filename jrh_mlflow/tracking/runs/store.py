@@ -30,6 +30,7 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.models.trust import check_store
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.html import FOLDER, Addresses
@@ -81,10 +82,16 @@ def store_place(uri: str) -> str:
 
 
 def active_uri() -> str:
-    """Return the address of the active store."""
+    """Return the address of the active store.
+
+    Raises:
+        RecipeError: when `.env` names it, and it would get the user's login.
+    """
     import mlflow
 
-    return str(mlflow.get_tracking_uri())
+    uri = str(mlflow.get_tracking_uri())
+    check_store(uri)
+    return uri
 
 
 def run_link(uri: str, experiment_id: str, run_id: str) -> str:
