@@ -45,7 +45,7 @@ def _loaded(entry: EntryPoint) -> Plugin:
     owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
     try:
         return Plugin(name=entry.name, distribution=owner, value=entry.load())
-    except Exception as error:  # other people's code may raise anything when it is imported
+    except (Exception, SystemExit) as error:  # other people's code may raise anything when it is imported
         why = " ".join(f"{type(error).__name__}: {error}".split())
         said = f"{entry.group} entry {entry.name!r} of {owner} ({entry.value}) cannot be loaded: {why}"
         return Plugin(name=entry.name, distribution=owner, error=said)

@@ -37,7 +37,9 @@ def _started(command: list[str], variables: Mapping[str, str] | None = None, **s
         with _start(command, variables, **streams) as process:
             yield process
         return
-    new_stores.make_tables(command[command.index("--backend-store-uri") + 1])
+    option = "--backend-store-uri"
+    named = command[command.index(option) + 1] if option in command else (variables or {})["MLFLOW_BACKEND_STORE_URI"]
+    new_stores.make_tables(named)
     environment = {**mlflow_server.server_environment(), **(variables or {})}
     process = Forked(_SERVER, *command[3:], env=environment, **streams)
     try:

@@ -36,7 +36,7 @@ from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Overrides, Price, prompt_s
 from jrh_mlflow.models.transports import FailureKind, TransportError, safe_text
 from jrh_mlflow.models.transports.dialect import chat_body, decode, encode, is_error, read_completion, read_error
 from jrh_mlflow.models.transports.direct import resolve
-from jrh_mlflow.outputs import check_free
+from jrh_mlflow.outputs import check_free, check_packed
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.suites.suite import Suite
 
@@ -411,6 +411,7 @@ def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield numbered lines with their ends, without empty ones."""
     opened = gzip.open if file.suffix == ".gz" else open
     with _file_errors(file), opened(file, "rb") as lines:
+        check_packed(file)
         yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 

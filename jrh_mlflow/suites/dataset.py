@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet, unguarded
 
 REQUIRED = ("instruction", "response", "label")
@@ -61,10 +63,11 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if kind is None:
         raise RecipeError(f"{path.name}: unknown ending. Known: {', '.join(_READERS)} (text ones also with .gz).")
     try:
+        check_packed(path)
         frame = read_xlsx(path, sheet) if kind == "xlsx" else _read(path, kind, tab=suffixes[-1] == ".tsv")
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path.name} is not UTF-8 at byte {error.start}.") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, zlib.error) as error:
         raise RecipeError(f"{path.name} cannot be read: {' '.join(str(error).split())[:200]}.") from error
     if frame.empty:
         raise RecipeError(f"{path.name} has no rows.")

@@ -28,6 +28,8 @@ SHEET_MARK = "#"
 OUTPUTS = (".xlsx", ".csv")
 MOST_ROWS, LONGEST_CELL = 1_048_576, 32_767
 """Of a sheet, header included, and of a cell in UTF-16 units: what the format can hold."""
+_MAX_CELLS = 20_000_000
+"""That are read of one sheet."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?%?")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -86,8 +88,14 @@ def read_xlsx(path: Path, sheet: str | None) -> pd.DataFrame:
 
 def _rows(sheet: Any) -> Iterator[Sequence[Any]]:
     sheet.reset_dimensions()  # what a file says of its size may be wrong, and would cut it
-    rows: Iterator[Sequence[Any]] = sheet.iter_rows()
-    return rows
+    n_cells = 0
+    row: Sequence[Any]
+    for number, row in enumerate(sheet.iter_rows(), 1):
+        # A few bytes can number a row a billion, and all before it would be read as empty.
+        n_cells += len(row)
+        if number > MOST_ROWS or n_cells > _MAX_CELLS:
+            raise ValueError(f"its sheet {sheet.title!r} has more rows or cells than can be used ({_MAX_CELLS:,})")
+        yield row
 
 
 def _sheet_name(names: list[str], sheet: str | None) -> str:

@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 """Servers listen on this machine only."""
 _LAST_LINES = 20
 """Of a server's log, shown when it ends by itself."""
+_BACKEND = "MLFLOW_BACKEND_STORE_URI"
 LINKS_ARE_SAID = "JRH_LINKS_ARE_SAID"
 """In the environment of a server whose starter tells the user where its pages are."""
 
@@ -41,7 +42,7 @@ def artifacts_uri(folder: str | Path) -> str:
 
 
 def server_command(store: str | None, *, port: int) -> list[str]:
-    """Return the command that serves a store on this machine only."""
+    """Return the command that serves a store on this machine only; what is no folder is named by `_backend`."""
     if store is not None and Path(store).is_dir():
         folder = Path(store).resolve()
         if not (folder / DATABASE).is_file():
@@ -49,16 +50,21 @@ def server_command(store: str | None, *, port: int) -> list[str]:
         backend = ["--backend-store-uri", f"sqlite:///{folder / DATABASE}"]
         backend += ["--artifacts-destination", artifacts_uri(folder)]
     else:
-        import mlflow
-
-        backend = ["--backend-store-uri", store or mlflow.get_tracking_uri()]
-        if backend[1].startswith("http"):
+        backend = []
+        if _backend(store)[_BACKEND].startswith("http"):
             raise TrackingError(
                 "The store is a server already: open it in a browser. Our pages are under its /jrh/ where "
                 "`mlflow server --app-name jrh` started it, with jrh-mlflow installed beside MLflow."
             )
     place = ["--host", HOST, "--port", str(port), "--workers", "1"]
     return [sys.executable, "-m", "mlflow", "server", *backend, *place]
+
+
+def _backend(store: str | None) -> dict[str, str]:
+    """Return the variable that names a store to MLflow: a command line would show a password to the whole machine."""
+    import mlflow
+
+    return {_BACKEND: store or str(mlflow.get_tracking_uri())}
 
 
 def server_environment() -> dict[str, str]:
@@ -103,7 +109,8 @@ def serve(
         # What MLflow and uvicorn say would stand among our links; a line for each request would push them away.
         start = f"MLflow and our pages start on {address} (Ctrl-C ends them). Their log: {log.name}"
         print(start, file=sys.stderr, flush=True)
-        with _started(command, {LINKS_ARE_SAID: "true"}, stdout=log, stderr=subprocess.STDOUT) as process:
+        variables = {LINKS_ARE_SAID: "true"} | ({} if served and Path(served).is_dir() else _backend(served))
+        with _started(command, variables, stdout=log, stderr=subprocess.STDOUT) as process:
             try:
                 when_started(address, process)
                 code = process.wait()

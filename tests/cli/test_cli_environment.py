@@ -48,25 +48,25 @@ def cli(*arguments: object) -> Result:
 
 
 def test_env_of_the_working_folder_is_read_and_never_overrides_what_is_set(tmp_path: Path) -> None:
-    text = "\ufeff# keys\n\nexport A_SET=file\nA_NEW='two words'  # why\nA_BOTH=${A_NEW}!\nA_BARE\nA_EMPTY=\n"
-    (tmp_path / ".env").write_text(text, encoding="utf-8")
-    os.environ |= {"A_SET": "shell", "A_EMPTY": ""}
+    lines = ("\ufeff# keys", "", "export JRH_A=file", "JRH_B='two words'  # why", "JRH_C=${JRH_B}!", "JRH_D", "JRH_E=")
+    (tmp_path / ".env").write_text("\n".join(lines), encoding="utf-8")
+    os.environ |= {"JRH_A": "shell", "JRH_E": ""}
     load_environment(None)
-    found = {name: value for name, value in os.environ.items() if name.startswith("A_")}
-    assert found == {"A_SET": "shell", "A_NEW": "two words", "A_BOTH": "two words!", "A_EMPTY": ""}
+    found = {name: value for name, value in os.environ.items() if name in ("JRH_A", "JRH_B", "JRH_C", "JRH_D", "JRH_E")}
+    assert found == {"JRH_A": "shell", "JRH_B": "two words", "JRH_C": "two words!", "JRH_E": ""}
 
 
 def test_a_named_file_stands_in_for_env_and_both_can_be_left_unread(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("A_ONE=1\n", encoding="utf-8")
+    (tmp_path / ".env").write_text("JRH_ONE=1\n", encoding="utf-8")
     (tmp_path / "other.env").write_text("A_TWO=2\n", encoding="utf-8")
     os.environ["JRH_NO_DOTENV"] = "1"
     load_environment(None)
-    assert "A_ONE" not in os.environ
+    assert "JRH_ONE" not in os.environ
     load_environment("other.env")
-    assert (os.environ.get("A_ONE"), os.environ["A_TWO"]) == (None, "2")
+    assert (os.environ.get("JRH_ONE"), os.environ["A_TWO"]) == (None, "2")
     os.environ["JRH_NO_DOTENV"] = "0"
     load_environment(None)
-    assert os.environ["A_ONE"] == "1"
+    assert os.environ["JRH_ONE"] == "1"
 
 
 def test_a_folder_called_env_is_nobodys_file(tmp_path: Path) -> None:
@@ -105,7 +105,9 @@ def test_a_key_of_the_file_is_used_and_reaches_no_artifact(tmp_path: Path, store
     with LoopbackServer(reply=lambda _: ECHO, record=True) as server:
         (tmp_path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={server.url}\n", encoding="utf-8")
         store = ("--tracking-uri", store_uri, "--experiment", "tests")
-        done = cli("evaluate", "--model", "openai/x", "--suite", "small", *store, "--json")
+        done = cli(
+            "evaluate", "--model", "openai/x", "--suite", "small", *store, "--json", "--allow-key-to", "127.0.0.1"
+        )
         seen = [str(request["headers"]) for request in server.requests]
     assert done.exit_code == 0, (done.output, done.exception)
     assert all(KEY in headers for headers in seen)
@@ -142,7 +144,7 @@ def test_libraries_print_nothing_and_our_own_notes_are_one_line_each(tmp_path: P
     rows = "instruction,response,label\nSay it.,It is said here.,fail\nSay it.,It is well said there.,pass\n"
     for name, text in (("loud.py", LOUD), ("rows.csv", rows), ("recipe.yaml", RECIPE)):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    made = jrh("generate", "recipe.yaml", "--tracking-uri", store_uri)
+    made = jrh("generate", "recipe.yaml", "--allow-code", "--tracking-uri", store_uri)
     assert made.returncode == 0, made.stderr
     assert made.stderr == "note: The test 'filler' is now called 'padding'.\n"
     assert "padding" in made.stdout

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, suggest
+from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text, split_refusal, unique_ids
 
@@ -287,6 +288,7 @@ def _open(file: Path) -> tuple[EvalLog, Sequence[EvalSampleSummary]]:
     from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
 
     with reading(file):
+        check_packed(file)
         if file.suffix.lower() == ".eval":
             return read_eval_log(str(file), header_only=True), read_eval_log_sample_summaries(str(file))
         log = read_eval_log(str(file), resolve_attachments=True)
