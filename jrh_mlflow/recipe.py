@@ -138,7 +138,8 @@ def generation_from(document: Document, *, validator: Mapping[str, Any] | None =
     if isinstance(steps := given.get("preprocess"), str | list):
         steps = steps.split(",") if isinstance(steps, str) else steps
         steps = [step.strip() if isinstance(step, str) else step for step in steps]
-        given["preprocess"] = [document.code(step) if is_function(step) else step for step in steps]
+        with document.named("preprocess"):
+            given["preprocess"] = [document.code(step) if is_function(step) else step for step in steps]
     if "output" in given:
         given["output"] = str(document.folder / str(given["output"]))
     # A key without a value is left to its default.

@@ -140,13 +140,13 @@ class Document:
             return given_text(value, what=what, folder=self.folder) if isinstance(value, str | Mapping) else value
 
     def code(self, text: str) -> str:
-        """Return where code that the document names lies, as `beside` does.
+        """Return where code that the document names lies, as `beside` does; called inside `named`.
 
         Raises:
             RecipeError: where code of files is not to be run.
         """
         if why := _code_refused.get()():
-            raise self.error(f"{text} is code, and {why}.")
+            raise RecipeError(f"{text} is code, and {why}.")
         return self.beside(text)
 
     def beside(self, text: str) -> str:

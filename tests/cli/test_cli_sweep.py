@@ -27,7 +27,7 @@ SPACE = "choices: {model: [quiet, loud], usd: [0.001]}\njudge: judges.py:make\no
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(group, ["sweep", *arguments], catch_exceptions=False)
+    return CliRunner().invoke(group, ["sweep", *arguments, "--allow-code"], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -83,8 +83,9 @@ def test_a_metric_that_no_run_can_have_is_refused_before_anything_is_asked(
     space: str, store_uri: str, tmp_path: Path, text: str, message: str, options: tuple[str, ...]
 ) -> None:
     client = MlflowClient(tracking_uri=store_uri)
-    with Path(space).open("a", encoding="utf-8") as file:
-        file.write(text + "\n")
+    # A dry run runs no code of a file.
+    begin = "models: [my/model]\n" if options else Path(space).read_text(encoding="utf-8")
+    Path(space).write_text(f"{begin}{text}\n", encoding="utf-8")
     where = ("--suite", str(tmp_path / "suite"), "--tracking-uri", store_uri, "--experiment", "misspelt")
     with pytest.raises(RecipeError) as refused:
         run(space, *where, *options)

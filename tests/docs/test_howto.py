@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.measuring import resolve
+from jrh_mlflow.recipe import load_generation
 from tests import postgres
 from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
@@ -151,7 +152,7 @@ def test_agents(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in texts.items():
         (here.folder / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(here.server, "reply", AgentPlayer())
-    Printed("docs/howto/agents.md", here, readers=[("agents.yaml", dry("generate"))]).run()
+    Printed("docs/howto/agents.md", here, readers=[("agents.yaml", load_generation)]).run()
 
 
 def test_a_model_on_this_machine_and_its_confidence(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +165,8 @@ def test_clusters(here: World) -> None:
 
 
 def test_private_data(here: World) -> None:
+    recipe = "judge: openai/gpt-4o-mini\nsuite: datasheet-short\n"
+    (here.folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
     Printed("docs/howto/private_data.md", here).run()
 
 

@@ -243,7 +243,7 @@ def test_a_recipe_names_epochs_and_a_preprocessor_in_a_file_beside_it(store_uri:
         "output": "suite",
     }
     (folder / "recipe.yaml").write_text(json.dumps(written))
-    done = cli("generate", folder / "recipe.yaml")
+    done = cli("generate", folder / "recipe.yaml", "--allow-code")
     assert done.exit_code == 0, (done.output, done.exception)
     suite = jrh.load_suite(str(folder / "suite"))
     assert [item.id for item in suite.items] == [

@@ -265,11 +265,15 @@ def test_the_command_line_and_a_recipe_take_a_labeller(store_uri, tmp_path):
         **{"labeller": {"callable": "graders.py:strict"}, "labeller_asks": 3, "tracking_uri": store_uri},
     }
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
-    again = CliRunner().invoke(group, ["generate", str(tmp_path / "recipe.yaml"), "-o", str(tmp_path / "b")])
+    again = CliRunner().invoke(
+        group, ["generate", str(tmp_path / "recipe.yaml"), "-o", str(tmp_path / "b"), "--allow-code"]
+    )
     assert again.exit_code == 0, again.output
     assert jrh.load_suite(tmp_path / "b").sha256 == suite.sha256
     # Into the same folder again: what the grader said does not make it another suite.
-    third = CliRunner().invoke(group, ["generate", str(tmp_path / "recipe.yaml"), "-o", str(tmp_path / "b")])
+    third = CliRunner().invoke(
+        group, ["generate", str(tmp_path / "recipe.yaml"), "-o", str(tmp_path / "b"), "--allow-code"]
+    )
     assert third.exit_code == 0, third.output
 
 
