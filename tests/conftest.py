@@ -7,6 +7,8 @@ import signal
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
+# Servers of tests are on loopback; `tests/models/test_trust.py` and `tests/cli/test_cli_trust.py` do without this.
+os.environ.setdefault("JRH_ALLOW_KEY_TO", "127.0.0.1")
 # A server that is not there is asked as often as ever, without the fourteen seconds between.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")

@@ -178,7 +178,6 @@ def test_the_page_is_served_until_it_is_finished(recipe: Any, monkeypatch: pytes
 
 def test_every_stage_is_priced_before_anything_is_sent(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    monkeypatch.setenv("JRH_ALLOW_KEY_TO", "127.0.0.1")
     with LoopbackServer(reply=lambda _: "never") as server:
         path = recipe(
             f"judges: [{{model: openai/judge, api_base: '{server.url}'}}, 'scripted:Oracle']",
@@ -210,7 +209,6 @@ def test_a_missing_key_of_a_judge_is_named_before_the_generation_is_paid(
 
 def test_one_cap_holds_over_the_judges_and_a_higher_one_goes_on(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    monkeypatch.setenv("JRH_ALLOW_KEY_TO", "127.0.0.1")
     answer = json.dumps({"reason": "r", "verdict": "pass"})
     with LoopbackServer(reply=lambda _: answer) as server:
         at = f"api_base: '{server.url}'"
@@ -239,7 +237,6 @@ def test_a_judge_whose_service_fails_leaves_the_others_and_is_code_four(
     recipe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    monkeypatch.setenv("JRH_ALLOW_KEY_TO", "127.0.0.1")
     with LoopbackServer(reply=lambda _: error_reply(401, "Wrong key.", code="invalid_api_key")) as server:
         told = f"judges: [{{model: openai/a, api_base: '{server.url}'}}, 'scripted:Oracle']"
         done = cli("evaluate", recipe(told, generate="tests: [typos]"), "--json")

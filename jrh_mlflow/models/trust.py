@@ -84,7 +84,8 @@ def allow_key_to(hosts: str | Iterable[str] | None) -> None:
         RecipeError: for what is no host.
     """
     for host in (hosts,) if isinstance(hosts, str) else hosts or ():
-        scheme, _, name = host.strip().rstrip("/").rpartition("://")
+        host = host.strip().rstrip("/")  # noqa: PLW2901
+        scheme, _, name = host.rpartition("://")
         if not _HOST.fullmatch(name) or scheme not in ("", "http", "https"):
             raise RecipeError(f"`allow_key_to` takes HOST, HOST:PORT or http://HOST, but got {host!r}.")
         if host not in {*_allowed, *_remembered()}:
@@ -107,10 +108,11 @@ def check_address(address: str, *, gets: str = "a key", own: Iterable[str] = ())
         RecipeError: saying who named it, and how to allow it.
     """
     place = _place(address)
-    by = _named.get(place)
+    if (by := _named.get(place)) is None:
+        return
     words = {_place(os.environ[name]) for name in own if os.environ.get(name) and name not in _from_dotenv}
     hosts = {*_allowed, *_remembered(), *re.split(r"[\s,]+", os.environ.get(VARIABLE, ""))}
-    if by is None or place in words or any(_allows(host, place) for host in hosts if host):
+    if place in words or any(_allows(host, place) for host in hosts if host):
         return
     parts = urlsplit(place)
     host = place if parts.scheme == "http" and not is_loopback(parts.hostname) else parts.netloc

@@ -26,6 +26,7 @@ from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.resolve import opened_journal, prepare, resolve_judge, resolve_suite
+from jrh_mlflow.models.trust import allow_key_to
 from jrh_mlflow.options import Moment, checked_metrics, read_moment
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
@@ -338,6 +339,7 @@ def set_up(
 ) -> Iterator[SweepContext]:
     """Check everything that can be checked before anything is asked, then open study and parent run."""
     _check_arguments(as_evaluate, n_trials=n_trials, max_usd=max_usd, join=join)
+    allow_key_to(as_evaluate.get("allow_key_to"))
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     if not as_evaluate.get("texts", True):
         _check_names(space)

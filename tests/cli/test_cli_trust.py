@@ -25,7 +25,7 @@ KEY = "sk-of-the-user-0123456789"
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = dict(os.environ)
     os.environ["OPENAI_API_KEY"] = KEY
-    for name in ("JRH_NO_DOTENV", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+    for name in ("JRH_NO_DOTENV", "OPENAI_BASE_URL", "OPENAI_API_BASE", trust.VARIABLE):
         os.environ.pop(name, None)
     yield
     os.environ.clear()
