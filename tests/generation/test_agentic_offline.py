@@ -256,7 +256,7 @@ def test_a_recipe_names_epochs_and_a_preprocessor_in_a_file_beside_it(store_uri:
         {"step": "steps.py:no_tables", "messages": 0},
     ]
     assert (suite.origin["epochs"], suite.origin["preprocess"]) == ("1,3", "drop_tool_messages,steps.py:no_tables")
-    refused = cli("generate", folder / "recipe.yaml", "--epochs", "2,5")
+    refused = cli("generate", folder / "recipe.yaml", "--epochs", "2,5", "--allow-code")
     assert "There is no epoch 5. Epochs there are: 1, 2, 3." in str(refused.exception)
 
 
