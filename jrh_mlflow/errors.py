@@ -71,6 +71,8 @@ class TrackingError(JrhError):
     exit_code = 4
     calls: Any = None
     """The call table of an evaluation that was not logged: for a full disk, which may take it nowhere else."""
+    evaluation: Any = None
+    """The evaluation that was measured and not logged, with all its readings."""
 
 
 class BudgetError(JrhError):

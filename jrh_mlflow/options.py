@@ -246,6 +246,11 @@ class RunOptions(Options):
     fresh_after: str | datetime | date | None = option(
         None, "a date", "Ask again what the journal answered before this date, or moment; UTC.", metavar="DATE"
     )
+    keep_unreadable: bool = option(
+        False,
+        "true or false",
+        "Keep the answers of a run that none of its first ones could be read of: else they are asked anew, once.",
+    )
     metric: str = option(
         "accuracy",
         "the name of a metric",

@@ -49,7 +49,9 @@ run_options = together(
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
     allow_code,
-    from_model(RunOptions, "fresh_after", "backend", "metrics", "metric", "traces", "texts", "run_name"),
+    from_model(
+        RunOptions, "fresh_after", "keep_unreadable", "backend", "metrics", "metric", "traces", "texts", "run_name"
+    ),
     click.option(
         "--until",
         multiple=True,
@@ -271,8 +273,7 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 
 def _end(evaluations: list[Evaluation]) -> None:
     """Say how to continue a truncated run, or that no call gave an answer, and end with the code of the reason."""
-    from jrh_mlflow.engine.budget import BUDGET
-    from jrh_mlflow.measuring.evaluate import MEND_PRICE
+    from jrh_mlflow.engine.budget import cap_advice
     from jrh_mlflow.measuring.run_page import is_decided
 
     dead = [run for run in evaluations if not run.calls["outcome"].isin(USABLE).any()]
@@ -283,7 +284,6 @@ def _end(evaluations: list[Evaluation]) -> None:
     # A run that ended because all rules are decided ended as it was asked to.
     truncated = [run for run in evaluations if run.truncated and not is_decided(run.truncated)]
     for run in truncated:
-        advice = MEND_PRICE if str(run.truncated).startswith(f"{BUDGET},") else "Raise --max-usd and run it again."
-        click.echo(f"{run.judge.label}: truncated ({run.truncated}). {advice}", err=True)
+        click.echo(f"{run.judge.label}: truncated ({run.truncated}). {cap_advice(run.truncated or '')}", err=True)
     if truncated:
         click.get_current_context().exit(BudgetError.exit_code)

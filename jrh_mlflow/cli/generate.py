@@ -146,7 +146,9 @@ def generate(source: str, as_json: bool, dry_run: bool, table: str | None, force
     save_table(items_frame(done.suite.items), table, force=force)
     _print(done, str(output), as_json=as_json)
     if done.truncated:
-        click.echo(f"Truncated ({done.truncated}). Raise --max-usd and run it again.", err=True)
+        from jrh_mlflow.engine.budget import cap_advice
+
+        click.echo(f"Truncated ({done.truncated}). {cap_advice(done.truncated)}", err=True)
         click.get_current_context().exit(BudgetError.exit_code)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,33 +17,92 @@ if TYPE_CHECKING:
     from jrh_mlflow.engine.journal import Summary
 
 
-@click.command()
-@click.option("--path", type=click.Path(), help="A file or postgresql://...; the one of this user when left out.")
+_PATH = click.option(
+    "--path", type=click.Path(), help="A file or postgresql://...; the one of this user when left out."
+)
+
+
+@click.group(invoke_without_command=True)
+@_PATH
 @click.option("--prune", is_flag=True, help="Delete settled calls; what was spent stays counted.")
 @click.option("--older-than", type=float, metavar="DAYS", help="Prune calls settled longer ago than this.")
 @click.option("--failed", is_flag=True, help="Prune only calls without an answer: failed and lost ones.")
 @click.option("--yes", is_flag=True, help="Prune without asking.")
 @as_json
-def journal(path: str | None, prune: bool, older_than: float | None, failed: bool, yes: bool, as_json: bool) -> None:
+@click.pass_context
+def journal(
+    context: click.Context,
+    path: str | None,
+    prune: bool,
+    older_than: float | None,
+    failed: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Show what the journal of paid answers holds, or prune it.
 
     Example: jrh journal --prune --failed --older-than 30
     """
-    from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.errors import JournalError
-    from jrh_mlflow.measuring.resolve import default_journal
-
+    if context.invoked_subcommand is not None:
+        return
     _check(prune=prune, older_than=older_than, failed=failed, yes=yes)
-    place = path or str(default_journal())
-    # The address of a server may hold a password: opening it says what is wrong without repeating it.
-    if "://" not in place and not Path(place).is_file():
-        raise JournalError(f"There is no journal {place}. Give its --path, or run `jrh evaluate` first.")
+    from jrh_mlflow.engine.journal import open_journal
+
+    place = _found(path)
     if prune and not yes and not click.confirm(_question(older_than=older_than, failed=failed), err=True):
         click.echo("Nothing was deleted.", err=True)
         return
     with open_journal(place) as book:
         removed = book.prune(older_than_days=older_than, failed=failed) if prune else None
         _print(book.place if "://" in place else place, book.summary(), removed, as_json=as_json)
+
+
+@journal.command()
+@_PATH
+@click.option("--model", help="Only of this model, with or without its provider.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Only of this day (UTC) or later.")
+@as_json
+def bill(path: str | None, model: str | None, since: datetime | None, as_json: bool) -> None:
+    """Print what was paid, by day and model, to lay beside a provider's bill.
+
+    A bill lies between USD, which is what attempts told, and USD plus the worst case of those that told nothing.
+
+    Example: jrh journal bill --model openai/gpt-4o-mini --since 2026-11-01
+    """
+    from jrh_mlflow.engine.budget import bill as bill_of
+    from jrh_mlflow.engine.journal import open_journal
+
+    moment = since.replace(tzinfo=timezone.utc).timestamp() if since else 0.0
+    with open_journal(_found(path)) as book:
+        lines = bill_of(book, model=model, since=moment)
+    counts = ("calls", "input_tokens", "output_tokens", "unknown")
+    rows = [
+        {"day": day, "model": name, **{count: getattr(paid, count) for count in counts}}
+        | {"usd": paid.micro / 1e6, "worst_case_usd": paid.worst_micro / 1e6}
+        for (day, name), paid in lines.items()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    header = ["day", "model", "attempts", "input", "output", "of unknown cost", "USD", "worst case of those"]
+    dollars = ("usd", "worst_case_usd")
+    cells = [
+        [row["day"], row["model"], *(f"{row[name]:,}" for name in counts), *(f"{row[name]:.6f}" for name in dollars)]
+        for row in rows
+    ]
+    print_table(header, cells, left=2)
+    click.echo("Calls that were pruned from the journal are not in it; ? are calls of a process that died.")
+
+
+def _found(path: str | None) -> str:
+    from jrh_mlflow.errors import JournalError
+    from jrh_mlflow.measuring.resolve import default_journal
+
+    place = path or str(default_journal())
+    # The address of a server may hold a password: opening it says what is wrong without repeating it.
+    if "://" not in place and not Path(place).is_file():
+        raise JournalError(f"There is no journal {place}. Give its --path, or run `jrh evaluate` first.")
+    return place
 
 
 def _check(*, prune: bool, older_than: float | None, failed: bool, yes: bool) -> None:

@@ -126,10 +126,14 @@ def _cells(judged: Any) -> list[str]:
 
 
 def _print_problems(done: WorkflowRun) -> None:
+    from jrh_mlflow.engine.budget import cap_advice
+
     if done.truncated:
-        click.echo(f"Truncated ({done.truncated}). Raise `max_usd` of `generate`, and run it again.", err=True)
+        advice = cap_advice(done.truncated, "`max_usd` of `generate`, and run it again.")
+        click.echo(f"Truncated ({done.truncated}). {advice}", err=True)
     for judged in done.judges:
         if judged.problem:
             click.echo(f"{judged.judge}: {judged.problem}", err=True)
         elif judged.truncated:
-            click.echo(f"{judged.judge}: truncated ({judged.truncated}). Raise the cap and run it again.", err=True)
+            advice = cap_advice(judged.truncated, "the cap and run it again.")
+            click.echo(f"{judged.judge}: truncated ({judged.truncated}). {advice}", err=True)

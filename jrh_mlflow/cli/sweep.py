@@ -90,7 +90,9 @@ def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
     if not as_json:
         click.echo(f"logged: {result.link}")
     if result.truncated:
-        click.echo(f"Truncated: {result.truncated}. Raise --max-usd and run it again.", err=True)
+        from jrh_mlflow.engine.budget import cap_advice
+
+        click.echo(f"Truncated: {result.truncated}. {cap_advice(result.truncated)}", err=True)
         click.get_current_context().exit(BudgetError.exit_code)
 
 

@@ -23,8 +23,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from jrh_mlflow.engine.budget import Budget, failure_micro
+from jrh_mlflow.engine.budget import ATTEMPT, Budget
 from jrh_mlflow.engine.calls import has_text, looked_up, plan_calls
+from jrh_mlflow.engine.endings import ending_of, failure_micro
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.engine.sessions import why_not_served
@@ -32,7 +33,15 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.catalog import OPENAI_DIALECT, context_window, split_model
-from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Overrides, Price, prompt_size, response_micro, worst_case_micro
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    Overrides,
+    Price,
+    believed,
+    prompt_size,
+    response_micro,
+    worst_case_micro,
+)
 from jrh_mlflow.models.transports import FailureKind, TransportError, safe_text
 from jrh_mlflow.models.transports.dialect import chat_body, decode, encode, is_error, read_completion, read_error
 from jrh_mlflow.models.transports.direct import resolve
@@ -307,7 +316,14 @@ def _discounted(price: Price | None, discount: float) -> Price | None:
         return float(Decimal(repr(usd)) * (1 - Decimal(repr(discount))))
 
     long_prompts = tuple((above, less(given), less(made)) for above, given, made in price.long_prompts)
-    return Price(input_usd=less(price.input_usd), output_usd=less(price.output_usd), long_prompts=long_prompts)
+    # Of tokens in a cache nobody says what a batch takes: in full, at the batch's price.
+    return replace(
+        price,
+        input_usd=less(price.input_usd),
+        output_usd=less(price.output_usd),
+        long_prompts=long_prompts,
+        cached_usd=None,
+    )
 
 
 def exported_requests(
@@ -543,15 +559,17 @@ class BatchImporter:
         for outcome in outcomes:
             if isinstance(outcome, TransportError):
                 micro, is_known = failure_micro(outcome, self._price, worst)
-                await self._fail(key, request, str(outcome), micro, is_known=is_known)
+                reason = str(outcome) if ending_of(outcome).booked == "nothing" else f"{ATTEMPT} 1: {outcome}"
+                await self._fail(key, request, reason, micro, is_known=is_known, usage=outcome.usage)
                 continue
-            cost = response_micro(self._price, outcome)
+            response = believed(self._price, outcome)
+            cost = response_micro(self._price, response)
             # Whether there is an answer at all does not depend on what the prompt calls the answers.
-            if problem := why_not_served(read(outcome, {})):
+            if problem := why_not_served(read(response, {})):
                 micro = worst if cost is None else cost
-                await self._fail(key, request, problem, micro, is_known=cost is not None, response=outcome)
+                await self._fail(key, request, problem, micro, is_known=cost is not None, response=response)
             elif not self._is_answered(key):
-                await self._answer(key, request, outcome, cost, worst)
+                await self._answer(key, request, response, cost, worst)
 
     async def _answer(self, key: str, request: Request, response: Response, cost: int | None, worst: int) -> None:
         # With its own price: a later run that reads it only knows the list's.
@@ -569,7 +587,15 @@ class BatchImporter:
         return kept is not None and has_text(kept)
 
     async def _fail(
-        self, key: str, request: Request, reason: str, micro: int, *, is_known: bool, response: Response | None = None
+        self,
+        key: str,
+        request: Request,
+        reason: str,
+        micro: int,
+        *,
+        is_known: bool,
+        response: Response | None = None,
+        usage: Response | None = None,
     ) -> None:
         budget = None
         if micro:
@@ -581,7 +607,7 @@ class BatchImporter:
             if not await self._journal.reserve(key, budget=budget, worst_micro=micro, even_if_taken=True):
                 self.counts["already"] += 1
                 return
-        await Budget(self._journal, budget).failed(request, key, reason, cost_micro=micro, response=response)
+        await Budget(self._journal, budget).failed(request, key, reason, cost_micro=micro, response=response or usage)
         self._count("refused" if response else "failed", micro, is_known=is_known)
 
     def _count(self, name: str, micro: int, *, is_known: bool) -> None:

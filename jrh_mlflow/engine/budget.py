@@ -1,23 +1,24 @@
-"""A run's money: its cap, the worst case of each call, set aside before it is sent, settled after; what was paid.
-
-What each ending of a call is booked at stands in one table, for live calls, batch results and docs/howto/budget.md.
-"""
+"""A run's money: its cap, the worst case of each call, set aside before it is sent, settled after; what was paid."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
+import re
 import time
+from collections import Counter
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple
+from datetime import datetime, timezone
+from typing import Any
 
 from jrh_mlflow.engine.journal import Journal, Reservation
-from jrh_mlflow.engine.journal.rows import LOST, SettledCall
+from jrh_mlflow.engine.journal.rows import LOST, Held, SettledCall
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
-from jrh_mlflow.models.prices import Overrides, Price, response_micro
+from jrh_mlflow.models.prices import Overrides, Price, price_of
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -25,6 +26,8 @@ logger = logging.getLogger("jrh_mlflow")
 
 BUDGET = "budget"
 """How the reason of a stop for money begins."""
+AFTER_FAILURES = " after failures: "
+"""What follows that where paid attempts failed: a higher cap would pay for more of them."""
 POLL_S = 0.1
 """How often is looked again while others hold a call, or all that is left of a budget."""
 SETTLE_DEAD_S = 5.0
@@ -39,19 +42,53 @@ CAREFUL_SHARE = 0.1
 """Of what is left of a cap: what may be in flight before an answer has shown that worst cases hold."""
 
 
+@dataclass(kw_only=True, slots=True)
+class Attempts:
+    """What the attempts of one call came to, the retried ones included: those that were billed, or perhaps."""
+
+    n: int = 0
+    unknown: int = 0
+    """Of these, with a cost that nobody told."""
+    told_micro: int = 0
+    """Of the others."""
+    worst_micro: int = 0
+    """What is booked for the unknown ones: a bound, and in no other sum."""
+
+    def add(self, cost_micro: int | None, *, worst_micro: int) -> None:
+        """Count an attempt; a cost of None is unknown."""
+        self.n += 1
+        self.unknown += cost_micro is None
+        self.told_micro += cost_micro or 0
+        self.worst_micro += worst_micro if cost_micro is None else 0
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars that were told; None where there is nothing but unknown attempts."""
+        return None if self.unknown and not self.told_micro else self.told_micro / 1_000_000
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The same as cells of a call's record."""
+        return {"attempts": self.n, "unknown_attempts": self.unknown, "worst_usd": self.worst_micro / 1_000_000}
+
+
 class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
     """The cap does not cover the worst case of one more call. Its text is why the run was stopped."""
 
-    def __init__(self, spent_micro: int = 0, held_micro: int = 0, need_micro: int = 0) -> None:
+    def __init__(
+        self, spent_micro: int = 0, held_micro: int = 0, need_micro: int = 0, failure: str | None = None
+    ) -> None:
         self.spent_micro = spent_micro
         self.held_micro = held_micro
         """By other processes."""
         self.need_micro = need_micro
         """The worst case of the call."""
-        super().__init__(spent_micro, held_micro, need_micro)
+        self.failure = failure
+        """What the money went to for nothing, most often; None where no paid attempt failed."""
+        super().__init__(spent_micro, held_micro, need_micro, failure)
 
     def __str__(self) -> str:
-        return BUDGET
+        return f"{BUDGET}{AFTER_FAILURES}{self.failure}" if self.failure else BUDGET
 
 
 class Overrun(OutOfBudget):
@@ -71,6 +108,20 @@ class Overrun(OutOfBudget):
 
     def __str__(self) -> str:
         return f"{BUDGET}, because {self.what}"
+
+
+def cap_advice(stopped: str, raised: str = "--max-usd and run it again.") -> str:
+    """Say what to do after a stop for money: a higher cap helps only where nothing failed.
+
+    Example:
+        >>> cap_advice("budget: 3 of 28 calls")
+        'Raise --max-usd and run it again.'
+    """
+    if stopped.startswith(f"{BUDGET},"):
+        return "Give the price that is billed (`prices`, --price IN,OUT), or a larger `max_tokens`, and run it again."
+    if AFTER_FAILURES in stopped:
+        return "Mend what fails first: the same command continues, and what was answered is not paid again."
+    return f"Raise {raised}"
 
 
 class AnsweredElsewhere(Exception):  # noqa: N818 - a signal, not a failure
@@ -99,8 +150,16 @@ class Budget:
         """Spent and reserved, when that changed the last time while others were waited for."""
         self._changed_at = self._looked_at = time.monotonic()
         self._told = False
+        self._failures: Counter[str] = Counter()
+        """Paid attempts that failed, by cause."""
 
-    async def reserve(self, key: str, worst_micro: int, *, replaces_before: float | None = None) -> None:
+    def mark_sent(self, key: str) -> None:
+        """Note that a call is about to be sent: what a killed process had not noted is not booked."""
+        self._journal.mark_sent(key)
+
+    async def reserve(
+        self, key: str, worst_micro: int, *, replaces_before: float | None = None, model: str | None = None
+    ) -> None:
         """Set the worst case aside. While it does not fit, calls in flight anywhere may still give most of theirs back.
 
         A call that another caller or process has in flight is waited for. When it ends without an answer, or not for a
@@ -112,7 +171,7 @@ class Budget:
         """
         await self._begin(worst_micro)
         try:
-            await self._reserve(key, worst_micro, replaces_before=replaces_before)
+            await self._reserve(key, worst_micro, replaces_before=replaces_before, model=model)
         except BaseException:
             self._end(worst_micro)
             raise
@@ -149,7 +208,7 @@ class Budget:
         self._settled.set()
         self._settled = asyncio.Event()
 
-    async def _reserve(self, key: str, worst_micro: int, *, replaces_before: float | None) -> None:
+    async def _reserve(self, key: str, worst_micro: int, *, replaces_before: float | None, model: str | None) -> None:
         seen: tuple[int, int] | None = None
         give_up = math.inf
         while not (
@@ -158,6 +217,7 @@ class Budget:
                 budget=self._name,
                 worst_micro=worst_micro,
                 replaces_before=replaces_before,
+                model=model,
                 even_if_taken=time.monotonic() > give_up,
             )
         ):
@@ -202,11 +262,40 @@ class Budget:
         self._give_back(key, cost_micro, is_answer=True)
         return stands
 
+    async def attempt_failed(
+        self, request: Request, key: str, error: TransportError, *, attempt: int, cost_micro: int
+    ) -> Held:
+        """Record an attempt that was perhaps billed; return what `bound` takes when more is known of its cost."""
+        # Numbers are ids, times and lengths: the same cause with another number is the same cause.
+        self._failures[re.sub(r"\d+", "#", str(error))] += 1
+        reason = f"{ATTEMPT} {attempt}: {error}"
+        return await self.failed(request, key, reason, cost_micro=cost_micro, response=error.usage)
+
+    @property
+    def _commonest(self) -> str | None:
+        """Name what failed most often."""
+        if not self._failures:
+            return None
+        ((cause, count),) = self._failures.most_common(1)
+        return f"{cause.rstrip('.')} ({count:,} of {self._failures.total():,} failed attempts)"
+
+    async def bound(self, request: Request, key: str, reason: str, held: Held, *, cost_micro: int) -> None:
+        """Book less for a failed attempt than was set aside: a later one told what it can have cost at most."""
+        await self._journal.failed(
+            key,
+            request_json=request.canonical(),
+            reason=reason,
+            response_json=None,
+            cost_micro=cost_micro,
+            budget=self._name,
+            revises=held,
+        )
+
     async def failed(
         self, request: Request, key: str, reason: str, *, cost_micro: int | None, response: Response | None = None
-    ) -> None:
+    ) -> Held:
         """Record a call that gave no usable answer; a cost of None is unknown and settles at the worst case."""
-        await self._journal.failed(
+        held = await self._journal.failed(
             key,
             request_json=request.canonical(),
             reason=reason,
@@ -215,6 +304,7 @@ class Budget:
             budget=self._name,
         )
         self._give_back(key, cost_micro, is_answer=response is not None)
+        return held
 
     def _give_back(self, key: str, cost_micro: int | None, *, is_answer: bool) -> None:
         held = self._held.get(key)
@@ -256,7 +346,7 @@ class Budget:
         now = self._journal.spent_micro(budget), self._journal.reserved_micro(budget)
         # Others may have settled between the refusal and this look: only a second refusal is final.
         if now == seen and (not now[1] or self._is_stuck(now)):
-            raise OutOfBudget(*now, worst_micro)
+            raise OutOfBudget(*now, worst_micro, self._commonest)
         if now[1]:
             await self._give_a_moment()
         return now
@@ -284,6 +374,8 @@ class Paid:
     """Of these, with a cost that nobody told: a timeout, a cut connection, no usage, no price."""
     micro: int = 0
     """Micro-dollars of the others."""
+    worst_micro: int = 0
+    """Booked for the unknown ones: a bound, and in no other sum."""
     input_tokens: int = 0
     """Where a usage was told, like those below."""
     output_tokens: int = 0
@@ -313,7 +405,7 @@ def _paid(call: SettledCall, *, is_priced: bool) -> Paid:
     if call.response is None:
         # A failure that is no attempt was turned away or never sent, and costs nothing.
         is_perhaps_billed = call.state == LOST or (call.reason or "").startswith(ATTEMPT)
-        return Paid(calls=1, unknown=1) if is_perhaps_billed else Paid()
+        return Paid(calls=1, unknown=1, worst_micro=call.cost_micro) if is_perhaps_billed else Paid()
     response = Response.from_json(call.response)
     given, made = response.input_tokens, response.output_tokens
     has_usage = given is not None and made is not None
@@ -322,9 +414,31 @@ def _paid(call: SettledCall, *, is_priced: bool) -> Paid:
         calls=1,
         unknown=not is_known,
         micro=call.cost_micro if is_known else 0,
+        worst_micro=0 if is_known else call.cost_micro,
         input_tokens=given or 0,
         output_tokens=made or 0,
     )
+
+
+def bill(journal: Journal, *, model: str | None = None, since: float = 0.0) -> dict[tuple[str, str], Paid]:
+    """Add up what was paid by day (UTC) and model, as far as the journal still has the calls.
+
+    Args:
+        journal: Where they are kept.
+        model: Only of this one, with or without its provider.
+        since: Only calls settled at this moment (seconds since 1970) or later.
+    """
+    lines: dict[tuple[str, str], Paid] = {}
+    for call, request, at in journal.settled_since(since):
+        asked = json.loads(request) if request else None
+        name = str(asked.get("model", "?")) if isinstance(asked, dict) else "?"
+        if model is not None and model not in (name, name.partition("/")[2]):
+            continue
+        paid = _paid(call, is_priced=price_of(name) is not None)
+        line = (datetime.fromtimestamp(at, timezone.utc).date().isoformat(), name)
+        if paid.calls:
+            lines[line] = lines.get(line, Paid()) + paid
+    return dict(sorted(lines.items()))
 
 
 def judge_price(judge: Judge, prices: Overrides | None) -> Price | None:
@@ -348,87 +462,3 @@ def checked_cap(max_usd: float | None, judge: Judge, prices: Overrides | None) -
         raise RecipeError(f"A cap needs calls that are priced beforehand, and {paid.name!r} is a {paid.kind} judge.")
     judge.model_judge.check_cap(judge.model_judge.price(prices))
     return int(max_usd * 1_000_000)
-
-
-Booked = Literal["usage", "worst case", "nothing"]
-
-
-class Ending(NamedTuple):
-    """One row of the table."""
-
-    what: str
-    booked: Booked
-    reason: str
-
-
-TOLD = Ending(
-    "any answer or error that tells a usage or its own cost",
-    "usage",
-    "that is the bill; the provider's own cost comes before tokens and prices",
-)
-SILENT = Ending(
-    "HTTP 200 without a usage: an answer, a refusal, nothing, an error in the body",
-    "worst case",
-    "it was made, and is billed",
-)
-BAD_REQUEST = Ending(
-    "HTTP 400, 413, 422 and other 4xx, content filters included", "worst case", "Azure bills some of them"
-)
-UNFINISHED = Ending(
-    "a timeout (ours, HTTP 408, 504, 522, 524), a cut connection, an unreadable body",
-    "worst case",
-    "the model may have worked, and is billed then",
-)
-TURNED_AWAY = Ending("HTTP 401, 402, 403, 404, 409, 425, 429, a redirect", "nothing", "turned away before the model")
-SERVER = Ending(
-    "any other HTTP 5xx, a request of a batch that was never run",
-    "nothing",
-    "providers bill completions, and none was made",
-)
-UNREACHABLE = Ending(
-    "unreachable: connection refused, DNS, TLS, proxy, no connection in time",
-    "nothing",
-    "no byte of the request was sent",
-)
-NOT_SENT = Ending("refused here: too long, no key, a field that `extra` may not hold", "nothing", "nothing was sent")
-ENDINGS = (TOLD, SILENT, BAD_REQUEST, UNFINISHED, TURNED_AWAY, SERVER, UNREACHABLE, NOT_SENT)
-
-_OF_KIND = {
-    "timeout": UNFINISHED,
-    "connection": UNFINISHED,
-    "malformed": UNFINISHED,
-    "unreachable": UNREACHABLE,
-    "rate_limited": TURNED_AWAY,
-}
-
-
-def ending_of(error: TransportError) -> Ending:
-    """Return the row of a failed attempt.
-
-    Example:
-        >>> ending_of(TransportError("bad_request", "HTTP 400: no", 400)).booked
-        'worst case'
-    """
-    if error.usage is not None:
-        return TOLD
-    if error.kind in _OF_KIND:
-        return _OF_KIND[error.kind]
-    if error.kind == "server":
-        # With status 200 the model had begun.
-        return SILENT if error.status == 200 else SERVER
-    if error.status is None:
-        return NOT_SENT
-    is_away = error.kind in ("auth", "not_found") or 300 <= error.status < 400
-    return TURNED_AWAY if is_away else SILENT if error.status == 200 else BAD_REQUEST
-
-
-def failure_micro(error: TransportError, price: Price | None, worst_micro: int) -> tuple[int, bool]:
-    """Return what a failed attempt is booked at, and whether that is its cost: a worst case is only a bound."""
-    ending = ending_of(error)
-    cost = response_micro(price, error.usage) if error.usage is not None else None
-    # Known, not only cheap: a call that was never made cost exactly nothing.
-    if ending.booked == "nothing":
-        return 0, True
-    if cost is not None:
-        return cost, True
-    return worst_micro, price is not None and not worst_micro

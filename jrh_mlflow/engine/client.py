@@ -8,14 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Budget, OutOfBudget, failure_micro
+from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Attempts, Budget, OutOfBudget
+from jrh_mlflow.engine.endings import ending_of, failure_micro
 from jrh_mlflow.engine.interrupts import NotAsked, idle
 from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.journal.rows import Held
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
 from jrh_mlflow.models.catalog import context_window, endpoint_of
-from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, prompt_size, response_micro, worst_case_micro
-from jrh_mlflow.models.transports import FailureKind, TransportError, known_secrets, make_transport, pick_transport
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    Price,
+    believed,
+    cost_micro,
+    prompt_size,
+    response_micro,
+    worst_case_micro,
+)
+from jrh_mlflow.models.transports import TransportError, known_secrets, make_transport, pick_transport
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets
 
@@ -24,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jrh_mlflow")
 
+OnFailed = Callable[[TransportError, int], None]
+"""Told about every failed attempt and its number."""
 WhyUnusable = Callable[[Response], "str | None"]
 """Says why a response holds nothing to keep (a refusal, no text), or None: it is recorded, but asked again."""
 
@@ -42,6 +54,8 @@ class ClientSettings:
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     fresh_after: float | None = None
     """Answers in the journal of before this moment (seconds since 1970) are asked again."""
+    keep_unreadable: bool = False
+    """Whether answers are served that ended a run because none of its first ones could be read."""
     transport: str | None = None
     """`direct`, `litellm` or a plugin; chosen from the model and its address when None."""
 
@@ -57,27 +71,45 @@ class Booking:
     worst_micro: int
     replaces_before: float | None
     """An answer of before this moment makes way."""
+    attempts: Attempts
+    on_failed: OnFailed | None = None
     is_held: bool = False
-    cost_micro: int | None = 0
-    """Of the failed attempts; None once one of them settled at its worst case, which is a bound and no cost."""
+    unknown: list[tuple[Held, str]] = field(default_factory=list)
+    """Failed attempts that are booked at the worst case, with the reason."""
 
     async def reserve(self) -> None:
         """Set the worst case of an attempt aside, unless that of the last one is left."""
         if not self.is_held:
             with idle():
-                await self.budget.reserve(self.key, self.worst_micro, replaces_before=self.replaces_before)
+                model, before = self.request.model, self.replaces_before
+                await self.budget.reserve(self.key, self.worst_micro, replaces_before=before, model=model)
             self.is_held = True
 
     async def settle(self, error: TransportError, attempt: int) -> None:
         """Book a failed attempt; one that costs nothing leaves its reservation to the next."""
         micro, is_known = failure_micro(error, self.price, self.worst_micro)
+        if error.usage is not None or ending_of(error).booked != "nothing":
+            self.attempts.add(micro if is_known else None, worst_micro=self.worst_micro)
+        if self.on_failed is not None:
+            self.on_failed(error, attempt)
         # Reserving again would write to the disk for every 429 of a busy provider.
         if is_known and not micro:
             return
         self.is_held = False
-        self.cost_micro = self.cost_micro + micro if is_known and self.cost_micro is not None else None
-        reason = f"{ATTEMPT} {attempt}: {error}"
-        await self.budget.failed(self.request, self.key, reason, cost_micro=micro, response=error.usage)
+        held = await self.budget.attempt_failed(self.request, self.key, error, attempt=attempt, cost_micro=micro)
+        if not is_known:
+            self.unknown.append((held, f"{ATTEMPT} {attempt}: {error}"))
+
+    async def bound(self, response: Response) -> None:
+        """Book no more for attempts of unknown cost than the prompt that this one tells, and the longest answer."""
+        if self.price is None or response.input_tokens is None:
+            return
+        micro = cost_micro(self.price, response.input_tokens, self.request.max_tokens or 0)
+        for held, reason in self.unknown if micro < self.worst_micro else ():
+            if held.id:
+                await self.budget.bound(self.request, self.key, reason, held, cost_micro=micro)
+            self.attempts.worst_micro -= self.worst_micro - micro
+        self.unknown.clear()
 
     async def release(self) -> None:
         """Take back what is set aside for an attempt that is not made."""
@@ -140,7 +172,14 @@ class ModelClient:
         return self._budget.kept(key, newer_than=self.settings.fresh_after)
 
     async def send(
-        self, request: Request, key: str, *, unusable: WhyUnusable, replaces_before: float | None = None
+        self,
+        request: Request,
+        key: str,
+        *,
+        unusable: WhyUnusable,
+        replaces_before: float | None = None,
+        attempts: Attempts | None = None,
+        on_failed: OnFailed | None = None,
     ) -> Response:
         """Send a request whose answer is not in the journal, and keep what comes back.
 
@@ -149,6 +188,8 @@ class ModelClient:
             key: Of the call.
             unusable: Says of a response why there is nothing in it to keep.
             replaces_before: An answer of before this moment makes way; `fresh_after` when None.
+            attempts: Filled with what the attempts came to, whether or not one of them is answered.
+            on_failed: Told about every attempt that fails, on receipt.
 
         Raises:
             AnsweredElsewhere: Another process, or another caller, has answered it in the meantime.
@@ -160,12 +201,14 @@ class ModelClient:
         size = prompt_size(request)
         if self._window is not None and size > BYTES_PER_TOKEN * self._window:
             # A text this long cannot fit, and is never cut to make it fit.
-            raise _not_sent("too_long", f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}")
+            raise TransportError("too_long", f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}")
         self._circuit.check()
         try:
             _check_endpoint(request)
-            replaces_before = replaces_before or self.settings.fresh_after
-            response = await self._send(request, key, size, replaces_before=replaces_before)
+            booking = self._booking(
+                request, key, size, replaces_before or self.settings.fresh_after, attempts or Attempts(), on_failed
+            )
+            response = await self._send(booking, size)
         except TransportError as error:
             self._circuit.on_failure(error)
             if error.retryable:
@@ -175,6 +218,8 @@ class ModelClient:
         self._circuit.on_success()
         # Read before it is kept: a refusal that was kept as an answer would be served for ever.
         cost, problem = self.cost_micro(response), unusable(response)
+        booking.attempts.add(cost, worst_micro=booking.worst_micro)
+        await booking.bound(response)
         if problem is None:
             stands = await self._budget.answered(request, key, response, cost_micro=cost)
             if not stands and (kept := self.kept(key)):
@@ -183,22 +228,38 @@ class ModelClient:
             await self._budget.failed(request, key, problem, cost_micro=cost, response=response)
         return response
 
-    async def _send(self, request: Request, key: str, size: int, *, replaces_before: float | None) -> Response:
-        price = self.settings.price
-        worst = 0 if price is None else worst_case_micro(price, size, request.max_tokens or 0)
-        booking = Booking(
+    def _booking(
+        self,
+        request: Request,
+        key: str,
+        size: int,
+        replaces_before: float | None,
+        attempts: Attempts,
+        on_failed: OnFailed | None,
+    ) -> Booking:
+        def failed(error: TransportError, attempt: int) -> None:
+            self._circuit.on_attempt_failed(error)
+            if on_failed is not None:
+                on_failed(error, attempt)
+
+        return Booking(
             budget=self._budget,
             request=request,
             key=key,
-            price=price,
-            worst_micro=worst,
+            price=self.settings.price,
+            worst_micro=self.worst_micro(request, size),
             replaces_before=replaces_before,
+            attempts=attempts,
+            on_failed=failed,
         )
+
+    async def _send(self, booking: Booking, size: int) -> Response:
+        request = booking.request
         # Outside the slots: a call that waits for money must not hold one.
         await booking.reserve()
         try:
             return await send_with_retries(
-                lambda: self._send_once(request),
+                lambda: self._send_once(request, booking.key),
                 limits=self._limits,
                 policy=self.settings.policy,
                 rng=self._rng,
@@ -209,7 +270,6 @@ class ModelClient:
             )
         except TransportError as error:
             await booking.end(str(error))
-            error.cost_micro = booking.cost_micro
             raise
         except OutOfBudget:
             await booking.end("not sent: the run was stopped")
@@ -222,11 +282,12 @@ class ModelClient:
         """Send nothing more: calls that only wait end as `NotAsked`."""
         self._stopped = True
 
-    async def _send_once(self, request: Request) -> Response:
+    async def _send_once(self, request: Request, key: str) -> Response:
         self._budget.check()
         # With the slot in hand: while a call waited for it, the first answers may have shown that all is in vain.
         if self._stopped:
             raise NotAsked
+        self._budget.mark_sent(key)
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         text = response.to_json()
@@ -234,7 +295,7 @@ class ModelClient:
         if safe != text:
             response = Response.from_json(safe)
         self._note_model(response.model)
-        return response
+        return believed(self.settings.price, response)
 
     def _note_model(self, answered: str | None) -> None:
         """Say once when another model than the one asked for answers; the calls record its name."""
@@ -242,6 +303,11 @@ class ModelClient:
         if answered and name not in answered and not self._warned:
             self._warned = True
             logger.warning("Asked %r, but %r answers: every call records who did.", self.model, answered[:80])
+
+    def worst_micro(self, request: Request, size: int | None = None) -> int:
+        """Return what an attempt may cost at most; 0 where no price is known."""
+        price, limit = self.settings.price, request.max_tokens or 0
+        return 0 if price is None else worst_case_micro(price, prompt_size(request) if size is None else size, limit)
 
     def cost_micro(self, response: Response) -> int | None:
         """Return what a response cost, or None when its price or its usage is unknown."""
@@ -254,13 +320,7 @@ def _check_endpoint(request: Request) -> None:
     if here != request.endpoint:
         place = f"{request.model} was to be asked at {request.endpoint or 'its usual address'}"
         way = "Set the same address in the environment of every process, or give api_base."
-        raise _not_sent("bad_request", f"{place}, but here the environment says {here or 'nothing'}. {way}")
-
-
-def _not_sent(kind: FailureKind, text: str) -> TransportError:
-    error = TransportError(kind, text)
-    error.cost_micro = 0
-    return error
+        raise TransportError("bad_request", f"{place}, but here the environment says {here or 'nothing'}. {way}")
 
 
 def _tokens_used(response: Response) -> float | None:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jrh_mlflow.engine.endings import ending_of
 from jrh_mlflow.engine.interrupts import idle
 from jrh_mlflow.engine.limits import Limits, Slot
 from jrh_mlflow.errors import JudgeError
@@ -166,6 +167,8 @@ class _Tries:
     waits: int = 0
     """Attempts that failed during an outage."""
     failures: int = 0
+    unusable: int = 0
+    """Of these, answers that were none: each is billed, and the next one is most likely no better."""
 
     @property
     def attempts(self) -> int:
@@ -194,6 +197,7 @@ class _Tries:
             self.waits += 1
         else:
             self.failures += 1
+            self.unusable += ending_of(error).again == "once"
 
     def delay(self, error: TransportError, limits: Limits) -> float | None:
         """Return the seconds until the next attempt, or None when there is none."""
@@ -210,7 +214,7 @@ class _Tries:
         if _is_outage(error, limits):
             return limits.is_too_long(policy.longest_outage_s)
         if error.kind != RATE_LIMITED:
-            return self.failures >= policy.max_attempts
+            return self.failures >= policy.max_attempts or self.unusable > 1
         return self.rejections >= policy.max_rejections or limits.rejected_for > policy.longest_wait_s
 
     def _backoff(self, error: TransportError) -> float:
@@ -249,6 +253,7 @@ class Circuit:
     It trips
 
     - at once on a wrong key or an unknown model, when no call was answered yet;
+    - after `consecutive` answers that are not usable, retried ones included, before the first one that is;
     - after `consecutive` failures in a row; once an answer was seen, after at least two rounds of the calls in flight,
       because one short outage fails all of them together;
     - when `share` of the last `window` calls failed.
@@ -283,7 +288,7 @@ class Circuit:
         self._service = service
         self._last: deque[bool] = deque(maxlen=window)
         self._failed_of_last = 0
-        self._in_a_row = 0
+        self._in_a_row = self._unusable = 0
         self._answered = False
         self._reason: str | None = None
 
@@ -301,6 +306,12 @@ class Circuit:
         self._answered = True
         self._in_a_row = 0
         self._remember(failed=False)
+
+    def on_attempt_failed(self, error: TransportError) -> None:
+        """Count an attempt that was answered, and paid, for nothing."""
+        self._unusable += ending_of(error).again == "once"
+        if not self._answered and self._unusable >= self._consecutive and self._reason is None:
+            self._reason = f"{self._service} {_explain(error, f'{self._unusable} times before any usable answer')}"
 
     def on_failure(self, error: TransportError) -> None:
         """Count a call that failed for good."""

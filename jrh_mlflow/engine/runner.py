@@ -343,7 +343,8 @@ def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     names = [column.name for column in fields(CallRecord)]
     frame = pd.DataFrame({name: [getattr(record, name) for record in records] for name in names})
     empty = [name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()]
-    frame = frame.drop(columns=[*empty, *(name for name in ("raw", "asked_at") if frame[name].isna().all())])
+    unset = ("raw", "asked_at", "attempts", "unknown_attempts", "worst_usd")
+    frame = frame.drop(columns=[*empty, *(name for name in unset if frame[name].isna().all())])
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)

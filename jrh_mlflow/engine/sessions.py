@@ -32,11 +32,13 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere, judge_price
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Attempts, judge_price
 from jrh_mlflow.engine.calls import AHEAD, Numbering, has_text, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
+from jrh_mlflow.engine.endings import ending_of
 from jrh_mlflow.engine.journal import Journal, JournalledAnswer, Reservation
-from jrh_mlflow.engine.retries import RetryPolicy
+from jrh_mlflow.engine.journal.rows import Held
+from jrh_mlflow.engine.retries import ADVICE, RetryPolicy
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.judges import APART, AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
@@ -51,8 +53,10 @@ from jrh_mlflow.text import blank_secrets, clean_text
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-NOT_SERVED = frozenset({"refusal", "empty_choices", "empty_content", "content_filter"})
+NOT_SERVED = frozenset({"refusal", "empty_choices", "empty_content", "content_filter", "tool_call"})
 """Responses without an answer in them: recorded, but asked again when the run is repeated."""
+UNUSABLE = "malformed"
+"""How the error of a call begins that was answered, and not by a completion."""
 WORKERS_PER_SLOT = 2
 """Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
 LONGEST_S = 290.0
@@ -76,6 +80,8 @@ _REFUSED = (
 )
 _EMPTY = "The provider sends no text: look at the model and at `extra`; one that reasons may need more `max_tokens`."
 _ADVICE = {
+    UNUSABLE: ADVICE[UNUSABLE],
+    "tool_call": "The model calls a tool instead of answering: leave `tools` out of `extra`.",
     "truncated": _CUT_OFF,
     "refusal": _REFUSED,
     "content_filter": _REFUSED,
@@ -245,7 +251,15 @@ class ModelSession(JudgeSession):
         self._client = self._within = ModelClient(judge.model, judge.api_base, journal, settings)
         self._numbering = Numbering(judge)
         self._first: FirstAnswers | None = None
+        self._keeps_unreadable, self._paid = settings.keep_unreadable, set[str]()
+        """Keys that were answered here for the first time, as long as none could be read."""
         self.workers = WORKERS_PER_SLOT * settings.concurrency
+
+    async def __aexit__(self, *details: Any) -> None:
+        await super().__aexit__(*details)
+        if self._first and self._first.has_ended and self._paid:
+            # Once: what was asked anew, or served, is marked no second time.
+            await asyncio.to_thread(self._journal.mark_unreadable, sorted(self._paid))
 
     def prepare(self, calls: Iterable[Call]) -> Iterator[KeyedCall]:
         """Prepare calls in the order of the plan, looking some of them up in the journal at once."""
@@ -264,14 +278,17 @@ class ModelSession(JudgeSession):
         return self._first.watching(ask)
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
-        """Read the journalled answer that `prepare` found, if it has a text."""
-        if work.kept is None or not has_text(work.kept.response):
+        """Read the journalled answer that `prepare` found, if it has a text and is not to be asked for anew."""
+        if work.kept is None or not has_text(work.kept.response) or self._is_asked_anew(work):
             return None
         return self._record(work, Response.from_json(work.kept.response), asked_at=work.kept.at)
 
+    def _is_asked_anew(self, work: KeyedCall) -> bool:
+        return work.kept is not None and work.kept.is_unreadable and not self._keeps_unreadable
+
     def may_pass(self, record: CallRecord) -> bool:
-        """Whether the transport says so: its failures begin with their kind."""
-        return record.outcome == "error" and (record.error or "").partition(":")[0] in RETRYABLE
+        """Whether the transport says so: its failures begin with their kind. What was answered was retried already."""
+        return record.outcome == "error" and (record.error or "").partition(":")[0] in RETRYABLE - {UNUSABLE}
 
     def ask(self, work: KeyedCall) -> CallRecord | Awaitable[CallRecord]:
         """Serve a call's journalled answer at once, or ask for it.
@@ -285,7 +302,7 @@ class ModelSession(JudgeSession):
     async def _ask(self, keyed: KeyedCall) -> CallRecord:
         # Where nothing was kept when the calls were prepared, reserving tells what others have answered since.
         looked_at, kept = time.time(), None if keyed.kept is None else self._client.kept(keyed.key)
-        if kept is not None and (kept.text or "").strip():
+        if kept is not None and (kept.text or "").strip() and not self._is_asked_anew(keyed):
             return self._record(keyed, kept, asked_at=looked_at)
         # An empty answer that an older version kept makes way for the new one.
         replaces_before = None if kept is None else looked_at
@@ -294,15 +311,27 @@ class ModelSession(JudgeSession):
         def unusable(response: Response) -> str | None:
             reading = self.judge.read(response, keyed.call)
             readings.append(reading)
+            if self._first and not self._first.is_over and keyed.kept is None:
+                self._paid.add(keyed.key)
             # On receipt: while an answer is made durable, others would be sent.
             if self._first and self._first.note(keyed.key, reading.outcome, reading.error):
                 self._client.stop_sending()
             return why_not_served(reading)
 
-        started = time.perf_counter()
+        def failed(error: TransportError, attempt: int) -> None:
+            is_answer = ending_of(error).again == "once"
+            if is_answer and self._first and self._first.note(keyed.key, "error", str(error), attempt=attempt):
+                self._client.stop_sending()
+
+        started, attempts = time.perf_counter(), Attempts()
         try:
             response = await self._client.send(
-                keyed.request, keyed.key, unusable=unusable, replaces_before=replaces_before
+                keyed.request,
+                keyed.key,
+                unusable=unusable,
+                replaces_before=replaces_before,
+                attempts=attempts,
+                on_failed=failed,
             )
         except AnsweredElsewhere as answered:
             # Another process, while this one waited for it.
@@ -312,13 +341,15 @@ class ModelSession(JudgeSession):
                 **identity(keyed.call),
                 outcome="error",
                 answer="",
-                cost_usd=None if error.cost_micro is None else error.cost_micro / 1_000_000,
+                cost_usd=attempts.usd,
+                **attempts.columns,
                 latency_s=time.perf_counter() - started,
                 model=self.judge.model,
                 prompt_sha256=keyed.key,
                 error=str(error),
             )
-        return self._record(keyed, response, reading=readings[-1], seconds=time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return self._record(keyed, response, reading=readings[-1], seconds=seconds, attempts=attempts)
 
     def _record(
         self,
@@ -328,10 +359,13 @@ class ModelSession(JudgeSession):
         reading: ParsedAnswer | None = None,
         seconds: float | None = None,
         asked_at: float | None = None,
+        attempts: Attempts | None = None,
     ) -> CallRecord:
-        """Write a record; a response without a reading comes from the journal."""
+        """Write a record; a response without a reading comes from the journal: one attempt, which cost what it cost."""
         cached, reading = reading is None, reading or self.judge.read(response, keyed.call)
-        cost = self._client.cost_micro(response)
+        if attempts is None:
+            attempts, cost = Attempts(), self._client.cost_micro(response)
+            attempts.add(cost, worst_micro=self._client.worst_micro(keyed.request) if cost is None else 0)
         return CallRecord(
             **identity(keyed.call),
             outcome=reading.outcome,
@@ -340,7 +374,8 @@ class ModelSession(JudgeSession):
             raw=kept_text(clean_text(response.refusal or response.text or "")) or None,
             input_tokens=response.input_tokens,
             output_tokens=response.output_tokens,
-            cost_usd=None if cost is None else cost / 1_000_000,
+            cost_usd=attempts.usd,
+            **attempts.columns,
             latency_s=seconds,
             cached=cached,
             # The journal knows when recorded answers were read in, not when the model gave them.
@@ -417,7 +452,8 @@ class PointwiseSession(JudgeSession):
         reasons = [
             f"{slot} ({half.answer or half.outcome}): {half.rationale or ''}".strip() for slot, half in both.items()
         ]
-        sums = {name: _sum_of(name, both.values()) for name in ("input_tokens", "output_tokens", "cost_usd")}
+        summed = ("input_tokens", "output_tokens", "cost_usd", "attempts", "unknown_attempts", "worst_usd")
+        sums = {name: _sum_of(name, both.values()) for name in summed}
         return CallRecord(
             **identity(call),
             outcome=outcome,
@@ -455,7 +491,8 @@ def _as_json(probabilities: Mapping[str, float] | None) -> str | None:
 class FirstAnswers:
     """Counts a run's first answers by what is wrong with them, until one can be read.
 
-    Calls that failed on their way are not answers: the circuit counts those.
+    A completion that is none counts each time it comes; calls that failed on their way are not answers: the circuit
+    counts those.
     """
 
     def __init__(self, judge: ModelJudge) -> None:
@@ -463,6 +500,16 @@ class FirstAnswers:
         self._problems: dict[str, str] | None = {}
         """By the key of the call; None once an answer was read: from then on nothing is counted."""
         self._reason: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether an answer was read, so that nothing is counted any more."""
+        return self._problems is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended the run."""
+        return self._reason is not None
 
     def watching(self, ask: Ask) -> Ask:
         """Return the same way of asking, which raises once the run is hopeless."""
@@ -482,17 +529,17 @@ class FirstAnswers:
             raise JudgeError(self._reason)
         return record
 
-    def note(self, key: str, outcome: str, error: str | None) -> bool:
-        """Count how a call ended, each call once; return whether nothing more should be sent."""
+    def note(self, key: str, outcome: str, error: str | None, *, attempt: int | None = None) -> bool:
+        """Count how a call ended, each call once, or an attempt of it; return whether nothing more should be sent."""
         if self._problems is None or self._reason is not None:
             return self._reason is not None
         problem = (error or "").partition(":")[0]
         # One that can be read proves prompt and parser: later ones that cannot are the judge's own.
         if outcome in USABLE:
             self._problems = None
-        elif problem in PROBLEMS:
+        elif problem in PROBLEMS or attempt is not None:
             # By key, so that a call which is asked again, or noted on receipt and again as a record, counts once.
-            self._problems[key] = problem
+            self._problems[key if attempt is None else f"{key} {attempt}"] = problem
             if len(self._problems) >= ENOUGH:
                 self._reason = self._explanation(Counter(self._problems.values()).most_common(), str(error))
         return self._reason is not None
@@ -503,7 +550,8 @@ class FirstAnswers:
         advice = _ADVICE.get(counts[0][0], _UNREAD).format(max_tokens=limit)
         return (
             f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({problems}), "
-            f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."
+            f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal: the next "
+            "run asks it anew, once (--keep-unreadable: not; --fresh-after: again)."
         )
 
 
@@ -571,6 +619,9 @@ class NoJournal(Journal):
         """Grant it."""
         return Reservation.GRANTED
 
+    def mark_sent(self, key: str) -> None:
+        """Nothing is booked."""
+
     async def release(self, key: str) -> None:
         """Nothing was set aside."""
 
@@ -578,8 +629,9 @@ class NoJournal(Journal):
         """Forget it."""
         return True
 
-    async def failed(self, key: str, **_: Any) -> None:
+    async def failed(self, key: str, **_: Any) -> Held:
         """Forget it."""
+        return Held(0, 0, "")
 
     def close(self) -> None:
         """Nothing is open."""

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from jrh_mlflow.engine.budget import Budget, checked_cap
+from jrh_mlflow.engine.budget import Budget, cap_advice, checked_cap
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import WorkerPool
@@ -418,7 +418,8 @@ class Labelling:
     def failure(self) -> JrhError:
         """Return what is raised where no row has a label."""
         if self.stopped is not None:
-            return BudgetError(f"{self.stopped}: no row was labelled. Raise the cap and run it again.")
+            advice = cap_advice(self.stopped, "the cap and run it again.")
+            return BudgetError(f"{self.stopped}: no row was labelled. {advice}")
         return JudgeError(f"None of {len(self.given)} rows could be labelled: {self.without[0].reason}.")
 
     def added_to(self, made: Made, plan: GenerationPlan) -> Made:

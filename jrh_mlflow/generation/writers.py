@@ -28,7 +28,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Attempts
 from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
@@ -60,7 +60,8 @@ class Reply:
     """None is unknown."""
     output_tokens: int | None = 0
     cost_usd: float | None = 0.0
-    """None is unknown, never free."""
+    """What its attempts told, the retried ones included; None is unknown, never free."""
+    attempts: Attempts = field(default_factory=Attempts)
     cached: bool = False
     key: str | None = None
     """Of the answer in the journal."""
@@ -80,6 +81,9 @@ class Usage:
     cost_micro: int = 0
     unknown_costs: int = 0
     """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
+    attempts: int = 0
+    unknown_attempts: int = 0
+    worst_micro: int = 0
     paid: set[str] = field(default_factory=set, repr=False)
     """Keys of the answers that are counted."""
 
@@ -89,6 +93,9 @@ class Usage:
             return
         self.calls += 1
         self.cached += call.cached
+        self.attempts += call.attempts.n
+        self.unknown_attempts += call.attempts.unknown
+        self.worst_micro += call.attempts.worst_micro
         # A function's answers have no key: each call of it is counted.
         if call.key is not None:
             if call.key in self.paid:
@@ -190,16 +197,17 @@ class ModelQuestion(Question):
             readings.append(self.read(response))
             return readings[-1].unusable
 
+        attempts = Attempts()
         try:
-            response = await self.client.send(self.request, self.key, unusable=unusable)
+            response = await self.client.send(self.request, self.key, unusable=unusable, attempts=attempts)
         except AnsweredElsewhere as answered:
             return self._reply(answered.response, self.read(answered.response), cached=True)
         except TransportError as error:
             # A failed call may have been billed: the provider's word on it counts, and silence is unknown.
-            micro = error.cost_micro
-            billed: Mapping[str, Any] = UNKNOWN_COST if micro is None else {"cost_usd": micro / 1_000_000}
-            return Reply(problem=f"call failed: {error}", prompt_sha256=self.prompt_sha256, **billed)
-        return self._reply(response, readings[-1], cached=False)
+            billed: Mapping[str, Any] = UNKNOWN_COST if attempts.usd is None else {"cost_usd": attempts.usd}
+            problem = f"call failed: {error}"
+            return Reply(problem=problem, prompt_sha256=self.prompt_sha256, attempts=attempts, **billed)
+        return replace(self._reply(response, readings[-1], cached=False), attempts=attempts, cost_usd=attempts.usd)
 
     def _reply(self, response: Response, reading: ReadResponse, *, cached: bool) -> Reply:
         cost = self.client.cost_micro(response)

@@ -299,6 +299,7 @@ TIE, ABSTAIN = "tie", "abstain"
 PROBLEMS: Mapping[str, str] = {
     "empty_choices": "the response has no choice",
     "content_filter": "the provider's content filter stopped the response",
+    "tool_call": "the model calls a tool and says nothing",
     "empty_content": "the response has no text",
     "refusal": "the model refused",
     "truncated": "max_tokens ended the response before a readable answer",
@@ -526,7 +527,7 @@ def _provider_problem(response: Response) -> str | None:
     if finish == "content_filter":
         return "content_filter"
     if not (response.text or "").strip():
-        return "truncated" if finish in _LENGTH else "empty_content"
+        return "truncated" if finish in _LENGTH else "tool_call" if finish == "tool_calls" else "empty_content"
     return None
 
 

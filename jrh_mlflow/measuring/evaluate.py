@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, calls_frame, random_order
-from jrh_mlflow.engine.budget import OutOfBudget, Overrun
+from jrh_mlflow.engine.budget import OutOfBudget, Overrun, cap_advice
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.models.prices import Overrides
 
-MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a larger `max_tokens`, and run it again."
 """What to do when calls cost more than their worst case."""
 
 
@@ -74,6 +73,7 @@ def evaluate(
     tokens_per_minute: float | None = None,
     timeout_s: float = 120.0,
     fresh_after: Moment | None = None,
+    keep_unreadable: bool = False,
     parent_run_id: str | None = None,
     shuffle: int | None = None,
     budget: str | None = None,
@@ -117,6 +117,8 @@ def evaluate(
         timeout_s: Of one attempt.
         fresh_after: A date or moment (text or object, UTC unless it says otherwise): answers in the journal that are
             older are asked again, and the new ones take their place.
+        keep_unreadable: Where an earlier run ended because none of its first answers could be read, those are asked
+            anew, once; True keeps them.
         parent_run_id: Nest the run under this one.
         shuffle: Ask the items in the random order of this seed, so that a `stop` rule sees a random sample of them.
             `jrh.until` draws an order in any case, by `seed` where this is None.
@@ -185,6 +187,7 @@ def evaluate(
         budget=prepared.budget(budget),
         price=prepared.price,
         fresh_after=prepared.freshness,
+        keep_unreadable=keep_unreadable,
     )
     # From here on the first signal stops the asking, and what is there is logged before it is raised.
     with hearing_interrupts() as interrupts, interrupts.waiting():
@@ -409,18 +412,20 @@ def _measurable(answers: Asked, prepared: Prepared, bound: UntilStop | None = No
 
 
 def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
-    """Say what was spent of what, and what would be needed."""
+    """Say what failed most often, what was spent of what, and what would be needed."""
     if isinstance(reason, Overrun):
-        return f"Stopped for the {reason}. {MEND_PRICE}"
+        return f"Stopped for the {reason}. {cap_advice(str(reason))}"
     n_calls = max(len(item.orders) for item in prepared.suite.items)
     what = "pair" if n_calls > 1 else "item"
     cap, need = (money_text((micro or 0) / 1_000_000) for micro in (prepared.cap_micro, n_calls * reason.need_micro))
     if not reason.spent_micro + reason.held_micro:
         return f"The cap of {cap} does not cover one {what}, which may cost up to {need}. Raise it."
     spent, held = (money_text(micro / 1_000_000) for micro in (reason.spent_micro, reason.held_micro))
+    failed = f"{safe_text(reason.failure)}. " if reason.failure else ""
+    advice = cap_advice(str(reason), "it: a higher cap continues, and what was answered is not paid again.")
     return (
-        f"The cap of {cap} has {spent} spent and {held} held by calls in flight elsewhere, and one more {what} may "
-        f"cost up to {need}. Raise it: a higher cap continues, and what was answered is not paid again."
+        f"{failed}The cap of {cap} has {spent} spent and {held} held by calls in flight elsewhere, and one more {what} "
+        f"may cost up to {need}. {advice}"
     )
 
 

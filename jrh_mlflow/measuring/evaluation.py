@@ -234,32 +234,33 @@ def _log(
         judged = judged_by(measured.judge, measured.suite, run_id)
         sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric, judged=judged)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=seed)
+        points = evaluation_points(measured, sheet)
+        evaluation = Evaluation(
+            run_id=run_id,
+            metrics=keys.last_values(points),
+            logged={},
+            sheet=sheet,
+            calls=measured.calls,
+            judge=measured.judge,
+            suite=measured.suite,
+            link=store.link(run_id),
+            view=store.view_links(),
+            truncated=measured.truncated,
+            stopped=_stopped(measured, sheet),
+            tracking_uri=store.uri,
+        )
         try:
-            points = evaluation_points(measured, sheet)
             content = evaluation_content(measured, sheet, points)
             logged = publish(store, run_id, content, what_now=what_now, is_new=is_new)
         except TrackingError as error:
-            # Whoever catches it has the answers in hand, even where no disk took them.
-            error.calls = measured.calls
+            # Whoever catches it has answers and readings in hand, even where no disk took them.
+            error.calls, error.evaluation = measured.calls, evaluation
             raise
     # Only now: until MLflow has all of it, the disk keeps it.
     kept.forget()
     if (version := measured.judge.settings.get("prompt_uri")) is not None:
         link_prompt(str(version), run_id, tracking_uri=store.uri)
-    return Evaluation(
-        run_id=run_id,
-        metrics=keys.last_values(points),
-        logged=logged,
-        sheet=sheet,
-        calls=measured.calls,
-        judge=measured.judge,
-        suite=measured.suite,
-        link=store.link(run_id),
-        view=store.view_links(),
-        truncated=measured.truncated,
-        stopped=_stopped(measured, sheet),
-        tracking_uri=store.uri,
-    )
+    return replace(evaluation, logged=logged)
 
 
 def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> JudgeContext:

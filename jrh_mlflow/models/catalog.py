@@ -96,7 +96,7 @@ _MEMBER = re.compile(r"^\s+\w+ = \"([^\"]+)\"", re.MULTILINE)
 _CHAT_MODES = frozenset({"chat", "completion", "responses"})
 _KEPT = re.compile(
     r"(in|out)put_cost_per_(token|request|reasoning_token)(_above_\d+k_tokens)?|litellm_provider|max_.*"
-    r"|supports_(response_schema|reasoning)"
+    r"|supports_(response_schema|reasoning)|cache_read_input_token_cost"
 )
 DIRECT = ("openai", "hosted_vllm")
 """Providers that are asked without litellm, whether an `api_base` is given or not."""

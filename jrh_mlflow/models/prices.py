@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -48,6 +48,10 @@ class Price:
     output_usd: float
     long_prompts: tuple[tuple[int, float, float], ...] = ()
     """(more input tokens than this, dollars per input token, per output token), for the whole call; rising."""
+    cached_usd: float | None = field(default=None, repr=False)
+    """Of an input token that the provider had in its cache, where that has a price of its own."""
+    is_own: bool = field(default=False, repr=False, compare=False)
+    """Whether the user gave it: then a provider that says it bills less is not believed."""
 
     def rates(self, input_tokens: int) -> tuple[float, float]:
         """Return the dollars per input and output token of a call with this prompt."""
@@ -80,8 +84,8 @@ def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
 
 
 @lru_cache(maxsize=4096)
-def cost_micro(price: Price, input_tokens: int, output_tokens: int) -> int:
-    """Return what a call cost, in micro-dollars, rounded up.
+def cost_micro(price: Price, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int:
+    """Return what a call cost, in micro-dollars, rounded up; `cached_tokens` of the input have a price of their own.
 
     Example:
         >>> cost_micro(Price(input_usd=1.5e-07, output_usd=6e-07), 1_000_000, 1)
@@ -92,6 +96,9 @@ def cost_micro(price: Price, input_tokens: int, output_tokens: int) -> int:
     input_usd, output_usd = price.rates(input_tokens)
     # Through repr, because 1.5e-07 means fifteen hundred-millionths, not its nearest binary fraction.
     dollars = Decimal(repr(input_usd)) * input_tokens + Decimal(repr(output_usd)) * output_tokens
+    if price.cached_usd is not None and price.cached_usd < input_usd:
+        saved = Decimal(repr(input_usd)) - Decimal(repr(price.cached_usd))
+        dollars -= saved * min(cached_tokens, input_tokens)
     return _micro(dollars)
 
 
@@ -124,7 +131,15 @@ def response_micro(price: Price | None, response: Response) -> int | None:
         return _micro(Decimal(repr(response.cost_usd)))
     if price is None or response.input_tokens is None or response.output_tokens is None:
         return None
-    return cost_micro(price, response.input_tokens, response.output_tokens)
+    return cost_micro(price, response.input_tokens, response.output_tokens, response.cached_tokens or 0)
+
+
+def believed(price: Price | None, response: Response) -> Response:
+    """Return a response as it came, without a bill of the provider's that is below the price that the user gave."""
+    by_price = response_micro(price, replace(response, cost_usd=None)) if price is not None and price.is_own else None
+    if by_price is None or response.cost_usd is None or _micro(Decimal(repr(response.cost_usd))) >= by_price:
+        return response
+    return replace(response, cost_usd=None)
 
 
 def prompt_size(request: Request) -> int:
@@ -150,7 +165,7 @@ def _from_override(name: str, given: tuple[float, float]) -> Price:
         rule = "a price is two numbers: dollars per million input tokens and per million output tokens"
         raise RecipeError(f"The price of {name!r} is {given!r}, but {rule}.")
     input_usd, output_usd = (float(Decimal(repr(rate)) / _MICRO) for rate in rates)
-    return Price(input_usd=input_usd, output_usd=output_usd)
+    return Price(input_usd=input_usd, output_usd=output_usd, is_own=True)
 
 
 def _is_amount(value: object) -> bool:
@@ -167,7 +182,13 @@ def _from_entry(entry: Mapping[str, Any]) -> Price | None:
         return None
     # Where thinking costs more than speaking, the usage does not tell the two apart: take the dearer.
     output_usd = max(output_usd, entry.get("output_cost_per_reasoning_token") or 0)
-    return Price(input_usd=float(input_usd), output_usd=float(output_usd), long_prompts=_tiers(entry))
+    cached_usd = entry.get("cache_read_input_token_cost")
+    return Price(
+        input_usd=float(input_usd),
+        output_usd=float(output_usd),
+        long_prompts=_tiers(entry),
+        cached_usd=float(cached_usd) if _is_amount(cached_usd) and cached_usd else None,
+    )
 
 
 def _tiers(entry: Mapping[str, Any]) -> tuple[tuple[int, float, float], ...]:

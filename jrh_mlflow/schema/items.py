@@ -373,7 +373,7 @@ class CallRecord:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
-    """None is unknown, never free."""
+    """What its attempts told, the retried ones included; None is unknown, never free."""
     latency_s: float | None = None
     cached: bool = False
     asked_at: str | None = None
@@ -399,6 +399,13 @@ class CallRecord:
     """JSON: what may be answered with, in order, and whether it is a scale (`labels_cell`); empty for pairs."""
     partner: str = ""
     """`UNASKED` where the other order of the pair was not asked: it counts for axes of calls, and for none of pairs."""
+
+    attempts: float | None = None
+    """Requests that were billed, or perhaps; None where nobody counted, 1 for an answer that the journal had."""
+    unknown_attempts: float | None = None
+    """Of these, with a cost that nobody told."""
+    worst_usd: float | None = None
+    """What is booked for those at most: a bound, and no part of `cost_usd`."""
 
 
 UNASKED = "not asked"

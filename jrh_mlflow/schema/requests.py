@@ -71,6 +71,8 @@ class Response:
     """The bill where it is known better than from tokens and prices: the provider's own figure, or a batch's price."""
     system_fingerprint: str | None = None
     """What the provider says of the system behind the answer, where it says it."""
+    cached_tokens: int | None = None
+    """Of the input tokens, those that the provider had in its cache."""
 
     def to_json(self) -> str:
         """Return the form the journal keeps."""
@@ -78,7 +80,11 @@ class Response:
 
     @cached_property
     def _json(self) -> str:
-        return _compact({field.name: getattr(self, field.name) for field in fields(self)})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.cached_tokens is None:
+            # As versions wrote it that did not know of them, so that they can read it.
+            del values["cached_tokens"]
+        return _compact(values)
 
     @classmethod
     def from_json(cls, text: str) -> Response:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -274,3 +275,25 @@ def test_help_of_batch_and_journal_loads_no_heavy_library(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
     assert done.stdout.count("Example: jrh") == 3
+
+
+def test_a_bill_has_a_line_for_each_day_and_model(jrh: Jrh, tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.db")
+    answer = {"text": "A", "finish_reason": "stop", "input_tokens": 7, "output_tokens": 2}
+
+    async def pay(book: Journal) -> None:
+        for key, model in (("a", "openai/gpt-4o-mini"), ("b", "openai/gpt-4o-mini"), ("c", "openai/gpt-4o")):
+            request = json.dumps({"model": model})
+            await book.answered(key, request_json=request, response_json=json.dumps(answer), cost_micro=5, budget=None)
+        cut: dict[str, Any] = {"reason": "attempt 1: cut", "response_json": None, "cost_micro": 9, "budget": None}
+        await book.failed("d", request_json=request, **cut)
+
+    with open_journal(path) as book:
+        asyncio.run(pay(book))
+    lines = json.loads(jrh("journal", "bill", "--path", path, "--json").out)
+    found = {line["model"]: (line["calls"], line["input_tokens"], line["usd"], line["unknown"]) for line in lines}
+    assert found == {"openai/gpt-4o-mini": (2, 14, 1e-05, 0), "openai/gpt-4o": (2, 7, 5e-06, 1)}
+    (line,) = json.loads(jrh("journal", "bill", "--path", path, "--model", "gpt-4o", "--json").out)
+    assert line["worst_case_usd"] == 9e-06
+    assert json.loads(jrh("journal", "bill", "--path", path, "--since", "2126-01-01", "--json").out) == []
+    assert "openai/gpt-4o-mini" in jrh("journal", "bill", "--path", path).out

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.engine.batch import read_result
-from jrh_mlflow.engine.budget import ending_of
+from jrh_mlflow.engine.endings import ending_of
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, completion, http_error
@@ -75,7 +75,7 @@ def test_a_failure_is_read_in_every_form_it_comes_in(fields: Line, reason: str) 
     ],
 )
 def test_what_the_model_may_have_worked_on_is_booked_at_its_worst_case(fields: Line) -> None:
-    assert ending_of(failure(**fields)).booked == "worst case"
+    assert ending_of(failure(**fields)).booked == "usage, else worst case"
 
 
 @pytest.mark.parametrize(

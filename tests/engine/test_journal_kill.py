@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import time
@@ -12,7 +13,8 @@ import pytest
 
 from jrh_mlflow.engine.journal import Recovery, open_journal
 from jrh_mlflow.engine.journal.rows import CallRow
-from jrh_mlflow.engine.journal.writer import read_spool, spool_owners, spool_path
+from jrh_mlflow.engine.journal.writer import read_spool, sent_by, spool_owners, spool_path
+from jrh_mlflow.errors import JournalError
 from tests.engine.journal_tools import BACKENDS, ask, backend_of, give_back, kill_before_commit, start_python
 
 WRITER = """
@@ -132,7 +134,7 @@ def test_a_torn_or_damaged_line_of_a_spool_costs_only_itself(
     killed_before_commit: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     spool = only_spool(killed_before_commit)
-    first, second, third = spool.read_bytes().splitlines()
+    first, second, third = spool.read_bytes().rstrip(b"\0").splitlines()
     spool.write_bytes(b"\n".join([first, second.replace(b"B", b"X"), third, third[:40]]))
     with open_journal(killed_before_commit) as journal:
         assert journal.recovery == Recovery(replayed=1, lost=2, lost_micro=200)
@@ -232,3 +234,68 @@ def test_a_forked_child_is_refused_and_does_not_pass_for_its_dead_parent(address
         os.kill(child, 9)
         parent.stdin.close()
         parent.stdout.close()
+
+
+MARKER = """
+import asyncio, os, sys
+from jrh_mlflow.engine.journal import open_journal
+
+async def send_one_of_three(journal):
+    for key in "abc":
+        await journal.reserve(key, budget="b", worst_micro=100, model="openai/m")
+    journal.mark_sent("b")
+    os.kill(os.getpid(), 9)
+
+journal = open_journal(sys.argv[1])
+journal.open_budget("b", 1_000)
+asyncio.run(send_one_of_three(journal))
+"""
+
+
+def test_a_killed_process_books_only_what_it_had_sent(address: str) -> None:
+    start_python(MARKER, address).communicate()
+    with open_journal(address) as journal:
+        assert journal.recovery == Recovery(lost=1, lost_micro=100)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (100, 0)
+
+
+def test_marks_of_what_is_in_flight_outlive_the_trimming_of_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jrh_mlflow.engine.journal.writer._TRIM_BYTES", 10)
+    path = tmp_path / "journal.db"
+    with open_journal(path) as journal:
+        asyncio.run(journal.reserve("in flight", budget=None, worst_micro=5, model="m"))
+        journal.mark_sent("in flight")
+        for key in "abc":
+            asyncio.run(ask(journal, key))
+        (owner,) = spool_owners(path)
+        assert len(sent_by(path, owner) or ()) == 1
+        asyncio.run(give_back(journal, "in flight", budget=None))
+
+
+def test_the_disk_has_promised_room_for_what_is_in_flight_before_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with open_journal(path) as journal:
+        asyncio.run(journal.reserve("k", budget=None, worst_micro=5, model="m"))
+        (owner,) = spool_owners(path)
+        assert spool_path(path, owner).stat().st_blocks * 512 >= 2**20
+        asyncio.run(give_back(journal, "k", budget=None))
+
+
+def test_what_could_not_be_kept_is_said_and_nothing_is_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    journal = open_journal(tmp_path / "journal.db")
+    monkeypatch.setattr(journal._writer, "_transact", full)
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(JournalError) as refused:
+        asyncio.run(journal.answered("k", request_json="{}", response_json="{}", cost_micro=1, budget=None))
+    assert "1 paid" in str(refused.value)
+    assert "keeps" not in str(refused.value)
+    with pytest.raises(JournalError):
+        journal.mark_sent("k")
+    journal.close()

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -203,3 +204,19 @@ def test_calls_in_flight_when_the_journal_is_closed_count_as_lost(
     with open_journal(address) as journal:
         assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (40, 0)
         assert (journal.summary().lost, journal.summary().in_flight) == (1, 0)
+
+
+def test_a_failed_attempt_may_be_booked_at_less_when_more_is_known(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        assert await journal.reserve("k", budget="b", worst_micro=100)
+        failed: dict[str, Any] = {"request_json": "{}", "reason": "cut", "response_json": None, "budget": "b"}
+        held = await journal.failed("k", **failed, cost_micro=100)
+        assert journal.spent_micro("b") == 100
+        await journal.failed("k", **failed, cost_micro=30, revises=held)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (30, 0)
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 1_000)
+        asyncio.run(scenario(journal))
+        assert [call.cost_micro for call in journal.settled("b")] == [30]
+        assert journal.summary().spent_micro == 30

@@ -25,8 +25,8 @@ from tests.loopback_replies import count_prompt_tokens
 
 pytestmark = pytest.mark.quick
 
-MINI = Price(input_usd=1.5e-07, output_usd=6e-07)
-TIERED = Price(input_usd=1.25e-06, output_usd=1e-05, long_prompts=((200_000, 2.5e-06, 1.5e-05),))
+MINI = Price(input_usd=1.5e-07, output_usd=6e-07, cached_usd=7.5e-08)
+TIERED = Price(input_usd=1.25e-06, output_usd=1e-05, long_prompts=((200_000, 2.5e-06, 1.5e-05),), cached_usd=1.25e-07)
 
 prices = st.builds(
     Price,

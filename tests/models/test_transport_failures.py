@@ -76,7 +76,7 @@ FAILURES = {
     "a choice that is none": (Reply(raw=b'{"id": "x", "choices": [3]}'), "malformed", 200, None),
     "a choice without message": (Reply(raw=b'{"id": "x", "choices": [{}]}'), "malformed", 200, None),
     "an error with status 200": (Reply(raw=b'{"error": {"message": "Busy.", "code": 429}}'), "rate_limited", 200, None),
-    "an error without a code": (Reply(raw=b'{"error": {"message": "Busy."}}'), "server", 200, None),
+    "an error without a code": (Reply(raw=b'{"error": {"message": "Busy."}}'), "malformed", 200, None),
     "a cut connection": (Reply(text="long " * 99, cut=True), "connection", None, None),
 }
 

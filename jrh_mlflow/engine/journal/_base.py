@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -20,6 +21,7 @@ from jrh_mlflow.engine.journal.rows import (
     FAILED,
     LOST,
     RESERVED,
+    UNREADABLE,
     CallRow,
     Held,
     JournalledAnswer,
@@ -147,8 +149,9 @@ class Journal(ABC):
         return self.get_many([key], newer_than=newer_than).get(key)
 
     def peek(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, str]:
-        """Return the same as `get_many`, but not as served: for a quote or an export."""
-        return {key: answer.response for key, answer in self._answers(keys, newer_than).items()}
+        """Return the same as `get_many`, but not as served, and without what is asked anew: for quotes and exports."""
+        answers = self._answers(keys, newer_than)
+        return {key: answer.response for key, answer in answers.items() if not answer.is_unreadable}
 
     def _answers(self, keys: Sequence[str], newer_than: float | None) -> dict[str, JournalledAnswer]:
         self._demand_open()
@@ -158,7 +161,15 @@ class Journal(ABC):
             self._note_damage(key)
             del rows[key]
         oldest = -math.inf if newer_than is None else newer_than
-        return {key: JournalledAnswer(row.response or "", row.at) for key, row in rows.items() if row.at >= oldest}
+        return {
+            key: JournalledAnswer(row.response or "", row.at, row.reason == UNREADABLE)
+            for key, row in rows.items()
+            if row.at >= oldest
+        }
+
+    def mark_unreadable(self, keys: Sequence[str]) -> None:
+        """Note of answers that a run ended because none of its first ones could be read."""
+        self._do_rarely(lambda database: database.mark_unreadable(keys))
 
     def _note_damage(self, key: str) -> None:
         if not self._damaged:
@@ -173,6 +184,7 @@ class Journal(ABC):
         worst_micro: int,
         replaces_before: float | None = None,
         even_if_taken: bool = False,
+        model: str | None = None,
     ) -> Reservation:
         """Set the worst case of a call aside before it is sent, durably.
 
@@ -183,6 +195,8 @@ class Journal(ABC):
             replaces_before: An answer of before that moment (seconds since 1970) is put out of service: it stays in the
                 journal as a failure, and the answer to come takes its place.
             even_if_taken: Reserve a call that is answered or in flight, too; only the cap decides.
+            model: Whose calls these are. With it the caller says by `mark_sent` when one is sent: what a dead process
+                had not marked was not sent, and is not booked.
 
         Returns:
             True when it is granted. Else nothing is set aside, and it says why: spent + reserved + worst would exceed
@@ -192,7 +206,11 @@ class Journal(ABC):
         if budget is not None and budget not in self._budgets:
             raise ValueError(f"Budget {budget!r} must be opened with `open_budget` first.")
         key, name = clean_text(key), clean_text(budget or "")
-        row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=self._spool.owner)
+        request = None if model is None else json.dumps({"model": clean_text(model)})
+        owner = self._spool.owner
+        row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=owner, request=request)
+        if model is not None:
+            self._mark()
         change = Change(ChangeKind.RESERVE, row=row, replaces_before=replaces_before, even_if_taken=even_if_taken)
         change.future = asyncio.get_running_loop().create_future()
         self._submit(change)
@@ -211,6 +229,25 @@ class Journal(ABC):
         if change.reservation is Reservation.IS_IN_FLIGHT:
             self._lose_orphan(key)
         return change.reservation
+
+    def mark_sent(self, key: str) -> None:
+        """Note that a reserved call is about to be sent, before its first byte is.
+
+        Raises:
+            JournalError: That cannot be noted, so it must not be sent.
+        """
+        with self._ordering:
+            numbers = [held.id for held in self._held.get(clean_text(key), ())]
+        self._mark(numbers)
+
+    def _mark(self, numbers: Sequence[int] = ()) -> None:
+        with self._ordering:
+            self._demand_open()
+            try:
+                self._spool.mark_sent(numbers)
+            except OSError as error:
+                text = f"The disk of the journal {self.place} takes no more ({error.strerror}): nothing more is sent."
+                raise JournalError(text) from error
 
     def _lose_orphan(self, key: str) -> None:
         """Count a call as lost that a caller of this journal left when its event loop was aborted."""
@@ -249,7 +286,7 @@ class Journal(ABC):
             failure, with its cost.
         """
         content = {"state": ANSWERED, "request": clean_text(request_json), "response": clean_text(response_json)}
-        return await self._settle(key, content, cost_micro=cost_micro, budget=budget)
+        return (await self._settle(key, content, cost_micro=cost_micro, budget=budget)).stands
 
     async def failed(
         self,
@@ -260,24 +297,35 @@ class Journal(ABC):
         response_json: str | None,
         cost_micro: int | None,
         budget: str | None,
-    ) -> None:
+        revises: Held | None = None,
+    ) -> Held:
         """Record a call that gave no usable answer and settle its reservation, at the worst case for a cost of None.
 
-        It is never served.
+        It is never served. What it returns may be handed in again as `revises`, with what is known better by then.
         """
         content = {"state": FAILED, "request": clean_text(request_json), "reason": clean_text(reason)}
         if response_json is not None:
             content["response"] = clean_text(response_json)
-        await self._settle(key, content, cost_micro=cost_micro, budget=budget)
+        change = await self._settle(key, content, cost_micro=cost_micro, budget=budget, revises=revises)
+        assert change.held is not None
+        return change.held
 
-    async def _settle(self, key: str, content: dict[str, str], *, cost_micro: int | None, budget: str | None) -> bool:
+    async def _settle(
+        self,
+        key: str,
+        content: dict[str, str],
+        *,
+        cost_micro: int | None,
+        budget: str | None,
+        revises: Held | None = None,
+    ) -> Change:
         if cost_micro is not None:
             demand_micro("cost_micro", cost_micro)
         key = clean_text(key)
         change = Change(ChangeKind.SETTLE, future=asyncio.get_running_loop().create_future())
         with self._ordering:
             self._demand_open()
-            change.held = self._take(key) or Held(0, 0, clean_text(budget or ""))
+            change.held = revises or self._take(key) or Held(0, 0, clean_text(budget or ""))
             cost = change.held.worst_micro if cost_micro is None else cost_micro
             change.row = seal(key=key, cost_micro=cost, budget=change.held.budget, owner=self._spool.owner, **content)
             try:
@@ -287,7 +335,7 @@ class Journal(ABC):
                 self._writer.submit(change)
         assert change.future is not None
         await change.future
-        return change.stands
+        return change
 
     def _take(self, key: str) -> Held | None:
         waiting = self._held.get(key)
@@ -324,6 +372,13 @@ class Journal(ABC):
         while rows := self._settled_after(after, name):
             yield from (SettledCall(*row) for _, *row in rows)
             # In pages by id: a long run has more calls than belong in memory.
+            after = rows[-1][0]
+
+    def settled_since(self, moment: float) -> Iterator[tuple[SettledCall, str | None, float]]:
+        """Yield every call that was paid for or failed at a moment or later, with its request and its time."""
+        after = 0
+        while rows := self._do_rarely(partial(_since, moment=moment, after=after)):
+            yield from ((SettledCall(*row), request, at) for _, *row, request, at in rows)
             after = rows[-1][0]
 
     def _settled_after(self, number: int, budget: str) -> list[tuple[Any, ...]]:
@@ -391,7 +446,7 @@ class Journal(ABC):
                 self._database.connection.close()
 
     def _sign_off(self) -> None:
-        lost, micro = self._database.sign_off(self._spool.owner, hits=self._hits)
+        lost, micro = self._database.sign_off(self._spool.owner, hits=self._hits, sent=self._spool.sent)
         self._spool.close(remove=True)
         self._database.forget(self._spool.journal, [self._spool.owner])
         if lost:
@@ -409,3 +464,7 @@ class Journal(ABC):
 
     def __exit__(self, *details: Any) -> None:
         self.close()
+
+
+def _since(database: Database, moment: float, after: int) -> list[tuple[Any, ...]]:
+    return database.since(moment, after)

@@ -15,6 +15,10 @@ _PIECE = 2047
 RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
 
 
+UNREADABLE = "none of the first answers of its run could be read"
+"""Reason on an answer that the next run asks for anew, once."""
+
+
 class Reservation(IntEnum):
     """How an attempt to reserve a call ended; only a granted one is true."""
 
@@ -59,6 +63,8 @@ class JournalledAnswer(NamedTuple):
     response: str
     at: float
     """When it came, in seconds since 1970."""
+    is_unreadable: bool = False
+    """Whether it was among the first answers of a run, and none of them could be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,10 +113,10 @@ def seal(
     return CallRow(*content, digest(content))
 
 
-def unserved(row: CallRow, reason: str) -> CallRow:
+def unserved(row: CallRow, reason: str, *, state: str = FAILED) -> CallRow:
     """Return what is recorded of an answer that another one stands for: paid, never served."""
     # Sealed anew, because state and reason are part of what is hashed.
-    content = row._replace(state=FAILED, reason=reason)[:-1]
+    content = row._replace(state=state, reason=reason)[:-1]
     return CallRow(*content, digest(content))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from jrh_mlflow.engine.journal.rows import (
     FAILED,
     LOST,
     RESERVED,
+    UNREADABLE,
     CallRow,
     Held,
     Recovery,
@@ -32,7 +33,7 @@ from jrh_mlflow.engine.journal.rows import (
     totals,
     unserved,
 )
-from jrh_mlflow.engine.journal.writer import Change, ChangeKind, read_spool, spool_path
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind, read_spool, sent_by, spool_path
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
 
@@ -92,15 +93,18 @@ _SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
 _BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
     ON CONFLICT (name) DO UPDATE SET spent = budgets.spent + :cost, reserved = budgets.reserved - :worst"""
 _PUT_BUDGET = """INSERT INTO budgets VALUES (:budget, :cap, 0, 0) ON CONFLICT (name) DO UPDATE SET cap = :cap"""
-_RESERVED_BY = """SELECT id, key, cost_micro, budget FROM calls
+_RESERVED_BY = """SELECT id, key, cost_micro, budget, request FROM calls
     WHERE state <> 'answered' AND state = 'reserved' AND owner = :owner"""
 _IN_FLIGHT = "SELECT key FROM calls WHERE state <> 'answered' AND state = 'reserved'"
+_MARK_UNREADABLE = "UPDATE calls SET reason = :reason, sha256 = :sha256 WHERE key = :key AND state = 'answered'"
 _RETIRE = """UPDATE calls SET state = 'failed', reason = :reason, sha256 = :sha256
     WHERE key = :key AND state = 'answered'"""
 _IS_RECORDED = """SELECT 1 FROM calls
     WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 = :sha256"""
 _SETTLED = """SELECT id, state, response, reason, cost_micro FROM calls
     WHERE budget = :budget AND state <> 'reserved' AND id > :after ORDER BY id LIMIT 2000"""
+_SINCE = """SELECT id, state, response, reason, cost_micro, request, at FROM calls
+    WHERE at >= :since AND state <> 'reserved' AND id > :after ORDER BY id LIMIT 2000"""
 _PUT_OWNER = """INSERT INTO owners VALUES (:owner, :number)
     ON CONFLICT (owner) DO UPDATE SET committed = :number"""
 
@@ -293,17 +297,18 @@ class Database(ABC):
     def settle(self, row: CallRow, held: Held) -> bool:
         """Put an answered or failed call in the place of its reservation, and book its cost.
 
-        A reservation that was counted as lost, because its process was out of sight, gives its worst case back.
+        A reservation that was counted as lost, because its process was out of sight, gives its worst case back, and so
+        does a failed attempt of which more is known by now.
 
         Returns:
             False for an answer that came after another one, which stays.
         """
         query = "SELECT state, cost_micro FROM calls WHERE id = :number AND owner = :owner"
         rows = self.fetch(query + self.for_update, number=held.id, owner=row.owner)
-        state, micro = rows[0] if rows and rows[0][0] in (RESERVED, LOST) else (None, 0)
+        state, micro = rows[0] if rows and rows[0][0] in (RESERVED, LOST, FAILED) else (None, 0)
         stands = self._place(row, held.id, state)
-        # A lost call was booked as spent at its worst case, a reserved one only set aside.
-        refund, worst = (micro if state == LOST else 0), (micro if state == RESERVED else 0)
+        # A lost or failed call was booked as spent, a reserved one only set aside.
+        refund, worst = (0 if state == RESERVED else micro), (micro if state == RESERVED else 0)
         self.book([(row.budget, row.cost_micro - refund)], [(row.budget, worst)])
         return stands
 
@@ -340,11 +345,11 @@ class Database(ABC):
         """Register an owner."""
         self.change("INSERT INTO owners VALUES (:owner, 0)", owner=owner)
 
-    def sign_off(self, owner: str, *, hits: int) -> tuple[int, int]:
+    def sign_off(self, owner: str, *, hits: int, sent: Container[int] | None = None) -> tuple[int, int]:
         """Count what an owner has in flight as lost, and the answers it was served; in a transaction of its own."""
         with self.transaction():
             self.lock_budgets()
-            lost = self._lose(owner)
+            lost = self._lose(owner, sent=sent)
             self.change("UPDATE hits SET served = served + :hits", hits=hits)
         return lost
 
@@ -354,7 +359,7 @@ class Database(ABC):
         for owner in owners:
             if spool_path(spools, owner).exists():
                 replayed += self._replay(spools, owner)
-            n_calls, micro = self._lose(owner)
+            n_calls, micro = self._lose(owner, sent=sent_by(spools, owner))
             lost, lost_micro = lost + n_calls, lost_micro + micro
         return Recovery(replayed=replayed, lost=lost, lost_micro=lost_micro)
 
@@ -377,12 +382,20 @@ class Database(ABC):
             return self.find_answers([row.key]).get(row.key) == row
         return bool(self.fetch(_IS_RECORDED, state=row.state, owner=row.owner, sha256=row.sha256))
 
-    def _lose(self, owner: str) -> tuple[int, int]:
-        """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars."""
-        lost = []
-        for number, key, worst, budget in self.fetch(_RESERVED_BY, owner=owner):
-            row = seal(key=key, state=LOST, cost_micro=worst, budget=budget, owner=owner)
-            lost.append((row, Held(number, worst, budget)))
+    def _lose(self, owner: str, *, sent: Container[int] | None = None) -> tuple[int, int]:
+        """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars.
+
+        What was not `sent` is released; None where nobody knows.
+        """
+        lost, unsent = [], []
+        for number, key, worst, budget, request in self.fetch(_RESERVED_BY, owner=owner):
+            held = Held(number, worst, budget)
+            if sent is not None and number not in sent:
+                unsent.append(held)
+                continue
+            row = seal(key=key, state=LOST, cost_micro=worst, budget=budget, owner=owner, request=request)
+            lost.append((row, held))
+        self._release(unsent)
         self.settle_together(lost)
         return len(lost), sum(row.cost_micro for row, _ in lost)
 
@@ -403,6 +416,14 @@ class Database(ABC):
         originals = {clean_text(key): key for key in keys}
         return {originals[row.key]: row for row in self.select_answers(list(originals)) if row.key in originals}
 
+    def mark_unreadable(self, keys: Sequence[str]) -> None:
+        """Note of answers that none of the first ones of their run could be read."""
+        with self.transaction():
+            for key, row in self.find_answers(keys).items():
+                if row.is_intact():
+                    marked = unserved(row, UNREADABLE, state=ANSWERED)
+                    self.change(_MARK_UNREADABLE, key=clean_text(key), reason=UNREADABLE, sha256=marked.sha256)
+
     def put_budget(self, name: str, cap: int | None) -> None:
         """Make a budget, or give it another cap; what it has spent is kept."""
         self.change(_PUT_BUDGET, budget=name, cap=cap)
@@ -415,6 +436,10 @@ class Database(ABC):
     def settled(self, name: str, after: int) -> list[tuple[Any, ...]]:
         """Return the next calls of a budget with ids above `after`: id, state, response, reason, cost."""
         return self.fetch(_SETTLED, budget=name, after=after)
+
+    def since(self, moment: float, after: int) -> list[tuple[Any, ...]]:
+        """Return the next calls of a moment or later, with ids above `after`: as `settled`, then request and time."""
+        return self.fetch(_SINCE, since=moment, after=after)
 
     def counts(self) -> dict[str, int]:
         """Count the calls of each state; `hits` served before, `size_bytes` and `spent_micro`."""

@@ -16,18 +16,22 @@ import secrets
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jrh_mlflow.engine.journal.rows import CallRow, Held, Reservation
 from jrh_mlflow.errors import JournalError
 
 _log = logging.getLogger("jrh_mlflow")
 _MARK = ".spool-"
+_SENT = "sent"
+"""First word of a line that says what was sent: alone that such lines are written, else with the reservation's id."""
+_AHEAD = 2**20
+"""Bytes that the disk has promised before anything is sent: what is in flight fits in when it is full."""
 _TRIM_BYTES = 32 * 2**20
 _open_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
 
@@ -49,10 +53,14 @@ class Spool:
         self.path = spool_path(journal, self.owner)
         self.committed = 0
         """Number of the last entry that the database holds; set by the writer."""
+        self.unkept = 0
+        """Settled calls that the disk did not take."""
         self._last = 0
-        self._size = 0
+        self._size = self._promised = 0
         self._torn = False
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self.sent: set[int] | None = None
+        """Reservations in flight that were sent; None until somebody says that he marks them."""
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         lock(self._fd, wait=True)
         _open_spools.add(self)
 
@@ -63,24 +71,56 @@ class Spool:
         """
         everything_is_committed = self.committed == self._last
         self._last += 1
+        if self.sent is not None:
+            self.sent.discard(held.id)
         text = json.dumps([self._last, held, row], ensure_ascii=False, separators=(",", ":"))
         try:
             # Not after every commit: emptying a file costs more than writing some lines to it.
             if everything_is_committed and self._size > _TRIM_BYTES:
                 os.ftruncate(self._fd, 0)
-                self._size = 0
+                self._size = self._promised = 0
+                self._write(self._marks())
             self._write(f"{text}\n".encode())
         except OSError as error:
             self._torn = True
+            self.unkept += 1
             _log.warning("The spool %s cannot be written (%s).", self.path, error.strerror)
         return self._last
+
+    def mark_sent(self, numbers: Iterable[int] = ()) -> None:
+        """Note that these reservations are about to be sent; from the first time on, one without a mark never was.
+
+        Written and not synced: it must outlive the process, not the machine.
+
+        Raises:
+            OSError: The disk takes no more: what cannot be noted must not be sent.
+        """
+        new = set(numbers) - (self.sent or set())
+        if self.sent is None:
+            self.sent = new
+            self._write(self._marks())
+        elif new:
+            self.sent |= new
+            self._write(_mark_line(new))
+
+    def _marks(self) -> bytes:
+        """Write down that marks are made, and those of what is in flight."""
+        return b"" if self.sent is None else _mark_line(()) + (_mark_line(self.sent) if self.sent else b"")
+
+    def _promise(self, size: int) -> None:
+        """Have the disk set room aside beyond what is to be written; one that has none left may still take a line."""
+        if self._size + size + _AHEAD > self._promised and hasattr(os, "posix_fallocate"):
+            with suppress(OSError):
+                os.posix_fallocate(self._fd, self._promised, self._size + size + 2 * _AHEAD - self._promised)
+                self._promised = self._size + size + 2 * _AHEAD
 
     def _write(self, line: bytes) -> None:
         # After a line that was cut off by a full disk: alone on its line, only that one is unreadable.
         if self._torn:
             line = b"\n" + line
+        self._promise(len(line))
         while line:
-            written = os.write(self._fd, line)
+            written = os.pwrite(self._fd, line, self._size)
             self._size += written
             line = line[written:]
         self._torn = False
@@ -128,7 +168,8 @@ def read_spool(journal: Path, owner: str) -> Iterator[SpoolEntry]:
             entry = _parse(line)
             if entry is not None:
                 yield entry
-            elif line.strip():
+            # What was promised and not used is zeros.
+            elif line.strip(b"\0\n ") and _mark(line) is None:
                 unreadable += 1
     if unreadable:
         _log.warning("The spool of %s holds %d lines that were cut off or damaged.", journal, unreadable)
@@ -141,6 +182,29 @@ def _parse(line: bytes) -> SpoolEntry | None:
     except (ValueError, TypeError):
         return None
     return entry if entry.row.is_intact() else None
+
+
+def sent_by(journal: Path, owner: str) -> set[int] | None:
+    """Return the reservations that a process had sent; None where it did not say: then any of them may have been."""
+    sent: set[int] | None = None
+    with suppress(FileNotFoundError), spool_path(journal, owner).open("rb") as lines:
+        for mark in filter(None, map(_mark, lines)):
+            sent = (sent or set()) | set(mark[1:])
+    return sent
+
+
+def _mark_line(numbers: Collection[int]) -> bytes:
+    return json.dumps([_SENT, *sorted(numbers)], separators=(",", ":")).encode() + b"\n"
+
+
+def _mark(line: bytes) -> list[Any] | None:
+    if not line.lstrip(b"\n").startswith(b'["sent"'):
+        return None
+    try:
+        mark = json.loads(line)
+    except ValueError:
+        return None
+    return mark if mark[0] == _SENT else None
 
 
 @contextmanager
@@ -224,12 +288,25 @@ class JournalWriter:
     """
 
     def __init__(self, transact: Transact, spool: Spool) -> None:
-        self.problem: str | None = None
+        self._cause: str | None = None
         self._transact = transact
         self._spool = spool
         self._changes: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="jrh-journal", daemon=True)
         self._thread.start()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is written any more, and whether what was paid is kept all the same; None while all is well."""
+        if self._cause is None:
+            return None
+        spool = self._spool
+        kept = (
+            f"{spool.unkept} paid answers could not be kept either, and are paid again."
+            if spool.unkept
+            else f"{spool.path.name} keeps what was paid."
+        )
+        return f"The journal cannot be written ({self._cause}). {kept} Mend the cause and start again."
 
     def submit(self, change: Change) -> None:
         """Queue a change; its future is done once the change is durable."""
@@ -261,8 +338,7 @@ class JournalWriter:
             self._transact(changes, number)
         except Exception as error:
             # Whatever it is, it must reach those who wait: an error in this thread would leave them waiting for ever.
-            kept = f"{self._spool.path.name} keeps what was paid."
-            self.problem = f"The journal cannot be written ({error}). {kept} Mend the cause and start again."
+            self._cause = str(error)
         else:
             self._spool.committed = max(number, self._spool.committed)
 

@@ -47,9 +47,6 @@ class TransportError(Exception):
     Its text says what the provider said, without control characters and without any key.
     """
 
-    cost_micro: int | None = None
-    """What all its attempts cost, where the client knows: an attempt that was perhaps billed leaves it unknown."""
-
     def __init__(
         self,
         kind: FailureKind,

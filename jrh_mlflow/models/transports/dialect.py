@@ -109,7 +109,7 @@ def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: Fai
         message = "the server redirects; give the final address as api_base."
     kind = kind or kind_of(status, code, message)
     text = f"HTTP {status}: {message}{_ADVICE.get(kind, '')}"
-    raise TransportError(kind, text, status, retry_after(headers), _billed(usage_in(raw)))
+    raise TransportError(kind, text, status, retry_after(headers), billed(usage_in(raw)))
 
 
 def usage_in(raw: bytes) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def usage_in(raw: bytes) -> dict[str, Any]:
     return read_usage(outer.get("usage") or (inner.get("usage") if isinstance(inner, Mapping) else None))
 
 
-def _billed(usage: Mapping[str, Any]) -> Response | None:
+def billed(usage: Mapping[str, Any]) -> Response | None:
     """Return a usage as a response without text, or None when it tells nothing."""
     is_told = usage["cost_usd"] is not None or None not in (usage["input_tokens"], usage["output_tokens"])
     return Response(text=None, finish_reason=None, **usage) if is_told else None
@@ -150,15 +150,19 @@ def kind_of(status: int, code: str, message: str) -> FailureKind:
 
 
 def error_inside_200(error: object, usage: object = None) -> TransportError:
-    """Return the failure in a body sent with status 200, as OpenRouter does; one without a status is `server`."""
-    billed = _billed(read_usage(usage))
+    """Return the failure in a body sent with status 200, as OpenRouter does.
+
+    One that the provider calls its own fault, or gives no status, was answered all the same: `malformed`, no outage.
+    """
+    told = billed(read_usage(usage))
     parts = error if isinstance(error, Mapping) else {"message": error}
     status, message = parts.get("code"), parts.get("message")
     text = f"An error with status 200: {message if isinstance(message, str) else 'no message'}"
     # litellm fills in 422 where there is no code.
     if isinstance(status, int) and 400 <= status < 600 and status != 422:
-        return TransportError(kind_of(status, "", text), text, 200, usage=billed)
-    return TransportError("server", text, 200, usage=billed)
+        kind = kind_of(status, "", text)
+        return TransportError("malformed" if kind in ("server", "timeout") else kind, text, 200, usage=told)
+    return TransportError("malformed", text, 200, usage=told)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -175,16 +179,18 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except (KeyError, ValueError):
             continue
         return max(seconds, 0.0) if math.isfinite(seconds) else None
-    return _seconds_until(named.get("retry-after", ""))
+    moment = _moment(named.get("retry-after", ""))
+    # By the provider's own clock, where it tells it: ours may be an hour off.
+    now = _moment(named.get("date", "")) or datetime.now(timezone.utc)
+    return None if moment is None else max((moment - now).total_seconds(), 0.0)
 
 
-def _seconds_until(date: str) -> float | None:
+def _moment(date: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:
         return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    return max((moment - datetime.now(timezone.utc)).total_seconds(), 0.0)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 def is_error(error: object) -> bool:
@@ -209,6 +215,8 @@ def _error_parts(raw: bytes) -> tuple[str, str]:
     return code if isinstance(code, str) else "", message if isinstance(message, str) else preview(raw)
 
 
+_TEXT_PARTS, _THOUGHTS = ("text", "output_text"), ("thinking", "reasoning", "redacted_thinking")
+"""Kinds of parts that a content may come in."""
 TOP_LOGPROBS = 5
 _MAX_TOKENS = 10**9
 _MAX_HIDDEN = 2**20
@@ -225,6 +233,8 @@ USAGE_FIELDS = (
     "cost",
     "cost_details",
     "is_byok",
+    "prompt_tokens_details",
+    "completion_tokens_details",
 )
 """What is read of a usage."""
 _MAX_LOGPROB = 1e6
@@ -293,8 +303,9 @@ def read_http(status: int, headers: Mapping[str, str], raw: bytes) -> Response:
 
 
 def read_completion(data: object, status: int = 200) -> Response:
-    """Return the response in a completion of the dialect.
+    """Return the response in a completion of the dialect: here, for every transport, it is decided what is usable.
 
+    Usable is a message that can be read: text (also in parts), a refusal, a tool call, cut off, filtered, empty.
     No choices is the finish reason `empty_choices`. Without usage, or with a prompt of 0 tokens, which no provider
     bills, the tokens are None: unknown is not free.
 
@@ -307,43 +318,75 @@ def read_completion(data: object, status: int = 200) -> Response:
         raise error_inside_200(data["error"], data.get("usage"))
     choices = data.get("choices")
     if not isinstance(choices, list):
-        raise TransportError("malformed", f"The body has no list of choices, but {_names(data)}.", status)
+        text = f"The body has no list of choices, but {_names(data)}."
+        raise TransportError("malformed", text, status, usage=billed(read_usage(data.get("usage"))))
     usage = read_usage(data.get("usage"))
     answerer: dict[str, Any] = {name: _text(data.get(name)) for name in ("model", "system_fingerprint")}
     if not choices:
         return Response(text=None, finish_reason="empty_choices", **answerer, **usage)
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | None):
-        raise TransportError(
-            "malformed", f"The first choice has no text message, but {_names(message or choice)}.", status
-        )
+    if not isinstance(message, Mapping):
+        text = f"The first choice has no message, but {_names(message or choice)}."
+        raise TransportError("malformed", text, status, usage=billed(usage))
+    said, refusal = _content(message.get("content"))
+    if said is None and message.get("content") is not None and refusal is None:
+        text = f"The message has no text, but {_names(message['content'])}."
+        raise TransportError("malformed", text, status, usage=billed(usage))
+    is_tool_call = not said and bool(message.get("tool_calls") or message.get("function_call"))
     return Response(
-        text=_text(message.get("content")),
-        finish_reason=_text(choice.get("finish_reason")),
-        refusal=_text(message.get("refusal")) or None,
+        text=said,
+        finish_reason="tool_calls" if is_tool_call else _text(choice.get("finish_reason")),
+        refusal=_text(message.get("refusal")) or refusal,
         **answerer,
         **usage,
         logprobs=_logprobs(choice.get("logprobs")),
     )
 
 
+def _content(content: object) -> tuple[str | None, str | None]:
+    """Return text and refusal of a message's content, which may come in parts; thinking is part of neither."""
+    if not isinstance(content, list):
+        return _text(content), None
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+    named = [part for part in parts if isinstance(part, Mapping)]
+    texts = [_text(part.get("text")) for part in named if part.get("type") in _TEXT_PARTS]
+    refusals = [_text(part.get("refusal")) for part in named if part.get("type") == "refusal"]
+    is_known = len(named) == len(parts) and None not in (*texts, *refusals)
+    # A part that cannot be read may have taken back what the others say.
+    if not is_known or any(part.get("type") not in (*_TEXT_PARTS, *_THOUGHTS, "refusal") for part in named):
+        return None, None
+    return ("".join(filter(None, texts)) if texts or not refusals else None), "".join(filter(None, refusals)) or None
+
+
 def read_usage(usage: object) -> dict[str, Any]:
     """Return a usage as fields of a response.
 
-    What was made is at least `total - prompt`: xAI and gateways to Gemini count reasoning in the total only.
+    What was made is at least `total - prompt`: xAI and gateways to Gemini count reasoning in the total only. Reasoning
+    is part of the completion; where that cannot be, both are counted.
 
     Example:
         >>> read_usage({"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": 1630})
         {'input_tokens': 700, 'output_tokens': 930, 'cost_usd': None}
     """
     fields = usage if isinstance(usage, Mapping) else {}
-    given, made, total = (_count(fields.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    names = (("prompt", "input"), ("completion", "output"), ("total", "total"))
+    given, made, total = (_count(fields.get(f"{name}_tokens", fields.get(f"{other}_tokens"))) for name, other in names)
+    spoken = made
     if not given:
         given = made = None
     elif total is not None and 0 < total - given <= _MAX_HIDDEN:
         made = max(made or 0, total - given)
-    return {"input_tokens": given, "output_tokens": made, "cost_usd": _own_cost(fields)}
+    reasoning, cached = _detail(fields, "completion", "reasoning"), _detail(fields, "prompt", "cached")
+    if given and spoken is not None and made is not None and spoken < reasoning <= _MAX_HIDDEN:
+        made = max(made, spoken + reasoning)
+    told = {"input_tokens": given, "output_tokens": made, "cost_usd": _own_cost(fields)}
+    return {**told, "cached_tokens": min(cached, given)} if given and cached else told
+
+
+def _detail(usage: Mapping[str, Any], of: str, name: str) -> int:
+    details = usage.get(f"{of}_tokens_details")
+    return (_count(details.get(f"{name}_tokens")) or 0) if isinstance(details, Mapping) else 0
 
 
 def _own_cost(usage: Mapping[str, Any]) -> float | None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+MAX_HEADER = 256 * 2**10
+"""Bytes of one header of an answer."""
 MAX_BODIES = 512
 """Encoded requests kept at most."""
 OPENAI_BASE = "https://api.openai.com/v1"
@@ -176,6 +178,9 @@ class DirectTransport(Transport):
             },
             # `bounded` unpacks: aiohttp would unpack a few bytes to any size.
             auto_decompress=False,
+            # Gateways send traces of 20 kB; what is longer still was answered all the same.
+            max_line_size=MAX_HEADER,
+            max_field_size=MAX_HEADER,
         )
         return self
 
@@ -244,6 +249,8 @@ class DirectTransport(Transport):
             failure = TransportError("malformed", str(error), 200)
         except aiohttp.InvalidURL:
             failure = TransportError("bad_request", f"{address.host} is no valid address; check api_base.")
+        except aiohttp.ClientResponseError as error:
+            failure = TransportError("malformed", f"{address.host}: the answer's head cannot be read: {error.message}")
         except (aiohttp.ClientError, OSError) as error:
             failure = TransportError("connection", f"{address.host}: {type(error).__name__}: {error}")
         # Raised out here, so that no exception of the client, with headers in it, hangs on as context.

@@ -48,7 +48,18 @@ if TYPE_CHECKING:
 _CLIENT_TIMEOUT_S = 3600.0
 """litellm keeps one client per timeout, so it always gets the same one; the transport's own clock ends a call."""
 _FLUSH_TIMEOUT_S = 5.0
-_BOUNDED: ContextVar[bool] = ContextVar("jrh_bounded", default=False)
+
+
+class _Answer:
+    """What came back over HTTP while a request of ours is sent."""
+
+    whole: tuple[int, Mapping[str, str], bytes] | None = None
+    """Status, headers and body, where all of the body came."""
+    problem: Exception | None = None
+    """What broke on the way; litellm does not always hand it on, and calls it an outage."""
+
+
+_BOUNDED: ContextVar[_Answer | None] = ContextVar("jrh_bounded", default=None)
 """Set while a request of ours is sent."""
 _NO_LOGIN = ("ollama", "ollama_chat")
 """Providers that are servers of one's own, and get no key of another."""
@@ -91,7 +102,8 @@ class LiteLLMTransport(Transport):
         arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
         # In the context of this call: other calls of litellm in the process go on without a limit.
-        token = _BOUNDED.set(True)
+        answer = _Answer()
+        token = _BOUNDED.set(answer)
         unlogged = self._unlogged.set(True) if self._unlogged else None
         try:
             completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
@@ -108,7 +120,7 @@ class LiteLLMTransport(Transport):
         # Raised out here, so that no exception of litellm, with a key in it, hangs on as context.
         if failure is None:
             raise TransportError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
-        return read_failure(failure, request.model)
+        return read_failure(failure, request.model, answer)
 
     def _arguments(self, request: Request, timeout_s: float) -> dict[str, Any]:
         import httpx
@@ -210,18 +222,34 @@ def _bound_bodies() -> None:
             stream, packing = response.stream, response.headers.pop("Content-Encoding", "")
             assert isinstance(stream, httpx.AsyncByteStream)
             self._stream, self._pieces = stream, bounded(stream, packing, cut=response.status_code >= 300)
+            self._answer, self._head = _BOUNDED.get() or _Answer(), (response.status_code, response.headers)
 
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return self._pieces
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            read = []
+            try:
+                async for piece in self._pieces:
+                    read.append(piece)
+                    yield piece
+            except Exception as error:
+                self._answer.problem = error
+                raise
+            self._answer.whole = (*self._head, b"".join(read))
 
         async def aclose(self) -> None:
             await self._stream.aclose()
 
     async def handle_async_request(self: Any, request: httpx.Request) -> httpx.Response:
-        if _BOUNDED.get():
+        if (answer := _BOUNDED.get()) is not None:
+            # A provider may be asked for a token first: what counts is the last answer.
+            answer.whole = answer.problem = None
             request.headers["Accept-Encoding"] = PACKINGS
-        response: httpx.Response = await ask(self, request)
-        if _BOUNDED.get():
+        try:
+            response: httpx.Response = await ask(self, request)
+        except Exception as error:
+            if answer is not None:
+                answer.problem = error
+            raise
+        if answer is not None:
             response.stream = Body(response)
         return _stay(response)
 
@@ -274,19 +302,26 @@ def as_dialect(completion: Any) -> dict[str, Any]:
         "system_fingerprint": getattr(completion, "system_fingerprint", None),
         "choices": [_choice(choice) for choice in completion.choices[:1]],
         # Not litellm's own reckoning of the cost: that is its table again, not the provider's bill.
-        "usage": usage and {name: getattr(usage, name, None) for name in dialect.USAGE_FIELDS},
+        "usage": usage and {name: _plain(getattr(usage, name, None)) for name in dialect.USAGE_FIELDS},
     }
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _choice(choice: Any) -> dict[str, Any]:
     message = choice.message
     extras = getattr(message, "provider_specific_fields", None) or {}
-    logprobs: Any = getattr(choice, "logprobs", None)
     refusal = getattr(message, "refusal", None) or extras.get("refusal")
     return {
         "finish_reason": choice.finish_reason,
-        "message": {"content": message.content, "refusal": refusal},
-        "logprobs": logprobs.model_dump() if hasattr(logprobs, "model_dump") else logprobs,
+        "message": {
+            "content": message.content,
+            "refusal": refusal,
+            "tool_calls": bool(getattr(message, "tool_calls", None)),
+        },
+        "logprobs": _plain(getattr(choice, "logprobs", None)),
     }
 
 
@@ -332,21 +367,33 @@ _KNOWN_BY_NAME: Mapping[str, FailureKind] = {
 """Where litellm knows the words of each provider and a status alone says less: Google answers a wrong key with 400."""
 
 
-def read_failure(error: Exception, model: str) -> Response:
+def read_failure(error: Exception, model: str, http: _Answer | None = None) -> Response:
     """Return the answer that a litellm exception stands for, where it stands for one (see `read_error`).
+
+    Args:
+        error: What litellm raised.
+        model: That was asked.
+        http: What came back, where it is known: litellm calls an answer that it cannot read an outage.
 
     Raises:
         TransportError: In every other case.
     """
-    links = list(_chain(error))
+    http = http or _Answer()
+    body = http.whole[2] if http.whole and http.whole[0] < 300 else None
+    if body is not None and split_model(model)[0] in OPENAI_DIALECT:
+        return dialect.read_http(200, {}, body)
+    links = [*_chain(error), *(_chain(http.problem) if http.problem else ())]
     name = type(error).__name__
-    answer = _http_answer(links)
+    answer = _http_answer(links) or (http.whole if body is None else None)
     if name == "ContentPolicyViolationError":
         return Response(text=None, finish_reason="content_filter", **dialect.usage_in(answer[2] if answer else b""))
     if large := next((link for link in links if isinstance(link, BodyError)), None):
         raise TransportError("malformed", str(large), 200)
     if answer is not None:
         return dialect.read_error(*answer, kind=_KNOWN_BY_NAME.get(name))
+    if body is not None:
+        text = f"litellm cannot read the answer: {str(error).partition('Traceback')[0]}"
+        raise TransportError("malformed", text, 200, usage=dialect.billed(dialect.usage_in(body)))
     raise _network_failure(links) or _own_failure(links, model) or _sorted_by_litellm(error)
 
 
@@ -382,6 +429,8 @@ def _network_failure(links: list[BaseException]) -> TransportError | None:
     if _is_unreachable(links):
         return TransportError("unreachable", str(links[0]))
     known: dict[FailureKind, tuple[type[BaseException], ...]] = {
+        # The head of an answer that is longer than litellm's client takes: it was answered, and is billed.
+        "malformed": (aiohttp.ClientResponseError,),
         "bad_request": (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
         "timeout": (httpx.TimeoutException, asyncio.TimeoutError),
         "connection": (httpx.TransportError, aiohttp.ClientError, ConnectionError),

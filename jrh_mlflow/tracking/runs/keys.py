@@ -424,7 +424,16 @@ def call_points(
         # Per call whose cost is known: calls of unknown cost are not free.
         values[metric_keys.COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
         values[metric_keys.UNKNOWN_COSTS] = unknown or None
-    return known_points(values)
+    return known_points({**values, **attempt_values(calls)})
+
+
+def attempt_values(calls: pd.DataFrame) -> dict[str, float | None]:
+    """What the attempts behind calls came to, where they were counted; none that are unknown is no number."""
+    columns = {"attempts": metric_keys.ATTEMPTS, "unknown_attempts": metric_keys.UNKNOWN_ATTEMPTS}
+    sums = {key: calls[name].sum() for name, key in columns.items() if name in calls}
+    if sums.get(metric_keys.UNKNOWN_ATTEMPTS):
+        return {**sums, metric_keys.BOOKED_WORST_CASE: calls["worst_usd"].sum()}
+    return {key: value for key, value in sums.items() if key == metric_keys.ATTEMPTS}
 
 
 def price_points(usd_per_point: float | None) -> list[Point]:
@@ -473,6 +482,9 @@ def paid_points(paid: Paid) -> list[Point]:
         metric_keys.COST: usd,
         metric_keys.COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
         metric_keys.UNKNOWN_COSTS: paid.unknown or None,
+        metric_keys.ATTEMPTS: paid.calls or None,
+        metric_keys.UNKNOWN_ATTEMPTS: paid.unknown or None,
+        metric_keys.BOOKED_WORST_CASE: paid.worst_micro / 1_000_000 if paid.unknown else None,
     }
     return known_points(values)
 

@@ -15,9 +15,12 @@ import logging
 import os
 import random
 import re
+import socket
 import tempfile
 import textwrap
+import threading
 import time
+import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -53,6 +56,8 @@ T = TypeVar("T")
 DEFAULT_EXPERIMENT = "judge-datasheets"
 _NOTHING_ASKED = "Nothing was asked yet."
 _LONGEST_REASON = 300
+GONE_AFTER_S = 4.0
+"""How long nothing is said of a server that does not answer; to look whether it takes connections takes half of it."""
 _FULL = re.compile("No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
 _OTHER_SCHEMA = "out-of-date database schema"
 """MLflow's words for a database of another version of it, also a newer one, for which its own remedy is none."""
@@ -139,7 +144,7 @@ def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        with _settings():
+        with _settings(), _said_when_gone(uri):
             yield
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
         if (lost := _lost_connection(error)) is not None:
@@ -153,6 +158,42 @@ def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
         newer = "Where a newer MLflow wrote it: pip install --upgrade mlflow. " if _OTHER_SCHEMA in str(error) else ""
         message = f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {newer}{what_now}"
         raise TrackingError(message) from error
+
+
+@contextmanager
+def _said_when_gone(uri: str) -> Iterator[None]:
+    """Say once that a server does not answer while MLflow still tries: it may do so for minutes, without a word."""
+    if not uri.startswith("http"):
+        yield
+        return
+    ended = threading.Event()
+
+    def watch() -> None:
+        # A server that takes connections only has much to do.
+        while not ended.wait(GONE_AFTER_S):
+            if not _accepts(uri):
+                retries = os.environ.get("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
+                say_once(
+                    f"note: MLflow at {shown_uri(uri)} does not answer. Each request is tried {retries} times more "
+                    "($MLFLOW_HTTP_REQUEST_MAX_RETRIES), longer and longer apart; nothing that was answered is lost."
+                )
+                return
+
+    threading.Thread(target=watch, name="jrh-mlflow-gone", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _accepts(uri: str) -> bool:
+    parts = urllib.parse.urlsplit(uri)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname or "", port), timeout=GONE_AFTER_S / 2).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def reason(error: BaseException, uri: str) -> str:
