@@ -161,8 +161,13 @@ def confidence_axes(
 def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
     """Brier score, calibration error, mean confidence, and mean confidence minus accuracy (above 0: overconfident).
 
-    The error is `expected_calibration_error` with ten equally filled bins, whose edges the bootstrap keeps; its method
-    names what a calibrated judge would read.
+    The error is the mean distance of confidence from accuracy, `sum_b n_b / n |mean confidence_b - accuracy_b|`, over
+    ten equally filled bins, whose edges the bootstrap keeps. Chance alone moves every bin off the diagonal, so a
+    calibrated judge does not read 0: the method names what it would read.
+
+    Reference:
+        Brier (1950), Mon. Weather Rev. 78:1-3; Naeini, Cooper & Hauskrecht (2015), AAAI 29:2901-2907; for equally
+        filled bins and the bias Nixon et al. (2019), CVPR Workshops, and Roelofs et al. (2022), AISTATS 25:4036-4054.
     """
     judged = calls.where(calls.target != "")
     units = judged.units("calls with a known right answer")

@@ -55,36 +55,6 @@ def cluster_bootstrap(
     return percentile_interval(values, n_clusters=k, level=level)
 
 
-def ratio_bootstrap(
-    numerators: Array, denominators: Array, *, n_resamples: int = 1000, seed: int = 0, level: float = 0.95
-) -> Interval | None:
-    """`cluster_bootstrap` of `sum(numerators) / sum(denominators)`, from one pair of sums per cluster.
-
-    A mean over rows is such a ratio: the sums of the values over the numbers of rows. Draws the same resamples as
-    `cluster_bootstrap` with the same seed, all at once. A cluster with 0 / 0 has no rows and does not count; a
-    resample whose denominators sum to 0 is undefined.
-
-    Returns:
-        The interval, or None in the cases of `cluster_bootstrap`.
-
-    Example:
-        >>> [round(end, 3) for end in ratio_bootstrap(np.array([3.0, 7.0, 11.0, 16.0]), np.full(4, 2.0))]
-        [1.559, 8.0]
-    """
-    _check(n_resamples=n_resamples, level=level)
-    if numerators.ndim != 1 or numerators.shape != denominators.shape:
-        raise ValueError(f"One pair of sums per cluster, but got shapes {numerators.shape} and {denominators.shape}.")
-    used = (numerators != 0) | (denominators != 0)
-    sums = np.column_stack([numerators[used], denominators[used]])
-    k = len(sums)
-    if k < 2:
-        return None
-    totals = np.concatenate(list(resampled_sums(sums, n_resamples=n_resamples, seed=seed)))
-    values = np.full(n_resamples, np.nan)
-    np.divide(totals[:, 0], totals[:, 1], out=values, where=totals[:, 1] != 0)
-    return percentile_interval(values, n_clusters=k, level=level)
-
-
 def resampled_sums(sums: Array, *, n_resamples: int = 1000, seed: int = 0) -> Iterator[Array]:
     """Yield the totals of `sums` (clusters × features) over resampled clusters, in blocks of resamples × features.
 

@@ -1,4 +1,4 @@
-"""Whether stated probabilities come true: Brier score, calibration error, and the bins of a reliability diagram.
+"""Whether stated probabilities come true: what a calibrated judge reads, and the bins of a reliability diagram.
 
 `confidence` holds the probability given to each answer, `correct` whether the answer was right.
 """
@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
-
-Strategy = Literal["quantile", "uniform"]
 
 N_BINS = 10
 
@@ -28,56 +26,7 @@ class Bin(NamedTuple):
     accuracy: float
 
 
-def brier(confidence: Array, correct: Mask) -> float | None:
-    """Mean squared distance of the confidence from the truth, `mean((c - y)^2)`, y 1 where right and 0 where wrong.
-
-    0 is best; saying 0.5 throughout reads 0.25. A proper score: no confidences but the true ones have a better mean.
-
-    Reference:
-        Brier (1950), Mon. Weather Rev. 78:1-3, for a yes/no event (half of his sum over both classes).
-
-    Returns:
-        The score, or None without an answer.
-
-    Example:
-        >>> brier(np.array([1.0, 0.6]), np.array([True, False]))
-        0.18
-    """
-    _check(confidence, correct)
-    return float(np.square(confidence - correct).mean()) if len(confidence) else None
-
-
-def expected_calibration_error(
-    confidence: Array, correct: Mask, *, n_bins: int = N_BINS, strategy: Strategy = "quantile"
-) -> float | None:
-    """Mean distance of confidence from accuracy over bins, `sum_b n_b / n |mean confidence_b - accuracy_b|`.
-
-    Biased upwards: chance alone moves every bin off the diagonal and the distance counts it, so a calibrated judge
-    does not read 0 but about `ece_if_calibrated`; the fewer answers and the more bins, the more. Within a bin,
-    confidences too high and too low cancel. Where all confidences are equal there is one bin, and the value is the
-    distance of that confidence from the accuracy.
-
-    Reference:
-        Naeini, Cooper & Hauskrecht (2015), AAAI 29:2901-2907; for equally filled bins and the bias Nixon et al. (2019),
-        CVPR Workshops, and Roelofs et al. (2022), AISTATS 25:4036-4054.
-
-    Returns:
-        The error, or None with fewer answers than bins.
-
-    Example:
-        >>> confidence = np.array([0.6, 0.6, 0.9, 0.9])
-        >>> round(expected_calibration_error(confidence, np.array([True, False, True, True]), n_bins=2), 4)
-        0.1
-    """
-    _check(confidence, correct)
-    if len(confidence) < n_bins:
-        return None
-    codes = bin_codes(confidence, n_bins=n_bins, strategy=strategy)
-    gaps = np.bincount(codes, weights=confidence - correct, minlength=n_bins)
-    return float(np.abs(gaps).sum() / len(confidence))
-
-
-def ece_if_calibrated(confidence: Array, *, n_bins: int = N_BINS, strategy: Strategy = "quantile") -> float | None:
+def ece_if_calibrated(confidence: Array, *, n_bins: int = N_BINS) -> float | None:
     """What the error would read on average if every confidence were true and the answers independent.
 
     `sum_b sqrt(2 / pi * sum_{i in b} c_i (1 - c_i)) / n`: the mean of |N(0, v)| is `sqrt(2 v / pi)`, so bins are
@@ -90,10 +39,9 @@ def ece_if_calibrated(confidence: Array, *, n_bins: int = N_BINS, strategy: Stra
         >>> round(ece_if_calibrated(np.full(100, 0.8), n_bins=1), 4)
         0.0319
     """
-    _check(confidence, np.zeros(len(confidence), bool))
     if len(confidence) < n_bins:
         return None
-    codes = bin_codes(confidence, n_bins=n_bins, strategy=strategy)
+    codes = bin_codes(confidence, n_bins=n_bins)
     variances = np.bincount(codes, weights=confidence * (1 - confidence), minlength=n_bins)
     return float(np.sqrt(2 / math.pi * variances).sum() / len(confidence))
 
@@ -120,9 +68,7 @@ def mirrored_interval(value: float, interval: Interval | None) -> Interval | Non
     return max(0.0, value - reach), value + reach
 
 
-def reliability_bins(
-    confidence: Array, correct: Mask, *, n_bins: int = N_BINS, strategy: Strategy = "quantile"
-) -> tuple[Bin, ...]:
+def reliability_bins(confidence: Array, correct: Mask) -> tuple[Bin, ...]:
     """Return the bins that hold an answer, from low confidence to high: the points of a reliability diagram.
 
     Reference:
@@ -136,7 +82,7 @@ def reliability_bins(
     _check(confidence, correct)
     if not len(confidence):
         return ()
-    codes = bin_codes(confidence, n_bins=n_bins, strategy=strategy)
+    codes = bin_codes(confidence)
     members = [np.flatnonzero(codes == code) for code in np.unique(codes)]
     return tuple(
         Bin(
@@ -150,27 +96,20 @@ def reliability_bins(
     )
 
 
-def bin_codes(confidence: Array, *, n_bins: int = N_BINS, strategy: Strategy = "quantile") -> Codes:
+def bin_codes(confidence: Array, *, n_bins: int = N_BINS) -> Codes:
     """Return the bin of each confidence, 0 … n_bins - 1, equal confidences always in one bin.
 
-    `quantile` cuts at the confidences' own quantiles, so bins are about equally filled; where many confidences are
-    equal some bins stay empty. `uniform` cuts [0, 1] into equal lengths. A confidence on a cut is of the upper bin.
+    The cuts are the confidences' own quantiles, so bins are about equally filled; where many confidences are equal
+    some bins stay empty. A confidence on a cut is of the upper bin.
 
     Example:
         >>> bin_codes(np.array([0.1, 0.2, 0.95, 1.0]), n_bins=2).tolist()
         [0, 0, 1, 1]
-        >>> bin_codes(np.array([0.1, 0.2, 0.3, 1.0]), n_bins=2, strategy="uniform").tolist()
-        [0, 0, 0, 1]
     """
-    if n_bins < 1 or strategy not in ("quantile", "uniform"):
-        raise ValueError(
-            f"`n_bins >= 1` and a strategy quantile or uniform are needed, but got {n_bins=}, {strategy=}."
-        )
     # Of linspace the third tenth would be 0.30000000000000004, above a confidence of 0.3.
     parts = np.arange(1, n_bins) / n_bins
-    if strategy == "quantile" and len(confidence):
-        parts = np.quantile(confidence, parts)
-    codes: Codes = np.searchsorted(parts, confidence, side="right").astype(np.intp)
+    cuts = np.quantile(confidence, parts) if len(confidence) else parts
+    codes: Codes = np.searchsorted(cuts, confidence, side="right").astype(np.intp)
     return codes
 
 

@@ -563,28 +563,23 @@ def failure_estimate(counts: FailureCounts) -> float:
     return min(1.0, max(0.0, (float(counts.failed) / counts.rows - wrongly) / (found - wrongly)))
 
 
-def failure_bounds(counts: FailureCounts, *, level: float = 0.95) -> Interval:
-    """Bounds of the true failure rate, each at `level` by itself: all rates that `too_few` does not exclude.
-
-    Where the judge fails fewer rows than true passes alone easily explain, the upper bound is that of the fewest failed
-    rows that they do explain, and likewise below: a bound on the end of the scale would leave no width. A higher level
-    gives wider bounds; it must be over one half.
-
-    Example:
-        >>> counts = FailureCounts(rows=50, failed=3, failures=100, found=90, passes=400, wrongly=20)
-        >>> [round(bound, 3) for bound in failure_bounds(counts)]
-        [0.0, 0.111]
-    """
-    return lower_bound(counts, level=level), upper_bound(counts, level=level)
-
-
 def lower_bound(counts: FailureCounts, *, level: float = 0.95) -> float:
     """One minus the upper bound of the rate of passes."""
     return 1 - upper_bound(counts.mirrored, level=level)
 
 
 def upper_bound(counts: FailureCounts, *, level: float = 0.95) -> float:
-    """The largest rate that is not excluded, see `failure_bounds`."""
+    """Upper bound of the true failure rate at `level` by itself: the largest rate that `too_few` does not exclude.
+
+    Where the judge fails fewer rows than true passes alone easily explain, it is that of the fewest failed rows that
+    they do explain: a bound on the end of the scale would leave no width. A higher level gives a wider bound; it must
+    be over one half.
+
+    Example:
+        >>> counts = FailureCounts(rows=50, failed=3, failures=100, found=90, passes=400, wrongly=20)
+        >>> round(upper_bound(counts), 3)
+        0.111
+    """
     counts, error = _explained(counts, level)
 
     def left(theta: float) -> float:

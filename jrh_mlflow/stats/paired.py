@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
@@ -17,7 +16,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
-from jrh_mlflow.stats.bootstrap import ratio_bootstrap
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
 
 _ENUMERATED_CLUSTERS = 12
@@ -26,25 +24,6 @@ _COUNTED_CELLS = 20_000_000
 """Up to this many clusters × total the exact distribution of whole-numbered sums is counted: a tenth of a second."""
 _BLOCK = 1_000_000
 """Signs held in memory at a time."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairedDifference:
-    """Mean of a minus mean of b on the units that have both."""
-
-    value: float
-    n: int
-    """Units with both values."""
-    n_clusters: int
-    low: float | None
-    """Cluster-paired bootstrap; None with fewer than two clusters or when all resamples are the same."""
-    high: float | None
-    b_only: int | None
-    """McNemar's b: units where a has 1 and b has 0. None unless all values are 0 or 1."""
-    c_only: int | None
-    """McNemar's c: units where a has 0 and b has 1. None unless all values are 0 or 1."""
-    p_midp: float | None
-    """`mcnemar_midp` of the two counts, which takes units as independent; `cluster_sign_p` does not."""
 
 
 @lru_cache(maxsize=4096)
@@ -93,42 +72,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(steps, 1.0)
     return [float(value) for value in adjusted]
-
-
-def paired_difference(
-    a: Array, b: Array, clusters: Codes, *, n_resamples: int = 2000, seed: int = 0, level: float = 0.95
-) -> PairedDifference | None:
-    """Mean(a) - mean(b) over the units where neither is NaN, with a cluster-paired bootstrap interval.
-
-    Both values of a unit, and all units of a cluster, are drawn together, so what makes an item hard for both judges
-    cancels out.
-
-    Returns:
-        The difference, or None when no unit has both values.
-
-    Example:
-        >>> a, b = np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.0, 1.0, 0.0, np.nan])
-        >>> found = paired_difference(a, b, np.array([0, 0, 1, 1]))
-        >>> round(found.value, 4), found.n, found.n_clusters, found.b_only, found.c_only, found.p_midp
-        (0.6667, 3, 2, 2, 0, 0.25)
-    """
-    a, b, sums, sizes = _paired_sums(a, b, clusters)
-    if len(a) == 0:
-        return None
-    interval = ratio_bootstrap(sums, sizes, n_resamples=n_resamples, seed=seed, level=level)
-    low, high = interval or (None, None)
-    binary = bool(np.isin(np.concatenate([a, b]), (0.0, 1.0)).all())
-    only_a, only_b = (int((a > b).sum()), int((a < b).sum())) if binary else (None, None)
-    return PairedDifference(
-        value=float((a - b).mean()),
-        n=len(a),
-        n_clusters=len(sizes),
-        low=low,
-        high=high,
-        b_only=only_a,
-        c_only=only_b,
-        p_midp=None if only_a is None or only_b is None else mcnemar_midp(only_a, only_b),
-    )
 
 
 def paired_share_interval(
@@ -291,7 +234,7 @@ def cluster_sign_p(a: Array, b: Array, clusters: Codes, *, n_resamples: int = 99
     """
     if n_resamples < 1:
         raise ValueError(f"`n_resamples >= 1` must hold, but got {n_resamples=}.")
-    a, b, sums, _ = _paired_sums(a, b, clusters)
+    a, b, sums = _paired_sums(a, b, clusters)
     # A cluster of sum 0 is the same under both signs; so is one where rounding left a trace of it.
     sums = sums[np.abs(sums) > 1e-9 * np.abs(a - b).max(initial=0.0)]
     if (sums == np.round(sums)).all() and len(sums) * np.abs(sums).sum() <= _COUNTED_CELLS:
@@ -330,17 +273,16 @@ def letters(names: Sequence[str], different: Callable[[str, str], bool]) -> dict
     }
 
 
-def _paired_sums(a: Array, b: Array, clusters: Codes) -> tuple[Array, Array, Array, Array]:
-    """Return a and b where both are given, and per cluster the sum of a - b and the number of units."""
+def _paired_sums(a: Array, b: Array, clusters: Codes) -> tuple[Array, Array, Array]:
+    """Return a and b where both are given, and per cluster the sum of a - b."""
     if a.ndim != 1 or not a.shape == b.shape == clusters.shape:
         raise ValueError(f"One a, b and cluster per unit, but got shapes {a.shape}, {b.shape}, {clusters.shape}.")
     if np.isinf(a).any() or np.isinf(b).any():
         raise ValueError("Values must be finite or NaN, but an infinity arrived.")
     both = ~(np.isnan(a) | np.isnan(b))
     a, b = a[both], b[both]
-    _, inverse, sizes = np.unique(clusters[both], return_inverse=True, return_counts=True)
-    sums = np.bincount(inverse, weights=a - b, minlength=len(sizes))
-    return a, b, sums.astype(np.float64), sizes.astype(np.float64)
+    known, inverse = np.unique(clusters[both], return_inverse=True)
+    return a, b, np.bincount(inverse, weights=a - b, minlength=len(known)).astype(np.float64)
 
 
 def _counted_p(sums: Codes) -> float:

@@ -1,4 +1,4 @@
-"""Calibration against scikit-learn, against values worked by hand, and on judges whose calibration is known."""
+"""Calibration on values worked by hand, and on judges whose calibration is known."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss
 
 from jrh_mlflow.stats.calibration import (
     bin_codes,
-    brier,
     ece_if_calibrated,
-    expected_calibration_error,
     mirrored_interval,
     reliability_bins,
 )
@@ -37,65 +34,38 @@ def simulated(n: int, *, over: float, seed: int = 0):
 
 @PROPERTY
 @given(answers)
-def test_the_brier_score_is_that_of_scikit_learn(rows):
+def test_bins_part_the_answers_and_keep_equal_confidences_together(rows):
     confidence, correct = arrays(rows)
-    assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence, labels=[False, True]))
-
-
-def test_the_brier_score_of_hand_worked_answers():
-    assert brier(np.array([0.9, 0.8, 0.3]), np.array([True, False, False])) == pytest.approx((0.01 + 0.64 + 0.09) / 3)
-
-
-def test_the_calibration_error_of_hand_worked_bins():
-    """Uniform bins of width 0.5: {0.2, 0.4} with one right (gap 0.2), {0.7, 0.9} with both right (gap 0.2)."""
-    confidence, correct = np.array([0.2, 0.4, 0.7, 0.9]), np.array([True, False, True, True])
-    assert expected_calibration_error(confidence, correct, n_bins=2, strategy="uniform") == pytest.approx(0.2)
-    assert expected_calibration_error(confidence, correct, n_bins=4) == pytest.approx((0.8 + 0.4 + 0.3 + 0.1) / 4)
-
-
-@PROPERTY
-@given(answers, st.sampled_from(["quantile", "uniform"]), st.randoms(use_true_random=False))
-def test_the_error_is_the_bins_weighted_mean_gap_at_least_the_whole_gap_whatever_the_order(rows, strategy, random):
-    confidence, correct = arrays(rows)
-    error = expected_calibration_error(confidence, correct, strategy=strategy)
-    bins = reliability_bins(confidence, correct, strategy=strategy)
-    assert error == pytest.approx(sum(one.n * abs(one.confidence - one.accuracy) for one in bins) / len(rows))
-    assert abs(confidence.mean() - correct.mean()) - 1e-9 <= error <= 1
-    random.shuffle(rows)
-    assert expected_calibration_error(*arrays(rows), strategy=strategy) == pytest.approx(error)
-
-
-@PROPERTY
-@given(answers, st.sampled_from(["quantile", "uniform"]))
-def test_bins_part_the_answers_and_keep_equal_confidences_together(rows, strategy):
-    confidence, correct = arrays(rows)
-    bins = reliability_bins(confidence, correct, strategy=strategy)
+    bins = reliability_bins(confidence, correct)
     assert sum(one.n for one in bins) == len(rows)
     assert all(before.high < after.low for before, after in pairwise(bins))
     assert len(bins) <= 10
 
 
-def test_quantile_bins_are_equally_filled_and_uniform_ones_equally_long():
+def test_bins_are_equally_filled():
     confidence = np.linspace(0, 1, 101)[:-1] ** 3
     assert np.bincount(bin_codes(confidence)).tolist() == [10] * 10
-    assert bin_codes(np.array([0.0, 0.1, 0.95, 1.0]), strategy="uniform").tolist() == [0, 1, 9, 9]
 
 
-@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
-def test_a_confidence_on_a_cut_is_of_the_upper_bin(strategy):
-    # Eleven confidences a tenth apart: each of the nine cuts is one of them, by quantile as by length.
-    assert bin_codes(np.arange(11) / 10, strategy=strategy).tolist() == [*range(10), 9]
+def test_a_confidence_on_a_cut_is_of_the_upper_bin():
+    # Eleven confidences a tenth apart: each of the nine cuts is one of them.
+    assert bin_codes(np.arange(11) / 10).tolist() == [*range(10), 9]
+
+
+def error(confidence, correct):
+    bins = reliability_bins(confidence, correct)
+    return sum(one.n * abs(one.confidence - one.accuracy) for one in bins) / len(confidence)
 
 
 def test_a_calibrated_judge_reads_close_to_zero_and_an_overconfident_one_its_gap():
-    assert expected_calibration_error(*simulated(40_000, over=0)) < 0.01
-    assert expected_calibration_error(*simulated(40_000, over=0.2)) == pytest.approx(0.2, abs=0.01)
+    assert error(*simulated(40_000, over=0)) < 0.01
+    assert error(*simulated(40_000, over=0.2)) == pytest.approx(0.2, abs=0.01)
 
 
 def test_the_error_of_a_calibrated_judge_is_the_one_foretold():
     """The bias note, seen: over 300 runs of 200 answers the mean is the foretold one and nowhere near 0."""
     runs = [simulated(200, over=0, seed=seed) for seed in range(300)]
-    mean = np.mean([expected_calibration_error(*run) for run in runs])
+    mean = np.mean([error(*run) for run in runs])
     assert mean == pytest.approx(np.mean([ece_if_calibrated(run[0]) for run in runs]), rel=0.05)
     assert mean > 0.05
 
@@ -103,13 +73,11 @@ def test_the_error_of_a_calibrated_judge_is_the_one_foretold():
 def test_equal_confidences_are_one_bin_and_the_error_is_the_gap():
     confidence, correct = np.full(20, 0.8), np.arange(20) < 10
     assert len(reliability_bins(confidence, correct)) == 1
-    assert expected_calibration_error(confidence, correct) == pytest.approx(0.3)
+    assert error(confidence, correct) == pytest.approx(0.3)
 
 
-def test_too_few_answers_have_no_error_and_no_answer_has_no_score():
-    assert expected_calibration_error(np.full(9, 0.5), np.ones(9, bool)) is None
+def test_too_few_answers_have_no_error_and_no_answer_has_no_bin():
     assert ece_if_calibrated(np.full(9, 0.5)) is None
-    assert brier(*EMPTY) is None
     assert reliability_bins(*EMPTY) == ()
 
 
@@ -121,12 +89,5 @@ def test_a_mirrored_interval_reaches_as_far_down_as_up_and_never_below_zero():
 
 @pytest.mark.parametrize("confidence", [[-0.1], [1.1], [np.nan], [0.5, 0.5], [[0.5]]])
 def test_what_is_no_probability_is_refused(confidence):
-    for measure in (brier, expected_calibration_error, reliability_bins):
-        with pytest.raises(ValueError, match=r"probability from 0 to 1|one length"):
-            measure(np.array(confidence), np.array([True]))
-
-
-@pytest.mark.parametrize("options", [{"n_bins": 0}, {"strategy": "equal"}])
-def test_bins_that_make_no_sense_are_refused(options):
-    with pytest.raises(ValueError, match="n_bins"):
-        bin_codes(np.array([0.5]), **options)
+    with pytest.raises(ValueError, match=r"probability from 0 to 1|one length"):
+        reliability_bins(np.array(confidence), np.array([True]))

@@ -12,10 +12,10 @@ from scipy import stats
 from jrh_mlflow.stats.corrected_rates import (
     FailureCounts,
     chance_of_fewer,
-    failure_bounds,
     failure_estimate,
     is_above_bound,
     likeliest_error_rates,
+    lower_bound,
     upper_bound,
 )
 
@@ -74,6 +74,10 @@ def test_no_other_error_rates_make_the_counts_likelier(theta: float, seen: Failu
     best = likelihood(*(each[0] for each in likeliest_error_rates(theta, seen)))
     grid = np.linspace(0, 1, 201)
     assert best >= likelihood(*np.meshgrid(grid, grid)).max() - 1e-9
+
+
+def failure_bounds(seen: FailureCounts, *, level: float = 0.95) -> tuple[float, float]:
+    return lower_bound(seen, level=level), upper_bound(seen, level=level)
 
 
 def test_a_judge_known_to_be_right_gives_the_exact_bounds_of_the_rows() -> None:

@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from jrh_mlflow.stats.bootstrap import cluster_bootstrap
 from jrh_mlflow.stats.paired import (
     cluster_sign_p,
     holm,
     letters,
     mcnemar_midp,
-    paired_difference,
     paired_share_interval,
 )
 from tests.readings import PROPERTY
@@ -95,54 +93,8 @@ def test_holm_refuses_what_is_no_p_value(wrong):
         holm([0.5, wrong])
 
 
-def test_a_paired_difference_uses_the_units_both_judges_answered():
-    a = np.array([1.0, 1.0, 0.0, 1.0, NA, 1.0, 0.0])
-    b = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, NA])
-    found = paired_difference(a, b, np.array([0, 0, 1, 1, 2, 3, 4]))
-    assert (found.n, found.n_clusters, found.b_only, found.c_only) == (5, 3, 3, 1)
-    assert found.value == pytest.approx(4 / 5 - 2 / 5)
-    assert found.p_midp == mcnemar_midp(3, 1)
-    assert found.low < found.value < found.high
-
-
-def test_a_paired_interval_is_the_cluster_bootstrap_of_the_mean_difference():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=60), rng.normal(size=60)
-    clusters = rng.integers(12, size=60)
-    found = paired_difference(a, b, clusters, n_resamples=300, seed=5, level=0.9)
-    rows = cluster_bootstrap(lambda r: float((a - b)[r].mean()), clusters, n_resamples=300, seed=5, level=0.9)
-    assert (found.low, found.high) == pytest.approx(rows)
-    assert (found.b_only, found.c_only, found.p_midp) == (None, None, None)
-
-
-def test_swapping_the_judges_turns_the_difference_round():
-    rng = np.random.default_rng(1)
-    a, b = (rng.random((2, 200)) < [[0.8], [0.6]]).astype(float)
-    clusters = np.arange(200) // 5
-    one, other = paired_difference(a, b, clusters), paired_difference(b, a, clusters)
-    assert other.value == pytest.approx(-one.value)
-    assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
-    assert (other.b_only, other.c_only, other.p_midp) == (one.c_only, one.b_only, pytest.approx(one.p_midp))
-
-
-def test_pairing_takes_out_what_makes_an_item_hard_for_both():
-    rng = np.random.default_rng(2)
-    hard = rng.normal(scale=3, size=100)
-    a, b = hard + rng.normal(0.5, 0.1, size=100), hard + rng.normal(0, 0.1, size=100)
-    found = paired_difference(a, b, np.arange(100))
-    assert 0.4 < found.low < found.high < 0.6
-
-
-def test_a_difference_without_spread_has_a_value_and_no_interval():
-    found = paired_difference(np.ones(6), np.zeros(6), np.arange(6) // 2)
-    assert (found.value, found.low, found.high) == (1.0, None, None)
-    alone = paired_difference(np.array([1.0, 0.0]), np.zeros(2), np.zeros(2, int))
-    assert (alone.value, alone.n_clusters, alone.low) == (0.5, 1, None)
-
-
 def test_judges_without_a_common_unit_have_no_difference():
     a, b = np.array([1.0, NA]), np.array([NA, 0.0])
-    assert paired_difference(a, b, np.arange(2)) is None
     assert cluster_sign_p(a, b, np.arange(2)) == 1.0
 
 
@@ -190,7 +142,7 @@ def test_units_that_move_together_fool_mcnemar_and_not_the_cluster_test():
     for _ in range(200):
         favours_a = rng.random(20) < 0.5
         a = (rng.random(200) < np.where(favours_a, 0.8, 0.2)[clusters]).astype(float)
-        rejected["mcnemar"] += paired_difference(a, 1 - a, clusters, n_resamples=1).p_midp <= 0.05
+        rejected["mcnemar"] += mcnemar_midp(int(a.sum()), int((1 - a).sum())) <= 0.05
         rejected["cluster"] += cluster_sign_p(a, 1 - a, clusters) <= 0.05
     assert rejected["mcnemar"] / 200 > 0.25
     assert 0.01 < rejected["cluster"] / 200 < 0.09
@@ -203,7 +155,7 @@ def test_five_clusters_never_reach_five_percent_and_six_do():
 
 def test_impossible_pairs_are_a_programmers_mistake():
     with pytest.raises(ValueError, match="One a, b and cluster per unit"):
-        paired_difference(np.ones(3), np.ones(3), np.arange(2))
+        cluster_sign_p(np.ones(3), np.ones(3), np.arange(2))
     with pytest.raises(ValueError, match="infinity"):
         cluster_sign_p(np.array([np.inf]), np.zeros(1), np.arange(1))
     with pytest.raises(ValueError, match="n_resamples=0"):
