@@ -15,9 +15,9 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import figure_files
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
-from jrh_mlflow.show.page import Page
+from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps import sweep_view
 from jrh_mlflow.sweeps.front import (
@@ -225,10 +225,13 @@ class Sweep:
 
     @property
     def page(self) -> Page:
-        """What every medium shows of it."""
+        """What every medium shows of it; its map is drawn for the run alone."""
+        return self._page()
+
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         return sweep_view.sweep_page(
             self.to_dict(),
-            self.dots,
+            drawings,
             ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
             differences=[(member.tie.difference, member.tied) for member in self.members if member.tie],
             operating=self.operating,
@@ -370,6 +373,7 @@ def _operating(trials: Trials, results: Mapping[str, TrialResult]) -> list[Opera
 def sweep_content(done: Sweep, *, seed: int) -> RunContent:
     """Return what the parent run of a sweep holds."""
     markdown = done.to_markdown()
+    drawings = draw(sweep_view.sweep_figures(done.dots, done.operating, title=f"Sweep on {done.suite}"))
     settings = {
         "study": done.study,
         "objectives": ", ".join(f"{name} {way}" for name, way in done.objectives.items()),
@@ -389,8 +393,8 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
             keys.SWEEP_JSON: done.to_json() + "\n",
             sweep_view.SWEEP_MARKDOWN: markdown,
             sweep_view.TRIALS_FILE: report_frame(done.trials),
-            keys.SWEEP_PAGE: done.page.to_html(),
-            **figure_files(sweep_view.sweep_figures(done.dots, done.operating, title=f"Sweep on {done.suite}")),
+            keys.SWEEP_PAGE: done._page([drawing for drawing in drawings if drawing.name == "pareto"]).to_html(),
+            **figure_files(drawings),
         },
     )
 

@@ -1,12 +1,10 @@
 """What people see of a sweep and what MLflow is told: tables, maps, page and keys, each declared once.
 
-They are made of the plain data of `Sweep.to_dict`. The page draws its map as SVG: no script, no request, every text
-escaped.
+They are made of the plain data of `Sweep.to_dict`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,15 +15,13 @@ from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift
 from jrh_mlflow.comparing.recommendation import closing_section
 from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, canvas, reach, short
-from jrh_mlflow.show.html import render_part
-from jrh_mlflow.show.numbers import interval_text, number_text
-from jrh_mlflow.show.page import Only, Page, Section
+from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, Spot, canvas, hover_spots, reach, short
+from jrh_mlflow.show.numbers import interval_text, money_text, number_text
+from jrh_mlflow.show.page import Drawing, Only, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -37,12 +33,10 @@ _MOST_OTHERS = 20
 """Configurations off the front that Markdown lists; all are in trials.csv."""
 _MOST_LINES = 10
 """Configurations on a terminal."""
-_WIDTH, _HEIGHT = 900, 460
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 40, 54
 _MAP = (
     "Each dot is a configuration with its 95 % interval over whole tasks. Front and best were picked on the searched "
-    "half (dashed line); dots are read on the held-out half, which had no say. Filled: on the front. Thick ring: "
-    "cannot be told from the best. Point at a dot, or move to it with the Tab key, to read it."
+    "half (dashed line); dots are read on the held-out half, which had no say. Filled: on the front. Orange ring: "
+    "cannot be told from the best. Point at a dot to read it."
 )
 
 
@@ -51,7 +45,7 @@ _MOST_NAMED = 8
 
 def sweep_page(
     sweep: Facts,
-    dots: Sequence[Dot] = (),
+    drawings: Sequence[Drawing] = (),
     *,
     ended: Mapping[str, int] | None = None,
     differences: Sequence[tuple[CompositeDifference, bool]] = (),
@@ -62,7 +56,7 @@ def sweep_page(
 
     Args:
         sweep: As `Sweep.to_dict` gives it.
-        dots: What can be placed on the map.
+        drawings: The map.
         ended: State of trials to their number.
         differences: Best minus each held-out configuration, and whether the two are tied.
         operating: Of every judge, prompt and criterion.
@@ -84,7 +78,7 @@ def sweep_page(
         sections=[
             Section(
                 heading="Reliability against cost",
-                blocks=[_MAP, map_drawing(dots) if dots else "No configuration has both a reliability and a price."],
+                blocks=[_MAP, drawings or "No configuration has both a reliability and a price."],
                 media=("html",),
                 always=True,
             ),
@@ -288,98 +282,6 @@ class Dot:
     run_id: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scales:
-    """Where values stand on the page."""
-
-    low_usd: float
-    high_usd: float
-    low: float
-    high: float
-    logarithmic: bool
-
-    def x(self, usd: float) -> float:
-        """Return the place of an amount."""
-        amounts = usd, self.low_usd, self.high_usd
-        place = _share(*(map(math.log10, amounts) if self.logarithmic else amounts))
-        return round(_LEFT + place * (_WIDTH - _LEFT - _RIGHT), 1)
-
-    def y(self, value: float) -> float:
-        """Return the place of a reliability."""
-        return round(_HEIGHT - _BOTTOM - _share(value, self.low, self.high) * (_HEIGHT - _TOP - _BOTTOM), 1)
-
-
-def map_drawing(dots: Sequence[Dot]) -> Markup:
-    """Draw the map: a dot for each configuration, and the front of the searched half as stairs."""
-    scales = scales_of(dots)
-    assert scales is not None
-    front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
-    return render_part(
-        "_sweep_map.html",
-        # The front is drawn last, over the others.
-        dots=sorted(dots, key=lambda dot: dot.on_front),
-        scales=scales,
-        stairs=stairs(front, scales) if front else "",
-        ticks=_ticks(scales),
-        size={"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "right": _WIDTH - _RIGHT, "bottom": _HEIGHT - _BOTTOM},
-    )
-
-
-def scales_of(dots: Sequence[Dot]) -> Scales | None:
-    """Choose scales that hold every dot and its interval; dollars by powers of ten where they spread that much."""
-    if not dots:
-        return None
-    prices = [dot.usd for dot in dots]
-    ends = [end for dot in dots for end in (dot.value, dot.search, dot.low, dot.high) if end is not None]
-    # A price of 0 has no logarithm.
-    logarithmic = min(prices) > 0 and max(prices) / min(prices) > 5
-    low, high = min(prices), max(prices)
-    low_usd, high_usd = (low / 1.3, high * 1.3) if logarithmic else (max(0.0, low - 0.1 * (high - low)), high * 1.08)
-    if not low_usd < high_usd:
-        low_usd, high_usd = low_usd - 1.0, low_usd + 1.0
-    return Scales(
-        low_usd=low_usd,
-        high_usd=high_usd,
-        low=max(0.0, math.floor(20 * min(ends) - 0.2) / 20),
-        high=min(1.0, math.ceil(20 * max(ends) + 0.2) / 20),
-        logarithmic=logarithmic,
-    )
-
-
-def steps_of(front: Sequence[Dot]) -> list[float]:
-    """Return how high the front of the searched half stands at each of its members, from the cheapest on."""
-    # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
-    return list(accumulate((dot.search for dot in front), max))
-
-
-def stairs(front: Sequence[Dot], scales: Scales) -> str:
-    """Return the steps of the front as an SVG path: nothing on the searched half lies above it at that price."""
-    heights = steps_of(front)
-    path = [f"M {scales.x(front[0].usd)} {scales.y(heights[0])}"]
-    for dot, height in zip(front[1:], heights[1:], strict=True):
-        path += [f"H {scales.x(dot.usd)}", f"V {scales.y(height)}"]
-    return " ".join([*path, f"H {_WIDTH - _RIGHT}"])
-
-
-def _ticks(scales: Scales) -> dict[str, list[tuple[float, str]]]:
-    step = 0.05 if scales.high - scales.low <= 0.5 else 0.1
-    first, last = math.ceil(scales.low / step - 1e-9), math.floor(scales.high / step + 1e-9)
-    values = [step * index for index in range(first, last + 1)]
-    if scales.logarithmic:
-        powers = range(math.floor(math.log10(scales.low_usd)), math.ceil(math.log10(scales.high_usd)) + 1)
-        prices = [times * 10.0**power for power in powers for times in (1, 2, 5)]
-    else:
-        prices = [scales.low_usd + (scales.high_usd - scales.low_usd) * index / 5 for index in range(6)]
-    return {
-        "x": [(scales.x(usd), f"${usd:.3g}") for usd in prices if scales.low_usd <= usd <= scales.high_usd],
-        "y": [(scales.y(value), f"{value:.2f}") for value in values],
-    }
-
-
-def _share(value: float, low: float, high: float) -> float:
-    return 0.5 if high == low else (value - low) / (high - low)
-
-
 def sweep_figures(dots: Sequence[Dot], points: Sequence[OperatingPoint], *, title: str) -> dict[str, Figure]:
     """Draw every figure for which there is something to draw, by file name."""
     figures: Mapping[str, Figure | None] = {
@@ -399,8 +301,10 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     for dot in dots:
         _draw(axes, dot)
     if front:
-        steps = [dot.usd for dot in front], steps_of(front)
+        # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
+        steps = [dot.usd for dot in front], list(accumulate((dot.search for dot in front), max))
         axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
+    hover_spots(axes, [Spot(x=dot.usd, y=dot.value, words=_dot_text(dot)) for dot in dots])
     for number, dot in enumerate(named, 1):
         offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
         axes.annotate(str(number), (dot.usd, dot.value), fontweight="bold", color=PALETTE[0], **offset)
@@ -437,6 +341,11 @@ def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
     axes.set_title("Criterion curve (lines: rising fit per judge; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True, fontsize=9)
     return figure
+
+
+def _dot_text(dot: Dot) -> str:
+    read = f"{dot.label}: {number_text(dot.value)} {interval_text(dot.low, dot.high)}"
+    return f"{read}, {money_text(dot.usd)} per 1,000 judgments{'' if dot.held_out else ', search only'}"
 
 
 def _draw(axes: Axes, dot: Dot) -> None:
