@@ -28,7 +28,8 @@ from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.figures.canvas import png
 from jrh_mlflow.show.figures.datasheet import Sheets, datasheet_figures, psychometric
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
+from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE
+from tests.servers import free_port, running_server
 
 PICTURES = "pictures"
 _READER = RecordedJudge("forced")

@@ -8,12 +8,13 @@ looked at by tests/pages/test_server.py and tests/tracking/test_server.py.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from jrh_mlflow.tracking import mlflow_server
 from tests import new_stores
@@ -22,26 +23,26 @@ from tests.processes import JRH, Forked
 JRH_WITH_FORKED_SERVER = f"from tests import forked_server; forked_server.install(); {JRH}"
 _SERVER = "from tests import forked_server; forked_server.serve()"
 _MLFLOW = [sys.executable, "-m", "mlflow"]
-_start = mlflow_server._started
+_start = mlflow_server.started
 
 
 def install() -> None:
     """Let the servers that the package starts be forks, in this process."""
-    mlflow_server._started = _started
+    mlflow_server.started = _started
 
 
 @contextmanager
-def _started(command: list[str], variables: Mapping[str, str] | None = None, **streams: Any) -> Iterator[Any]:
+def _started(command: list[str], variables: Mapping[str, str], log: IO[bytes]) -> Iterator[Any]:
     """Run a server while the block does."""
     if command[:3] != _MLFLOW:
-        with _start(command, variables, **streams) as process:
+        with _start(command, variables, log) as process:
             yield process
         return
     option = "--backend-store-uri"
-    named = command[command.index(option) + 1] if option in command else (variables or {})["MLFLOW_BACKEND_STORE_URI"]
+    named = command[command.index(option) + 1] if option in command else variables["MLFLOW_BACKEND_STORE_URI"]
     new_stores.make_tables(named)
-    environment = {**mlflow_server.server_environment(), **(variables or {})}
-    process = Forked(_SERVER, *command[3:], env=environment, **streams)
+    environment = {**mlflow_server.server_environment(), **variables}
+    process = Forked(_SERVER, *command[3:], env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         yield process
     finally:

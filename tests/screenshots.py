@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.demo import EXPERIMENT
-from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.store import Store
 from tests.example_store import packed_picture
 from tests.once import shared
 from tests.review.browser import PATIENCE_MS, chromium
+from tests.servers import free_port, running_server
 
 PICTURE = Path("docs/mlflow_view.png")
 _WIDTH, _HEIGHT, _GAP = 1480, 790, 16

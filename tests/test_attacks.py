@@ -24,6 +24,7 @@ from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.transcripts.inspect_logs import read_inspect
 from jrh_mlflow.tracking import mlflow_server
+from tests.servers import free_port
 
 SIZE = 300 * 2**20
 
@@ -184,12 +185,12 @@ def test_the_password_of_a_store_is_on_no_command_line(monkeypatch: pytest.Monke
     seen: list[dict[str, str]] = []
 
     @contextmanager
-    def started(command: list[str], variables: dict[str, str], **_: object) -> Iterator[None]:
+    def started(command: list[str], variables: dict[str, str], log: object) -> Iterator[None]:
         assert "planted-password" not in " ".join(command)
         seen.append(variables)
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(mlflow_server, "_started", started)
-    mlflow_server.serve(store, port=mlflow_server.free_port(), when_started=lambda *_: None)
+    monkeypatch.setattr(mlflow_server, "started", started)
+    mlflow_server.serve(store, port=free_port(), when_started=lambda *_: None)
     assert seen[0]["MLFLOW_BACKEND_STORE_URI"] == store

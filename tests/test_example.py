@@ -11,7 +11,8 @@ from mlflow import MlflowClient
 
 from jrh_mlflow.measuring.recorded.answers import recorded_judges
 from jrh_mlflow.measuring.resolve import load_suite
-from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
+from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE
+from tests.servers import free_port, running_server
 
 pytestmark = pytest.mark.quick
 

@@ -20,8 +20,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from tests import new_stores
+from tests.servers import free_port
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from jrh_mlflow.errors import TrackingError
 
@@ -110,7 +110,7 @@ def serve(
         start = f"MLflow and our pages start on {address} (Ctrl-C ends them). Their log: {log.name}"
         print(start, file=sys.stderr, flush=True)
         variables = {LINKS_ARE_SAID: "true"} | ({} if served and Path(served).is_dir() else _backend(served))
-        with _started(command, variables, stdout=log, stderr=subprocess.STDOUT) as process:
+        with started(command, variables, log) as process:
             try:
                 when_started(address, process)
                 code = process.wait()
@@ -138,12 +138,12 @@ def demand_port(port: int) -> None:
 
 
 @contextmanager
-def _started(
-    command: list[str], variables: Mapping[str, str] | None = None, **streams: Any
-) -> Iterator[subprocess.Popen[bytes]]:
+def started(command: list[str], variables: Mapping[str, str], log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server while the block does."""
-    environment = {**server_environment(), **(variables or {})}
-    process = subprocess.Popen(command, env=environment, **streams)  # noqa: S603 - our own arguments
+    environment = {**server_environment(), **variables}
+    process = subprocess.Popen(  # noqa: S603 - our own arguments
+        command, env=environment, stdout=log, stderr=subprocess.STDOUT
+    )
     try:
         yield process
     finally:
@@ -163,31 +163,6 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def free_port() -> int:
-    """Return a port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def running_server(folder: Path, *, port: int) -> Iterator[str]:
-    """Serve a store in a folder while the block runs, and give its URL.
-
-    Runs written through a server carry `mlflow-artifacts:/` addresses and survive a move of the folder.
-    """
-    demand_port(port)
-    # The server makes the tables itself, and `server_command` only takes a folder with a database.
-    folder_uri(folder)
-    (folder / DATABASE).touch()
-    command = server_command(str(folder), port=port)
-    log = folder.with_suffix(".server.log")
-    with log.open("wb") as sink, _started(command, stdout=sink, stderr=subprocess.STDOUT) as process:
-        wait_until_up(f"http://127.0.0.1:{port}/health", process)
-        yield f"http://127.0.0.1:{port}"
-    log.unlink()
 
 
 def wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: float = 600) -> None:

@@ -30,9 +30,10 @@ from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.schema.items import CallRecord, Item
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
+from jrh_mlflow.tracking.mlflow_server import folder_uri, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, first_tags, publish
+from tests.servers import free_port
 
 WORDS = """
     the response answers question directly and names its sources while other one repeats prompt adds filler wording is

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measuring.resolve import load_suite
-from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri, free_port, running_server
+from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs.store import Store
+from tests.servers import free_port, running_server
 
 
 def main() -> None:

@@ -157,7 +157,7 @@ def main(target: Path) -> None:
 
 def write_all(root: Path) -> dict[str, Any]:
     """Write all files and return what this version reads from them."""
-    from jrh_mlflow.tracking.mlflow_server import running_server
+    from tests.servers import running_server
     from tests.sweeps.plain_runs import without_figures
 
     expected: dict[str, Any] = {}
@@ -399,7 +399,7 @@ def finished(folder: Path) -> dict[str, Any]:
 def miss_mlflow(root: Path) -> dict[str, Any]:
     """Evaluate while the MLflow server goes away: the calls stay in the outbox."""
     from jrh_mlflow.errors import TrackingError
-    from jrh_mlflow.tracking.mlflow_server import running_server
+    from tests.servers import running_server
 
     asking, gone, told = threading.Event(), threading.Event(), []
 
@@ -433,7 +433,7 @@ def miss_mlflow(root: Path) -> dict[str, Any]:
 
 def resumed(root: Path, kept: Path) -> dict[str, Any]:
     """Return what this version logs of the kept evaluation, into a copy of the store."""
-    from jrh_mlflow.tracking.mlflow_server import running_server
+    from tests.servers import running_server
 
     with tempfile.TemporaryDirectory() as name:
         store = shutil.copytree(root / "store", Path(name, "store"))

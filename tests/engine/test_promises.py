@@ -51,7 +51,6 @@ from jrh_mlflow.models.prices import price_of, prompt_size
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.sweeps.space import picked
-from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.keys import without_partial
 from jrh_mlflow.tracking.runs.store import Store
 from tests import once, processes
@@ -60,6 +59,7 @@ from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body, ReplyFunction
 from tests.processes import Forked
+from tests.servers import free_port, running_server
 
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1.0, 4.0)}

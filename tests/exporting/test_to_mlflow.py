@@ -31,10 +31,10 @@ from jrh_mlflow.tracking.judges.identity import JudgeDifference
 from jrh_mlflow.tracking.judges.judge_registry import active_store
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import scorer_fields
-from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
 from tests.mlflow_features import before
+from tests.servers import free_port, running_server
 
 KEY = "sk-planted-0123456789"
 CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"

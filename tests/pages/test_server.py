@@ -21,13 +21,14 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.pages.server import Beside, create_app, listening_address, server_token
 from jrh_mlflow.review.guard import FORM_POLICY
 from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
-from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
+from jrh_mlflow.tracking.mlflow_server import folder_uri, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, first_tags, publish
 from tests import new_stores
 from tests.processes import group_is_alive
 from tests.review.browser import PATIENCE_MS, chromium
 from tests.review.making import TOKEN, Client, suite_items
+from tests.servers import free_port
 from tests.waiting import wait_until
 
 

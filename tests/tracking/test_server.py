@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.tracking import mlflow_server
-from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, running_server
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from jrh_mlflow.tracking.runs.view import view_links
 from tests.forked_server import JRH_WITH_FORKED_SERVER
 from tests.processes import JRH, Forked, group_is_alive
+from tests.servers import free_port, running_server
 from tests.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import TrackingError
-from jrh_mlflow.tracking.mlflow_server import free_port, running_server
+from tests.servers import free_port, running_server
 
 SUITE = jrh.Suite(name="gone", items=jrh.datasheet_suite(n_tasks=2, depth=1).items[:4])
 

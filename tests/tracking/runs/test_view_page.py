@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.runs.view import view_links
 from jrh_mlflow.tracking.traces.review_queues import queue_disagreements
 from tests.mlflow_features import before
 from tests.people.rated_store import rate_traces
 from tests.review.browser import PATIENCE_MS, chromium
 from tests.screenshots import open_view
+from tests.servers import free_port, running_server
 from tests.tracking.traces.trace_tools import rated_traces
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Message, Presentation
 from jrh_mlflow.text import clean_text
-from jrh_mlflow.tracking.mlflow_server import running_server
 from jrh_mlflow.tracking.runs.store import Store
 from jrh_mlflow.tracking.traces.call_traces import (
     MAX_PER_CONDITION,
@@ -39,6 +38,7 @@ from jrh_mlflow.tracking.traces.call_traces import (
     log_traces,
     sample,
 )
+from tests.servers import running_server
 
 KEY = "sk-planted-0123456789abcdef"
 HOSTILE = "<script>alert('x')</script>\x00 lone \ud800 \x1e “é” " + "long " * 40_000
