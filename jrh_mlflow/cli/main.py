@@ -83,10 +83,10 @@ def group(context: click.Context, env_file: str | None) -> None:
     Exit codes: 0 done, 1 gate failed, 2 bad input, 3 stopped by budget, 4 judge or service failed, 130 Ctrl-C.
     """
     load_environment(env_file)
+    from jrh_mlflow.cli.options import why_no_code
     from jrh_mlflow.yaml_files import code_refused
 
-    # Commands that read files of others have an option for it.
-    context.with_resource(code_refused(lambda: "this command runs none that a file names"))
+    context.with_resource(code_refused(why_no_code))
 
 
 def main() -> None:

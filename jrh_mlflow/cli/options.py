@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from jrh_mlflow.models.trust import allow_key_to, name_address
 from jrh_mlflow.options import JudgeOptions, Options, RunOptions
 from jrh_mlflow.text import given_text
-from jrh_mlflow.yaml_files import code_refused
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.prompted import PromptedJudge
@@ -100,14 +99,21 @@ def typed() -> set[str]:
     return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
 
 
-def _allow_code(context: click.Context, _parameter: click.Parameter, is_allowed: bool) -> None:
-    def why() -> str | None:
-        # Asked when a file is read: options that were typed after this one are known by then.
-        if context.params.get("dry_run"):
-            return "a dry run runs none that a file names. Type it as an option, or leave --dry-run out"
-        return None if is_allowed else "code that a file names is run with --allow-code only. Read it first"
+_CODE = "jrh_mlflow.allow_code"
 
-    context.with_resource(code_refused(why))
+
+def why_no_code() -> str | None:
+    """Say why code that a file names is not run by the command at hand; None: it is."""
+    context = click.get_current_context(silent=True)
+    if context is None or _CODE not in context.meta:
+        return "this command runs none that a file names"
+    if context.params.get("dry_run"):
+        return "a dry run runs none that a file names. Type it as an option, or leave --dry-run out"
+    return None if context.meta[_CODE] else "code that a file names is run with --allow-code only. Read it first"
+
+
+def _allow_code(context: click.Context, _parameter: click.Parameter, is_allowed: bool) -> None:
+    context.meta[_CODE] = is_allowed
 
 
 allow_code = click.option(

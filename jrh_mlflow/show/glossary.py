@@ -56,7 +56,7 @@ TERMS: Mapping[str, str] = MappingProxyType(
         ),
         "finding": "A number with a limit, and what it shows: a problem, ok, cannot tell, or by design.",
         "variation": "How much single scores differ from the mean of their step or test, whatever makes them differ.",
-        "asking again": "The same prompts once more: it narrows the judge's own noise, and nothing that tasks decide.",
+        "asking again": "The same prompts once more: it evens out noise, and changes nothing that the tasks decide.",
         "problem": "The clustered interval lies wholly beyond the limit, all limits of the run taken together.",
         "ok": "The clustered interval lies wholly on the good side of the limit.",
         "cannot tell": "The clustered interval holds the limit, or there is none: more tasks may tell.",

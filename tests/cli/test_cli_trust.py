@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -196,3 +197,10 @@ def test_python_allows_a_host_by_an_argument(server: LoopbackServer) -> None:
         load_recipe(write("recipe.yaml", text)).judge.lacks()
     trust.forget()
     assert load_recipe(Path("recipe.yaml"), allow_key_to="127.0.0.1").judge.lacks() is None
+
+
+def test_a_command_that_ends_while_it_is_parsed_leaves_python_as_it_was() -> None:
+    write("evil.py", CODE)
+    assert jrh("evaluate", "--no-such-option").exit_code == 2
+    gc.collect()
+    assert load_recipe(write("recipe.yaml", "judge: evil.py:judge\n")).judge

@@ -67,7 +67,7 @@ def test_corrected_rates_that_do_not_hold_end_with_1_and_are_named(monkeypatch, 
     monkeypatch.setattr(corrected_rates, "beta_share", narrow)
     assert run("--quick", "--only", "corrected", "--json", monkeypatch=monkeypatch) == 1
     shown = capsys.readouterr()
-    assert "miss their promise, first rate 0.85, se 0.9, sp 0.7: 100 random of 1,000: FAILS" in shown.err
+    assert "miss their promise, first rate 0.7, se 0.9, sp 0.8: 100 stratified of 1,000: FAILS" in shown.err
     facts = json.loads(shown.out)
     assert facts["estimators"] == facts["intervals"] == facts["agreement"] == facts["alignment"] == []
     assert {"scenario", "bias", "coverage", "width", "naive_coverage", "refused"} <= facts["corrected"][0].keys()

@@ -29,6 +29,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from jrh_mlflow.sweeps.sweep import price_sweep
 from tests.forked_server import JRH_WITH_FORKED_SERVER
 from tests.processes import JRH, Forked
 
@@ -505,7 +506,7 @@ def test_a_recipe_of_then_generates_the_test_that_was_called_filler(recipes: Pat
 
 def test_a_space_of_then_is_priced_with_its_constraint_on_the_test_that_was_called_filler(recipes: Path) -> None:
     suite = recipes.parent / "suites" / "responses"
-    quoted = json.loads(command("sweep", recipes / "sweep.yaml", "--suite", suite, "--dry-run", "--json"))
+    quoted = price_sweep(recipes / "sweep.yaml", suite=suite).to_dict()
     then = EXPECTED["recipes"]["sweep"]
     assert {key: quoted[key] for key in ("configurations", "grid_calls")} == {
         key: then[key] for key in ("configurations", "grid_calls")

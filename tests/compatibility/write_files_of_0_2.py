@@ -487,7 +487,7 @@ def derive(runs: Mapping[str, list[str]], where: Mapping[str, Any]) -> Runs:
         "gate": jrh.gate(runs["to be gated"][0], GATE, tracking_uri=url),
         "agree on traces": agreement,
         "agree on a table": jrh.agree(table, judge="judge", **here),
-        "correct": jrh.correct(verdicts, agreement.run_id, log=True, **here),
+        "correct": jrh.correct(verdicts, agreement.run_id, sampling="random", log=True, **here),
         "align": align(here),
     }
     return {"replay": [again["run_id"]], **{name: [one.run_id] for name, one in done.items()}}

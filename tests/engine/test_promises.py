@@ -985,13 +985,7 @@ FULL = """
 import sys
 import tempfile
 import jrh_mlflow as jrh
-from jrh_mlflow.cli.main import group
-from jrh_mlflow.engine import Asked, ask_calls, plan_calls
-from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.budget import ENDINGS
-from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.retries import RetryPolicy
-from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
+from jrh_mlflow.errors import TrackingError
 
 suite, judge, asked = jrh.datasheet_suite(n_tasks=1, depth=1), jrh.scripted.Oracle(), []
 answer, temporary = type(judge).answer, tempfile.gettempdir()

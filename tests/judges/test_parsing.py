@@ -191,7 +191,7 @@ PROVIDER_TABLE = [
     (Response(text=None, finish_reason="stop"), "error", "empty_content"),
     (Response(text="", finish_reason="stop"), "error", "empty_content"),
     (Response(text=" \n\t", finish_reason=None), "error", "empty_content"),
-    (Response(text=None, finish_reason="tool_calls"), "error", "empty_content"),
+    (Response(text=None, finish_reason="tool_calls"), "unparsed", "tool_call"),
     (Response(text=None, finish_reason="stop", refusal="I can't."), "unparsed", "refusal"),
     (Response(text='{"verdict": "A"}', finish_reason="stop", refusal="I can't."), "unparsed", "refusal"),
     (Response(text=None, finish_reason="content_filter", refusal="I can't."), "unparsed", "refusal"),

@@ -48,8 +48,10 @@ def test_bounds_hold_what_the_judge_reads_when_nothing_is_lost(paper: jrh.Suite,
     cut_off = jrh.measure(asked(Noisy(seed=seed, unparsed=LOST), paper), n_resamples=2)
     assert 0.12 < cut_off.outcomes["unparsed"] / sum(cut_off.outcomes.values()) < 0.24
     bounds = bounds_of(cut_off)
-    assert set(bounds) == {axis for axis, one in cut_off.estimates.items() if isinstance(one, jrh.NotEstimable)}
-    assert len(bounds) > 0.75 * len(cut_off.estimates)
+    withheld = {axis for axis, one in cut_off.estimates.items() if isinstance(one, jrh.NotEstimable)}
+    # Shares of variance have no bounds: no completion makes each of them least or greatest.
+    assert set(bounds) == {axis for axis in withheld if not axis.startswith("variance/")}
+    assert len(bounds) > 0.7 * len(cut_off.estimates)
     for axis, own in bounds.items():
         reading = whole.estimates[axis]
         assert isinstance(reading, jrh.Estimate)
