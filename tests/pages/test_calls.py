@@ -449,13 +449,13 @@ def test_the_page_of_a_failed_run_leads_to_its_calls_and_they_lead_back(client, 
 
 
 def test_a_table_is_fetched_once_by_many_threads_and_few_runs_are_kept(runs, store_uri, monkeypatch):
-    fetched, fetch = [], run_calls._arrow
+    fetched, fetch = [], run_calls._mapped_table
 
     def noted(client, run, folder):
         fetched.append(folder)
         return fetch(client, run, folder)
 
-    monkeypatch.setattr(run_calls, "_arrow", noted)
+    monkeypatch.setattr(run_calls, "_mapped_table", noted)
     store = CallStore(most=1)
     with ThreadPoolExecutor(6) as pool:
         opened = list(pool.map(lambda _: store.open(store_uri, runs["pairs"].run_id), range(6)))
@@ -475,8 +475,8 @@ def test_rows_of_uneven_row_groups_are_found_by_their_number(tmp_path, runs, mon
     calls.to_parquet(tmp_path / "calls.parquet", row_group_size=10)
     monkeypatch.setattr(run_calls, "is_artifact", lambda *given: True)
     monkeypatch.setattr(run_calls, "downloaded", lambda *given: tmp_path / "calls.parquet")
-    batches = run_calls._Batches(run_calls._arrow(None, SimpleNamespace(info=SimpleNamespace(run_id="")), tmp_path))
-    assert [batches.row(row, ["raw"])["raw"] for row in range(len(calls))] == calls["raw"].tolist()
+    table = run_calls._mapped_table(None, SimpleNamespace(info=SimpleNamespace(run_id="")), tmp_path)
+    assert [table.column("raw")[row].as_py() for row in range(len(calls))] == calls["raw"].tolist()
 
 
 def test_an_item_of_a_suite_is_found_by_its_own_id_however_that_is_written(tmp_path):

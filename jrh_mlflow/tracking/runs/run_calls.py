@@ -15,7 +15,7 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -107,11 +107,12 @@ class RunCalls:
         self._uri, self._run, self._folder = tracking_uri, run, folder
         self._lock = threading.RLock()
         with reading_client(tracking_uri) as client:
-            self._batches = _Batches(_arrow(client, run, folder))
-        lacking = [name for name in REQUIRED_COLUMNS if name not in self._batches.names]
+            self._table = _mapped_table(client, run, folder)
+        names = self._table.column_names
+        lacking = [name for name in REQUIRED_COLUMNS if name not in names]
         if lacking:
             raise RecipeError(f"{keys.CALLS_FILE} of this run is no table of calls: it lacks {', '.join(lacking)}.")
-        self.frame = self._batches.frame([name for name in _KNOWN if name in self._batches.names])
+        self.frame: pd.DataFrame = self._table.select([name for name in _KNOWN if name in names]).to_pandas()
         self._columns: dict[str, CallColumn] = {}
         self._found: OrderedDict[str, Behind] = OrderedDict()
 
@@ -121,7 +122,7 @@ class RunCalls:
     @property
     def keeps_raw(self) -> bool:
         """Whether the run kept what the model wrote; runs of earlier versions did not."""
-        return "raw" in self._batches.names
+        return "raw" in self._table.column_names
 
     @property
     def has_tests(self) -> bool:
@@ -139,7 +140,8 @@ class RunCalls:
 
     def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return the cells of `TEXTS` of some calls, None where there is none."""
-        return [self._batches.row(row, TEXTS) for row in rows]
+        known = {name: self._table.column(name) for name in TEXTS if name in self._table.column_names}
+        return [{name: known[name][row].as_py() if name in known else None for name in TEXTS} for row in rows]
 
     def behind(self, key: str) -> Behind:
         """Return the calls behind a number.
@@ -234,8 +236,8 @@ class RunCalls:
         return self._new_finder(self._suite.groups if self._suite else {})
 
     def _new_finder(self, groups: Mapping[str, str], texts: Sequence[str] = ()) -> CallFinder:
-        further = [name for name in (*_CONFIDENCE, *texts) if name in self._batches.names]
-        frame = self.frame.join(self._batches.frame(further)) if further else self.frame
+        further = [name for name in (*_CONFIDENCE, *texts) if name in self._table.column_names]
+        frame = self.frame.join(self._table.select(further).to_pandas()) if further else self.frame
         pointwise = not bool((self.frame["order"] != "").any())
         labels = self._suite.labels(in_records="labels" in self.frame) if pointwise and self._suite else None
         return CallFinder(frame, labels=labels, groups=groups, metric=self.metric, scores=self.scores)
@@ -308,28 +310,8 @@ class _SuiteFile:
                 yield read_item(line, number, self._file)
 
 
-class _Batches:
-    """An Arrow file in batches of `_BATCH` rows, mapped into memory."""
-
-    def __init__(self, file: Path) -> None:
-        import pyarrow as pa
-
-        self._reader = pa.ipc.open_file(pa.memory_map(str(file)))
-        self.names: list[str] = self._reader.schema.names
-
-    def frame(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Read some columns whole."""
-        frame: pd.DataFrame = self._reader.read_all().select(list(columns)).to_pandas()
-        return frame
-
-    def row(self, row: int, columns: Sequence[str]) -> dict[str, Any]:
-        """Read some cells of one row."""
-        batch, place = self._reader.get_batch(row // _BATCH), row % _BATCH
-        return {name: batch.column(name)[place].as_py() if name in self.names else None for name in columns}
-
-
-def _arrow(client: MlflowClient, run: Run, folder: Path) -> Path:
-    """Fetch the table of calls and lay it out by rows."""
+def _mapped_table(client: MlflowClient, run: Run, folder: Path) -> pa.Table:
+    """Fetch the table of calls and lay it out on the disk, in batches, without compression: to be read by rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -346,34 +328,12 @@ def _arrow(client: MlflowClient, run: Run, folder: Path) -> Path:
             kept = [column for column in source.schema_arrow if column.name in wanted]
             schema = pa.schema([(column.name, _plain_type(column.type)) for column in kept])
             with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-                for batch in _evenly(source.iter_batches(batch_size=_BATCH, columns=schema.names), schema):
-                    writer.write_batch(batch)
+                for batch in source.iter_batches(batch_size=_BATCH, columns=schema.names):
+                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
     except pa.ArrowException as error:
         raise RecipeError(f"{keys.CALLS_FILE} of this run cannot be read: {error}.") from error
     parquet.unlink()
-    return file
-
-
-def _evenly(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Give batches of `_BATCH` rows but for the last, so that a row is found by its number.
-
-    A row group may end in the middle of one.
-    """
-    import pyarrow as pa
-
-    waiting: list[pa.RecordBatch] = []
-    n_waiting = 0
-    for batch in batches:
-        waiting.append(batch)
-        n_waiting += batch.num_rows
-        if n_waiting >= _BATCH:
-            table = pa.Table.from_batches(waiting).cast(schema).combine_chunks()
-            n_whole = n_waiting - n_waiting % _BATCH
-            yield from table.slice(0, n_whole).to_batches(max_chunksize=_BATCH)
-            waiting = pa.Table.to_batches(table.slice(n_whole)) if n_waiting > n_whole else []
-            n_waiting -= n_whole
-    if n_waiting:
-        yield from pa.Table.from_batches(waiting).cast(schema).combine_chunks().to_batches()
+    return pa.ipc.open_file(pa.memory_map(str(file))).read_all()
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
