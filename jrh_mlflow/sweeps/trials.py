@@ -11,7 +11,6 @@ the whole suite would have put it at or above the rival. Decisions without a usa
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -454,7 +453,8 @@ class DominatedStop:
         if not self._priced:
             return None
         for rival in self.rivals:
-            if dominated_with_confidence(self.upper, self.usd_per_1k, [(rival.value, rival.usd_per_1k)]):
+            # What may be equal is not dominated.
+            if rival.usd_per_1k <= self.usd_per_1k and rival.value > self.upper:
                 return (
                     f"{DOMINATED}: reliability at most {two_places(self.upper)} at ${self.usd_per_1k:.4g} per 1,000, "
                     f"while {rival.label} has {two_places(rival.value)} at ${rival.usd_per_1k:.4g}"
@@ -475,24 +475,3 @@ def _tracked(item: Item) -> bool:
     if item.kind == "pair" or item.replicates > 1:
         return item.replicates == 1
     return expectation_of(item.condition).item_by_item and bool(item.expected)
-
-
-def dominated_with_confidence(upper: float, cost: float, front: Sequence[tuple[float, float]]) -> bool:
-    """Whether some member of `front` costs at most `cost` and is worth more than `upper` at its worst.
-
-    Each member is (lower end of its value, or the value when it is exact; cost). `upper` is the upper end of the
-    candidate's value. When both ends hold with a chance of 1 - alpha / 2 at all moments, as those of `suite_bounds` do,
-    the candidate is dropped wrongly by this member with a chance of at most alpha.
-
-    Returns:
-        False for an empty front, and when the ends touch: what may be equal is not dominated.
-
-    Example:
-        >>> dominated_with_confidence(0.7, 2.0, [(0.75, 1.5), (0.9, 5.0)])
-        True
-        >>> dominated_with_confidence(0.7, 1.0, [(0.75, 1.5), (0.9, 5.0)])
-        False
-    """
-    if any(math.isnan(number) for number in (upper, cost, *(number for member in front for number in member))):
-        raise ValueError(f"Values and costs must be numbers, but got {upper=}, {cost=}, front {list(front)}.")
-    return any(price <= cost and lower > upper for lower, price in front)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.sweeps.front import front_probability, hypervolume, hypervolume_interval, pareto
-from jrh_mlflow.sweeps.trials import dominated_with_confidence
 from tests.readings import PROPERTY
 
 pytestmark = pytest.mark.quick
@@ -225,16 +224,6 @@ def test_a_configuration_stopped_early_is_counted_only_where_it_was_drawn():
     assert shares[1] == pytest.approx(0.75**4, abs=0.03)
 
 
-def test_a_candidate_is_dominated_only_by_a_member_as_cheap_and_surely_better():
-    front = [(0.6, 1.0), (0.8, 3.0)]
-    assert dominated_with_confidence(0.7, 3.0, front)
-    assert dominated_with_confidence(0.59, 1.0, front)
-    assert not dominated_with_confidence(0.8, 3.0, front)
-    assert not dominated_with_confidence(0.7, 2.9, front)
-    assert not dominated_with_confidence(0.0, 0.5, front)
-    assert not dominated_with_confidence(0.1, 9.0, [])
-
-
 BAD_CALLS = [
     (lambda: pareto(np.ones((2, 2)), (1,)), "One column per direction"),
     (lambda: pareto(np.ones(2), (1, 1)), "One column per direction"),
@@ -242,8 +231,6 @@ BAD_CALLS = [
     (lambda: pareto(np.array([[1.0, np.nan]]), (1, 1)), "finite"),
     (lambda: hypervolume(np.ones((2, 3)), (1, 1, 1), (0.0, 0.0)), "two objectives"),
     (lambda: hypervolume(np.ones((2, 2)), (1, 1), (0.0, -np.inf)), "finite"),
-    (lambda: dominated_with_confidence(np.nan, 1.0, []), "must be numbers"),
-    (lambda: dominated_with_confidence(0.5, 1.0, [(np.nan, 1.0)]), "must be numbers"),
     (lambda: front_probability(np.ones((2, 3)), np.ones(2), np.ones(2)), "shapes"),
     (lambda: front_probability(np.ones((2, 3)), np.ones(3), np.ones(3)), "shapes"),
     (lambda: front_probability(np.ones((2, 3)), -np.ones(3), np.ones(2)), "0 or more"),

@@ -2,6 +2,6 @@
 
 from jrh_mlflow.suites.transcripts.items import read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.preprocessing import preprocess
-from jrh_mlflow.suites.transcripts.transcript import Transcript, approximate_tokens
+from jrh_mlflow.suites.transcripts.transcript import Transcript
 
-__all__ = ["Transcript", "approximate_tokens", "preprocess", "read_transcripts", "transcript_items"]
+__all__ = ["Transcript", "preprocess", "read_transcripts", "transcript_items"]

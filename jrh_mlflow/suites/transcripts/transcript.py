@@ -15,14 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.presentation import Message, part_text
+from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import read_json_lines
 from jrh_mlflow.text import clean_data
 
-_BYTES_PER_TOKEN = 4
-"""On average, as the engine counts before it sends."""
-_PER_MESSAGE = 40
-"""Bytes of the markers around a message or a tool call."""
 TRACE = "mlflow_trace"
 """The `format` of transcripts that were traces."""
 JUDGE_SCORES = "judge_scores"
@@ -56,16 +52,6 @@ def first_user_text(messages: Iterable[Message]) -> str:
     return next((message.content for message in messages if message.role == "user" and message.content), "")
 
 
-def approximate_tokens(messages: Iterable[Message]) -> int:
-    """Estimate how many tokens messages are for a judge: four bytes each, markers and arguments included.
-
-    Example:
-        >>> approximate_tokens([Message(role="user", content="x" * 360)])
-        100
-    """
-    return sum(_bytes(message) for message in messages) // _BYTES_PER_TOKEN
-
-
 def unique_ids(transcripts: Iterable[Transcript]) -> Iterable[Transcript]:
     """Pass transcripts on and refuse an id that comes twice."""
     seen: dict[str, object] = {}
@@ -79,13 +65,6 @@ def unique_ids(transcripts: Iterable[Transcript]) -> Iterable[Transcript]:
             )
         seen[transcript.id] = file
         yield transcript
-
-
-def _bytes(message: Message) -> int:
-    calls = [json.dumps(dict(call), ensure_ascii=False, default=str) for call in message.tool_calls]
-    parts = [part_text(part) for part in message.parts]
-    texts = [message.content, message.reasoning or "", message.error or "", *calls, *parts]
-    return sum(len(text.encode("utf-8", "replace")) for text in texts) + _PER_MESSAGE * (1 + len(calls))
 
 
 def asking_messages(messages: Sequence[Message]) -> dict[int, int]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts import Transcript, approximate_tokens, preprocess
+from jrh_mlflow.suites.transcripts import Transcript, preprocess
 from jrh_mlflow.suites.transcripts.preprocessing import apply_steps, check_steps
 from tests.examples import up_to
 
@@ -272,14 +272,3 @@ def test_own_preprocessors_that_cannot_be_found_are_refused(step, message, tmp_p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RecipeError, match=message):
         check_steps([step.format(file)])
-
-
-def test_tokens_count_everything_a_judge_is_shown():
-    base = approximate_tokens([Message(role="user", content="x" * 400)])
-    assert base == 110
-    richer = Message(
-        role="user", content="x" * 400, reasoning="y" * 400, error="z" * 400, tool_calls=({"arguments": "a" * 400},)
-    )
-    assert approximate_tokens([richer]) > base + 300
-    image = Message(role="user", content="", parts=({"type": "image", "image": "b" * 100_000},))
-    assert approximate_tokens([image]) < 50
