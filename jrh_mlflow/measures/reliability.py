@@ -73,17 +73,12 @@ def words_of_test(test: str) -> str:
 class ReliabilityReadings(WithVerdict):
     """What one pointwise judge reads on one reliability suite."""
 
-    profile: str
-    """A descriptive sketch for this suite, never a grade."""
-    outcomes: Mapping[str, int]
-    """How the calls ended."""
     labels: Answers
     """Given or inferred, low to high where the order is known."""
     tests: tuple[str, ...]
     """Conditions that were measured, the baseline apart."""
     summary: Mapping[str, float | None]
     """Across the scores: n_tests, mean, sd, min, max, mean_ci_low, mean_ci_high; see `mean_withheld`."""
-    max_excluded: float
     scores: Mapping[str, Reading]
     """Test to the one reading that stands for it: accuracy, or what its expectation says."""
     estimates: Mapping[str, Reading]

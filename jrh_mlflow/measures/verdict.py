@@ -720,8 +720,14 @@ def _about(group: Sequence[Finding]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WithVerdict:
-    """A sheet that says in words what its readings show."""
+    """A sheet that says in words what its readings show: what a datasheet and a report have in common."""
 
+    profile: str
+    """The judge in one line: a descriptive sketch, never a grade."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
+    max_excluded: float
+    """Share of unusable calls past which a number was withheld."""
     judged: JudgeContext = field(default_factory=JudgeContext, compare=False)
     """What the words must know of the judge."""
     said: Verdict | None = field(default=None, compare=False)

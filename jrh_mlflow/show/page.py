@@ -119,7 +119,7 @@ class Page:
         texts = [text for _, blocks in sections for kind, text in blocks if kind == "text"]
         texts += [*self.findings, *self.findings.values(), *self.notes, *(section.heading for section, _ in sections)]
         texts += [text for tile in self.tiles for text in (tile.label, tile.state)]
-        heads = [text for table in self._tables() for column in table.shown() for text in (column.head, column.meaning)]
+        heads = [text for table in self.tables for column in table.shown() for text in (column.head, column.meaning)]
         return render_page(
             "page.html",
             page=self,
@@ -147,17 +147,14 @@ class Page:
 
     def _sections(self, medium: Medium) -> Iterator[Section]:
         for section in self.sections:
-            if _is_shown(section, medium):
+            if is_shown_in(section, medium):
                 yield section
 
     @property
     def tables(self) -> list[FilledTable[Any]]:
         """Its tables that have rows, such as a card shows."""
-        return list(self._tables())
-
-    def _tables(self) -> Iterator[FilledTable[Any]]:
-        for section in self.sections:
-            yield from (block for block in _blocks(section, "html") if isinstance(block, FilledTable) and block.rows)
+        blocks = (block for section in self.sections for block in _blocks(section, "html"))
+        return [block for block in blocks if isinstance(block, FilledTable) and block.rows]
 
 
 def section_markdown(section: Section) -> str:
@@ -165,12 +162,8 @@ def section_markdown(section: Section) -> str:
     return "\n\n".join([f"### {line_text(section.heading)}", *_markdown_blocks(section)])
 
 
-def has_markdown(section: Section) -> bool:
-    """Whether Markdown shows a section."""
-    return _is_shown(section, "markdown")
-
-
-def _is_shown(section: Section, medium: Medium) -> bool:
+def is_shown_in(section: Section, medium: Medium) -> bool:
+    """Whether a medium shows a section."""
     has_content = section.always or any(_has_content(block, medium) for block in _blocks(section, medium))
     return medium in section.media and has_content
 

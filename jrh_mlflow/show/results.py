@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -56,9 +57,28 @@ if TYPE_CHECKING:
 class _Shown(WithVerdict):
     """What a datasheet and a report show in the same way."""
 
-    profile: str
-    outcomes: Mapping[str, int]
-    max_excluded: float
+    _title: ClassVar[str]
+
+    @property
+    def withheld_readings(self) -> dict[str, NotEstimable]:
+        """Axes left out because too many of their calls gave no usable answer, with their readings."""
+        return _withheld(self.estimates)
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """The same axes, each with the reason."""
+        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
+
+    @property
+    @abstractmethod
+    def brief(self) -> str:
+        """The readings that sum it up, in one line."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.brief}, {sum(self.outcomes.values()):,} calls)"
+
+    def _repr_html_(self) -> str:
+        return self.card(title=self._title).to_html()
 
     def card(
         self,
@@ -88,19 +108,15 @@ class _Shown(WithVerdict):
         return readings_frame(self.estimates)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Datasheet(_Shown):
     """What one judge reads on one suite."""
 
-    profile: str
-    """A descriptive sketch for this stimulus family, never a grade; its words are those that the intervals support."""
     paper_profile: str = ""
     """The same by the paper's own rule, Wilson intervals over calls; empty where there is none."""
-    outcomes: Mapping[str, int]
-    """How the calls ended."""
-    max_excluded: float
     estimates: Mapping[str, Reading]
     """Axis to estimate, or to the reason why there is none."""
+    _title = "Judge datasheet"
 
     @property
     def headline(self) -> dict[str, Estimate]:
@@ -108,25 +124,9 @@ class Datasheet(_Shown):
         return _numbers(self.estimates, headline_axes())
 
     @property
-    def withheld(self) -> dict[str, str]:
-        """Axes left out because too many of their calls gave no usable answer, with the reason."""
-        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
-
-    @property
-    def withheld_readings(self) -> dict[str, NotEstimable]:
-        """The same axes with their readings, which hold the bounds."""
-        return _withheld(self.estimates)
-
-    def __repr__(self) -> str:
-        return f"Datasheet({self.brief}, {sum(self.outcomes.values()):,} calls)"
-
-    @property
     def brief(self) -> str:
         """The readings that sum it up, in one line."""
         return brief_sheet(self.estimates)
-
-    def _repr_html_(self) -> str:
-        return self.card(title="Judge datasheet").to_html()
 
     def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
         """Draw the psychometric curve, or another figure by its name: `axes_map`, `delta_0_decomposition`, …."""
@@ -141,9 +141,11 @@ class Datasheet(_Shown):
         return _with_detectable(self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ReliabilityReport(ReliabilityReadings, _Shown):
     """What one pointwise judge reads on one reliability suite."""
+
+    _title = "Judge reliability"
 
     @property
     def headline(self) -> dict[str, Estimate]:
@@ -154,10 +156,7 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
     def withheld(self) -> dict[str, str]:
         """Axes left out because too many of their calls gave no usable answer, with the reason; also mean and least."""
         across = (metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN) if self.mean_withheld else ()
-        return {
-            **{axis: reading.reason for axis, reading in self.withheld_readings.items()},
-            **dict.fromkeys(across, self.mean_withheld),
-        }
+        return {**super().withheld, **dict.fromkeys(across, self.mean_withheld)}
 
     @property
     def withheld_readings(self) -> dict[str, NotEstimable]:
@@ -167,9 +166,6 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
             for name, axes in groups.items():
                 withheld |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
         return withheld
-
-    def __repr__(self) -> str:
-        return f"ReliabilityReport({self.brief}, {sum(self.outcomes.values()):,} calls)"
 
     @property
     def brief(self) -> str:
@@ -184,9 +180,6 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
     def _main(self) -> dict[str, Reading]:
         base = self.estimates.get(f"{BASELINE}/{self.metric}")
         return ({} if base is None else {BASELINE: base}) | dict(self.scores)
-
-    def _repr_html_(self) -> str:
-        return self.card(title="Judge reliability").to_html()
 
     def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
         """Draw the score of each test with its interval, or with `variation` what the scores vary with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import (
@@ -22,11 +22,10 @@ from jrh_mlflow.measures.axes import (
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
-from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
+from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.expectations import USUAL
 from jrh_mlflow.scoring.metric import DEFAULT
@@ -52,7 +51,7 @@ from jrh_mlflow.show.page import (
     Section,
     Sentence,
     Tile,
-    has_markdown,
+    is_shown_in,
     section_markdown,
 )
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, line_text, literal, wrapped_line
@@ -99,30 +98,6 @@ _DETAILS = {
 """Tables of a report in Markdown: a column for each axis, a row for each test."""
 
 
-class Sheet(Protocol):
-    """What a datasheet and a report have in common."""
-
-    @property
-    def profile(self) -> str:
-        """The judge in one line."""
-
-    @property
-    def outcomes(self) -> Mapping[str, int]:
-        """How the calls ended."""
-
-    @property
-    def max_excluded(self) -> float:
-        """Share of unusable calls past which a number was withheld."""
-
-    @property
-    def estimates(self) -> Mapping[str, Reading]:
-        """All readings."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """What they show, in words."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageLinks:
     """Where a served page leads: to the calls of its run, to MLflow and to other runs of the same suite."""
@@ -152,7 +127,7 @@ class PageLinks:
 
 
 def sheet_page(
-    sheet: Sheet,
+    sheet: WithVerdict,
     *,
     title: str,
     facts: Mapping[str, str],
@@ -205,19 +180,19 @@ def sheet_page(
     )
 
 
-def profile_sentences(sheet: Sheet) -> list[str]:
+def profile_sentences(sheet: WithVerdict) -> list[str]:
     """Return the judge in the words of the Judge Datasheet: by intervals over tasks, and by the paper's own rule."""
     own = [f"By intervals over tasks: {sheet.profile}."]
     paper = getattr(sheet, "paper_profile", "")
     return [*own, f"By the rule of the paper (Wilson intervals over calls): {paper}."] if paper else own
 
 
-def states_of(sheet: Sheet) -> dict[str, str]:
+def states_of(sheet: WithVerdict) -> dict[str, str]:
     """Return the state of each reading that has a limit."""
     return {finding.axis: finding.state for finding in sheet.verdict.findings}
 
 
-def sheet_sections(sheet: Sheet, links: PageLinks | None = None) -> tuple[list[Section], list[Section]]:
+def sheet_sections(sheet: WithVerdict, links: PageLinks | None = None) -> tuple[list[Section], list[Section]]:
     """Return the readings of a page: the sections that stand before the figures, and the others."""
     if isinstance(sheet, ReliabilityReadings):
         return _report_sections(sheet, links)
@@ -228,7 +203,7 @@ def sheet_sections(sheet: Sheet, links: PageLinks | None = None) -> tuple[list[S
     return leading, [section for section in sections if section not in leading]
 
 
-def headline_rows(sheet: Sheet, links: PageLinks | None = None) -> list[PageRow]:
+def headline_rows(sheet: WithVerdict, links: PageLinks | None = None) -> list[PageRow]:
     """Return the readings that sum a sheet up, those without a number or bounds left out.
 
     Of a report they are the mean over tests, the baseline, and the score of each test.
@@ -442,7 +417,7 @@ def _folded(heading: str, rows: Sequence[PageRow], sentences: Sequence[str] = ()
     return Section(heading=heading, blocks=[_BY_SOURCE(rows, style="axes"), *sentences], folded=folded, media=_PAGE)
 
 
-def _calls_section(sheet: Sheet, links: PageLinks | None) -> Section:
+def _calls_section(sheet: WithVerdict, links: PageLinks | None) -> Section:
     n_calls = sum(sheet.outcomes.values())
     outcomes: Table[tuple[str, int]] = Table.of(
         Column("outcome", lambda row: row[0]),
@@ -477,7 +452,7 @@ def _other_judges(links: PageLinks | None) -> Markup:
     return Markup('<p class="others">{}</p>').format(Markup("\n").join(parts)) if parts else Markup("")
 
 
-def summary_table(sheet: Sheet, *, steps: bool = True) -> FilledTable[PageRow]:
+def summary_table(sheet: WithVerdict, *, steps: bool = True) -> FilledTable[PageRow]:
     """Return the table that sums a sheet up: of a datasheet its main axes, of a report the score of each test.
 
     Args:
@@ -492,7 +467,7 @@ def summary_table(sheet: Sheet, *, steps: bool = True) -> FilledTable[PageRow]:
     return _BY_TASK(axis_row(key, reading) for key, reading in main if steps or not declared(key).by_step)
 
 
-def sheet_lines(sheet: Sheet) -> list[str]:
+def sheet_lines(sheet: WithVerdict) -> list[str]:
     """Return what a terminal shows: the table that sums a sheet up, then its ladders or the mean over its tests."""
     tables: list[FilledTable[Any]] = [summary_table(sheet, steps=False)]
     if not isinstance(sheet, ReliabilityReadings):
@@ -518,7 +493,7 @@ def _no_mean(report: ReliabilityReadings) -> str:
     return f"withheld, {report.mean_withheld}" if report.mean_withheld else "n/a, no test has a number"
 
 
-def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()) -> str:
+def sheet_markdown(sheet: WithVerdict, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()) -> str:
     """Render the sections that were measured, then what was not and why.
 
     Of a report the worst items take what room is left in the description of a run.
@@ -556,7 +531,7 @@ def sheet_markdown(sheet: Sheet, *, title: str, note: str | None, worst: Sequenc
         _confidence_section(sheet.estimates, by="task"),
         Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
     ]
-    parts += [*bounds, *(section_markdown(section) for section in sections if has_markdown(section))]
+    parts += [*bounds, *(section_markdown(section) for section in sections if is_shown_in(section, "markdown"))]
     profiles = [f"**Profile.** {literal(sentence)}" for sentence in profile_sentences(sheet)]
     return "\n\n".join([*parts, *profiles, calls, _SHEET_NOTE, ""])
 
@@ -582,7 +557,7 @@ def _fitting(sections: Iterable[Section], worst: Sequence[WorstItem], *, room: i
     body: list[str] = []
     left: list[str] = []
     for section in sections:
-        if not has_markdown(section):
+        if not is_shown_in(section, "markdown"):
             continue
         text = section_markdown(section)
         # Some room stays for the line that names what is left out.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +87,12 @@ def heatmap(
     for axis, row_top in zip(axes_names, tops, strict=True):
         for column, name in enumerate(judges):
             letter = (letters or {}).get(axis, {}).get(name, "")
-            cell = _Cell(
-                reading=cells[axis][name],
-                letter=letter,
-                inverse=lower_is_better(axis),
-                words=f"{_row_label(axis)}, {name}: {hover_text(cells[axis][name])}",
-                address=calls_of(name, axis),
-            )
-            _draw_cell(axes, column, row_top, cell)
+            words = f"{_row_label(axis)}, {name}: {hover_text(cells[axis][name])}"
+            about = {"words": words, "address": calls_of(name, axis)}
+            if isinstance(reading := cells[axis][name], Estimate):
+                _draw_cell(axes, column, row_top, reading, letter=letter, inverse=lower_is_better(axis), about=about)
+            else:
+                _draw_missing(axes, column, row_top, reading.bounds, about=about)
     label_cells(axes, heads, labels, tops, fontsize=10.5)
     shared = "; same letter: not told apart" if letters else ""
     withheld = any_bounds(one for row in cells.values() for one in row.values())
@@ -219,26 +216,13 @@ def _series(report: ReliabilityReadings, rows: Mapping[str, Reading]) -> dict[st
     return {name: points for name, points in series.items() if points}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Cell:
-    """A judge on an axis."""
-
-    reading: Reading
-    letter: str
-    inverse: bool
-    """Whether a low value is the good one."""
-    words: str
-    address: str | None
-
-
-def _draw_cell(axes: Axes, column: int, top: float, cell: _Cell) -> None:
+def _draw_cell(
+    axes: Axes, column: int, top: float, reading: Estimate, *, letter: str, inverse: bool, about: dict[str, Any]
+) -> None:
+    """Draw a judge on an axis; with `inverse` a low value is the good one."""
     from matplotlib import colormaps
 
-    reading = cell.reading
-    if not isinstance(reading, Estimate):
-        _draw_missing(axes, column, top, cell, reading.bounds)
-        return
-    good = 1 - reading.value if cell.inverse else reading.value
+    good = 1 - reading.value if inverse else reading.value
     # A correlation can be below 0, and an error in levels above 1.
     colour = colormaps["cividis"](min(1.0, max(0.0, good)))
     write_cell(
@@ -247,20 +231,19 @@ def _draw_cell(axes: Axes, column: int, top: float, cell: _Cell) -> None:
         top,
         colour=colour,
         ink=_ink(colour),
-        value=f"{two_places(reading.value)}  {cell.letter}".strip(),
+        value=f"{two_places(reading.value)}  {letter}".strip(),
         at=0.34,
         below=f"{interval_text(*source_ends(reading))}  n {reading.n}",
-        words=cell.words,
-        address=cell.address,
+        **about,
     )
 
 
-def _draw_missing(axes: Axes, column: int, top: float, cell: _Cell, bounds: Bounds | None) -> None:
+def _draw_missing(axes: Axes, column: int, top: float, bounds: Bounds | None, *, about: dict[str, Any]) -> None:
     from matplotlib.patches import Rectangle
 
     style: dict[str, Any] = {"facecolor": "#F4F4F4", "edgecolor": "#BBBBBB", "hatch": "////", "linewidth": 0}
     hatched = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
-    hover(hatched, cell.words, address=cell.address)
+    hover(hatched, **about)
     backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
     text = f"between\n{bounds_ends(bounds)}" if bounds else "n/a"
     size = 9 if bounds else 10
