@@ -368,21 +368,20 @@ class Journal(ABC):
 
     def settled(self, name: str) -> Iterator[SettledCall]:
         """Yield every call that a budget has paid for or failed with, in the order in which they were reserved."""
-        after = 0
-        while rows := self._settled_after(after, name):
-            yield from (SettledCall(*row) for _, *row in rows)
-            # In pages by id: a long run has more calls than belong in memory.
-            after = rows[-1][0]
+        rows = self._in_pages(lambda after, database: database.settled(clean_text(name), after))
+        yield from (SettledCall(*row) for _, *row in rows)
 
     def settled_since(self, moment: float) -> Iterator[tuple[SettledCall, str | None, float]]:
         """Yield every call that was paid for or failed at a moment or later, with its request and its time."""
-        after = 0
-        while rows := self._do_rarely(partial(_since, moment=moment, after=after)):
-            yield from ((SettledCall(*row), request, at) for _, *row, request, at in rows)
-            after = rows[-1][0]
+        rows = self._in_pages(lambda after, database: database.since(moment, after))
+        yield from ((SettledCall(*row), request, at) for _, *row, request, at in rows)
 
-    def _settled_after(self, number: int, budget: str) -> list[tuple[Any, ...]]:
-        return self._do_rarely(lambda database: database.settled(clean_text(budget), number))
+    def _in_pages(self, read: Callable[[int, Database], list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+        """Yield rows in pages by id: a long run has more calls than belong in memory."""
+        after = 0
+        while rows := self._do_rarely(partial(read, after)):
+            yield from rows
+            after = rows[-1][0]
 
     def left_micro(self, name: str) -> float:
         """Return what is neither spent nor reserved of the cap that a budget was opened with here."""
@@ -464,7 +463,3 @@ class Journal(ABC):
 
     def __exit__(self, *details: Any) -> None:
         self.close()
-
-
-def _since(database: Database, moment: float, after: int) -> list[tuple[Any, ...]]:
-    return database.since(moment, after)
