@@ -273,10 +273,11 @@ def test_a_judge_that_tells_nothing_apart_leaves_the_people_alone(
 ) -> None:
     calibration = {"judge": [True, True, False, False] * 10, "human": PASSES}
     paths = correcting(tmp_path, {"judge": PASSES}, calibration)
-    found = read(jrh("correct", *paths, "--json", capsys=capsys))
+    found = read(jrh("correct", *paths, "--sampling", "random", "--json", capsys=capsys))
     assert (found["method"], found["estimate"]["n"]) == ("people only", 40)
     assert found["estimate"]["value"] == pytest.approx(0.5)
     assert found["note"]
-    refused_rate = read(jrh("correct", *paths, "--sampling", "stratified", "--json", capsys=capsys))["estimate"]
-    assert refused_rate["reason"]
-    assert "value" not in refused_rate
+    for sampling in ((), ("--sampling", "stratified")):
+        refused_rate = read(jrh("correct", *paths, *sampling, "--json", capsys=capsys))["estimate"]
+        assert refused_rate["reason"]
+        assert "value" not in refused_rate
