@@ -36,6 +36,7 @@ from jrh_mlflow.people.people_verdicts import corrected_verdict
 from jrh_mlflow.people.verdicts import (
     Judged,
     Samples,
+    ScoreRanges,
     check_positive,
     check_same_judge,
     check_same_scale,
@@ -54,7 +55,7 @@ from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import interval_text, reading_text
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.readings import readings_frame
-from jrh_mlflow.stats import Array
+from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.corrected_rates import bounded_mean
 from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.runs import keys
@@ -114,6 +115,8 @@ class Corrected:
     """What was left out, by reason."""
     weighted: bool = False
     """Whether the labels were drawn with known chances; `sampling` then does not matter."""
+    of_scores: bool = False
+    """Whether people gave scores: the estimate is their mean, on their scale, not a rate."""
     simulated: bool = False
     run_id: str | None = None
     """The run that holds it; None when it was not logged."""
@@ -148,13 +151,14 @@ class Corrected:
             versions=list(self.versions),
             if_fewer_found=self.if_fewer_found,
             is_open=self.method == OPEN,
+            of_scores=self.of_scores,
             is_logged=self.run_id is not None,
         )
 
     @property
     def _what(self) -> str:
         pairs = any(rate.positional is not None for rate in (self, *self.versions.values()))
-        return "Win rate" if pairs else "Pass rate"
+        return "Win rate" if pairs else "Mean score" if self.of_scores else "Pass rate"
 
     @property
     def _headline(self) -> str:
@@ -272,10 +276,11 @@ def correct(
 
     Args:
         verdicts: What the judge said about items without a person's label: booleans (also yes/no, pass/fail, 1/0; None
-            is no verdict) as a list, Series, array, table or file with the column `judge`, the result of
-            `mlflow.genai.evaluate`, its run id, or `traces:/<experiment>`. A table with the columns `uv` and `vu` (the
-            slot chosen in either order: 1, 2 or tie), or an evaluation on natural pairs, gives the win rate of u.
-            A mapping of two versions, or a column `version`, gives the difference, second minus first.
+            is no verdict) or scores (1 to 5, probabilities) as a list, Series, array, table or file with the column
+            `judge`, the result of `mlflow.genai.evaluate`, its run id, or `traces:/<experiment>`. A table with the
+            columns `uv` and `vu` (the slot chosen in either order: 1, 2 or tie), or an evaluation on natural pairs,
+            gives the win rate of u. A mapping of versions, or a column `version`, gives their differences, later minus
+            earlier.
         calibration: Items with both labels: a table or file with the columns `judge` and `human` (of pairs `uv`, `vu`
             and `human`, which is A, B or tie), an `Agreement`, or the run id of one. None: what people said about the
             items of the verdicts themselves (HUMAN feedback on traces, or a column `human` with gaps). With ids
@@ -294,7 +299,8 @@ def correct(
         log: Log it: to the run of the `mlflow.genai.evaluate` that the verdicts are of, beside `<scorer>/mean`, else as
             a run of its own, kind `correct`.
         scorer: Which scorer of the result, run or traces; the only one when None. Names the metrics.
-        positive: Label, or labels, that are a pass, where they are not booleans: `positive=(4, 5)`.
+        positive: Label, or labels, that are a pass, where they are not booleans: `positive=(4, 5)`. Without it scores
+            are read as they are: where people give scores, their mean is estimated.
         judge: Column of the judge's verdicts.
         human: Column of the person's labels; on traces the name of people's feedback where it is not the scorer's.
         item: Column of ids.
@@ -328,14 +334,22 @@ def correct(
         weights=_numbers(weights),
     )
     versions = _versions(verdicts, settings)
+    graded = next(iter(versions.values()))
+    own = _own_calibrations(versions, calibration, settings)
+    labels = [labelled for labelled in (own.values() if isinstance(own, dict) else [own]) if labelled is not None]
+    units = ScoreRanges.of(*versions.values(), *labels)
+    versions = {name: units.scaled(judged) for name, judged in versions.items()}
+    own = (
+        {name: labelled and units.scaled(labelled) for name, labelled in own.items()}
+        if isinstance(own, dict)
+        else units.scaled(own)
+    )
     if len(versions) == 1:
-        ((_, graded),) = versions.items()
-        labelled = _calibration(calibration, settings)
-        _refuse_versions(labelled)
-        done = _corrected(graded, labelled, settings)
+        ((name, judged),) = versions.items()
+        done = _corrected(judged, own[name] if isinstance(own, dict) else own, settings)
     else:
-        graded = next(iter(versions.values()))
-        done = _difference(versions, calibration, settings)
+        done = _difference(versions, own, settings)
+    done = _in_units(done, units, versions, labels)
     if not log and run is None:
         return done
     uri = tracking_uri or graded.uri
@@ -369,7 +383,7 @@ class _Correction:
         options = replace(self.options, part=part, fresh=self.options.fresh or part == "calibration")
         # `human` is the default of a column; on traces people's feedback has the scorer's name.
         human = None if options.human == "human" else options.human
-        return read_judged(source, options, positive=self.positive, scorer=self.scorer, human=human)
+        return read_judged(source, options, positive=self.positive, scorer=self.scorer, human=human, means=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -471,14 +485,15 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         labelled_apart=False if samples.taken_out else None,
         level=settings.level,
     )
-    seen = samples.unlabelled.judge
-    report = correct_by(seen, clusters=clusters)
+    rest = samples.unlabelled
+    report = correct_by(rest.judge, clusters=clusters, scores=_scores(rest, labelled))
     # What people said alone does not hang on verdicts that are missing.
     if report.method != "people only":
         # A generator: the two corrections are made only where bounds are needed.
         n = _missing(verdicts)
+        filled = (_more(rest, n, verdict) for verdict in (0.0, 1.0))
         # Whether the judge would have said pass or fail there is open, not where they lie.
-        ends = (correct_by(np.append(seen, np.full(n, verdict))).estimate for verdict in (0.0, 1.0))
+        ends = (correct_by(whole.judge, scores=_scores(whole, labelled)).estimate for whole in filled)
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
     counted = _Counted(lost=samples.lost, pairs=positional is not None)
@@ -628,11 +643,64 @@ def _share(reading: Estimate) -> str:
     return f"{two_places(reading.value)} {interval_text(reading.ci_low, reading.ci_high)}"
 
 
-def _difference(versions: Mapping[str, Judged], calibration: object, settings: _Correction) -> Corrected:
+def _scores(rest: Judged, labelled: Judged) -> tuple[Array, Array] | None:
+    """Return the judge's scores without a label and with one, where both sides have them."""
+    return None if rest.scores is None or labelled.scores is None else (rest.scores, labelled.scores)
+
+
+def _more(judged: Judged, n: int, verdict: float) -> Judged:
+    """Return the values of a judge and n more of one kind."""
+    scores = None if judged.scores is None else np.append(judged.scores, np.full(n, verdict))
+    return Judged(judge=np.append(judged.judge, np.full(n, verdict)), scale=judged.scale, scores=scores)
+
+
+def _in_units(
+    done: Corrected, units: ScoreRanges, versions: Mapping[str, Judged], labels: Sequence[Judged]
+) -> Corrected:
+    """Write means of scores as people and the judge gave them, not as parts of 1."""
+    sources = (*versions.values(), *labels)
+    by_judge, by_people = (any(whose in source.means for source in sources) for whose in ("judge", "human"))
+    if not by_judge and not by_people:
+        return done
+    rates = {name: _in_units(rate, units, versions, labels) for name, rate in done.versions.items()}
+    naive: Reading = NotEstimable(reason="the judge's scores are on another scale than people's labels")
+    if units.judge == units.people:
+        naive = _rescaled(done.naive, units.judge, is_difference=bool(rates))
+    people = [
+        _rescaled(reading, units.people, is_difference=bool(rates)) for reading in (done.estimate, done.people_only)
+    ]
+    # Sensitivity is of yes and no.
+    return replace(
+        done,
+        estimate=people[0] if by_people else done.estimate,
+        people_only=people[1] if by_people else done.people_only,
+        naive=naive,
+        sensitivity=None,
+        specificity=None,
+        of_scores=by_people,
+        versions=rates,
+    )
+
+
+def _rescaled(reading: Reading, ends: Interval, *, is_difference: bool) -> Reading:
+    low, size = 0.0 if is_difference else ends[0], ends[1] - ends[0]
+    if isinstance(reading, NotEstimable):
+        held = reading.bounds
+        bounds = None if held is None else replace(held, low=low + size * held.low, high=low + size * held.high)
+        return replace(reading, bounds=bounds)
+    names = ("value", "ci_low", "ci_high", "cluster_low", "cluster_high", "bound_low", "bound_high")
+    numbers: dict[str, Any] = {
+        name: None if (number := getattr(reading, name)) is None else low + size * number for name in names
+    }
+    return replace(reading, **numbers, statistic="value")
+
+
+def _difference(
+    versions: Mapping[str, Judged], own: dict[str, Judged | None] | Judged, settings: _Correction
+) -> Corrected:
     first, second = versions.values()
     check_same_judge(second, first, what="that of the other version")
     check_same_scale(second, first)
-    own = _own_calibrations(versions, calibration, settings)
     return _by_own_labels(versions, own, settings) if isinstance(own, dict) else _by_shared(versions, own, settings)
 
 
@@ -640,8 +708,10 @@ def _own_calibrations(
     versions: Mapping[str, Judged], calibration: object, settings: _Correction
 ) -> dict[str, Judged | None] | Judged:
     """Return the labels of each version, or those that both share."""
-    if calibration is None:
-        return dict.fromkeys(versions)
+    if calibration is None or len(versions) == 1:
+        labelled = _calibration(calibration, settings)
+        _refuse_versions(labelled)
+        return dict.fromkeys(versions, labelled)
     if isinstance(calibration, Mapping):
         own = {str(name): _calibration(labels, settings) for name, labels in calibration.items()}
     else:
@@ -669,6 +739,7 @@ def _by_own_labels(
             weights=own_drawn.weights,
             items=sample.labelled.items,
             clusters=None if both is None else both[1],
+            scores=sample.labelled.scores,
         )
         for sample, own_drawn, both in zip(samples.values(), drawn, clusters, strict=True)
     )
@@ -689,11 +760,18 @@ def _by_own_labels(
 
 
 def _filled(judged: Judged, verdict: float) -> Judged:
-    return replace(judged, judge=np.where(np.isnan(judged.judge), verdict, judged.judge))
+    missing = np.isnan(judged.judge)
+    scores = None if judged.scores is None else np.where(missing, verdict, judged.scores)
+    return replace(judged, judge=np.where(missing, verdict, judged.judge), scores=scores)
 
 
 def _graded(judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
-    return Graded(verdicts=judged.judge, items=judged.items, clusters=None if clusters is None else clusters[0])
+    return Graded(
+        verdicts=judged.judge,
+        items=judged.items,
+        clusters=None if clusters is None else clusters[0],
+        scores=judged.scores,
+    )
 
 
 def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Correction) -> Corrected:
@@ -718,6 +796,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
             human=_people(labelled),
             weights=drawn.weights,
             clusters=None if clusters is None else clusters[0],
+            scores=labelled.scores,
         ),
         sampling=drawn.sampling,
         level=settings.level,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Literal, cast, get_args
 
@@ -70,6 +71,8 @@ class LabelledSample:
     """Ids, so that two versions can be paired."""
     clusters: Sequence[Hashable] | None = None
     """What each item was sampled together with; here and in `Graded`, or in neither."""
+    scores: Array | None = None
+    """The judge's scores, where it gives some; likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +83,7 @@ class Graded:
     items: Sequence[Hashable] | None = None
     """Ids, so that two versions can be paired."""
     clusters: Sequence[Hashable] | None = None
+    scores: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +138,23 @@ class _Data:
     level: float
     clusters: tuple[Codes, Codes] | None = None
     """Codes of the verdicts, and of the labelled items."""
+    scores: tuple[Array, Array] | None = None
+    """The judge's scores of the same items, where it gives some."""
+
+    @cached_property
+    def read_by(self) -> _Data:
+        """As it is read: PPI++ takes what a score says of people's labels in the place of the judge's value."""
+        if self.scores is None or self.method not in ("PPI++", "weighted PPI++"):
+            return self
+        if len(np.unique(self.scores[1])) <= len(np.unique(self.judge)) < 3:
+            return self  # such a score says no more than its verdict
+        others, judge = rates.calibrated(*self.scores, self.human, self.weights, self.labelled_clusters)
+        return replace(self, verdicts=others, judge=judge, scores=None)
+
+    @property
+    def told_by(self) -> Array:
+        """What the judge said of the labelled items, as finely as it did."""
+        return self.judge if self.scores is None else self.scores[1]
 
     @property
     def labelled_clusters(self) -> Codes | None:
@@ -161,6 +182,11 @@ class _Data:
     @property
     def binary(self) -> bool:
         return all(bool(np.isin(values, (0.0, 1.0)).all()) for values in (self.verdicts, self.judge, self.human))
+
+    @property
+    def has_rogan_gladen(self) -> bool:
+        """Whether labels drawn within the person's tell the rate: people say yes or no, or of pairs a tie."""
+        return bool(np.isin(self.human, (0.0, 1.0) if self.scores is not None else (0.0, 0.5, 1.0)).all())
 
     @property
     def people_alone(self) -> bool:
@@ -208,6 +234,7 @@ def correct_rate(
     weights: Array | None = None,
     labelled_apart: bool | None = None,
     clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
+    scores: tuple[Array, Array] | None = None,
     level: float = 0.95,
 ) -> CorrectedRate:
     """Correct the judge's mean by what people said on some items.
@@ -223,13 +250,15 @@ def correct_rate(
             True: they come from elsewhere, or the population is given whole. None: unknown, and where it matters (all
             but random labels) the interval holds for both.
         clusters: What was sampled together (a conversation), of each verdict and of each labelled item.
+        scores: The judge's scores, 0 … 1, on the same items, where it gives some: PPI++ then uses what they say of
+            people's labels (`stats.corrected_rates.calibrated`) in the place of the judge's values.
         level: Of the intervals.
 
     Raises:
         RecipeError: Nothing to read, lengths that differ, values outside 0 … 1, weights that are not positive.
     """
     return _corrected(
-        _checked(judge_unlabelled, judge_labelled, human, sampling, weights, labelled_apart, level, clusters)
+        _checked(judge_unlabelled, judge_labelled, human, sampling, weights, labelled_apart, level, clusters, scores)
     )
 
 
@@ -244,7 +273,7 @@ def _corrected(data: _Data) -> CorrectedRate:
     if sentence:
         whole, notes = _either(drawn), [sentence]
     else:
-        means = [_estimated(data, population) for population in data.populations]
+        means = _estimates(data)
         # Which items are the whole may be unknown: then the interval holds for either.
         whole = Mean(means[0].value, *_hull(means))
         notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], whole)]
@@ -259,7 +288,7 @@ def _hull(means: Sequence[Mean]) -> Interval:
 def _either(drawn: _Data) -> Mean:
     """PPI++ and Rogan-Gladen: the middle of the two, with an interval that holds both of theirs."""
     ways = (replace(drawn, sampling="random"), replace(drawn, sampling="stratified", weights=None))
-    means = [[_estimated(way, population) for population in way.populations] for way in ways]
+    means = [_estimates(way) for way in ways]
     return Mean(sum(of_way[0].value for of_way in means) / 2, *_hull([mean for of_way in means for mean in of_way]))
 
 
@@ -287,7 +316,11 @@ def questioned(data: _Data) -> tuple[Pool, str]:
     others, weights = (data.verdicts, None) if data.weights is None else (data.populations[0], data.weights)
     codes, labelled = data.clusters_of(others), data.labelled_clusters
     both = None if codes is None or labelled is None else (labelled, codes)
-    p = rates.unlike(data.judge, others, weights=weights, clusters=both)
+    values = (data.judge, others)
+    if data.scores is not None:
+        # A score shows more than its verdict what the labelled items are.
+        values = data.scores[1], np.concatenate(data.scores) if data.within(others) else data.scores[0]
+    p = rates.unlike(*values, weights=weights, clusters=both)
     is_half = data.binary and 2 * data.human.sum() == len(data.human)
     taken_out = data.labelled_apart is False
     holds = "the interval holds for labels drawn at random, by the judge's verdicts or within people's labels"
@@ -324,6 +357,7 @@ def _checked(
     labelled_apart: bool | None,
     level: float,
     clusters: tuple[Sequence[Hashable] | None, Sequence[Hashable] | None] | None = None,
+    scores: tuple[Array, Array] | None = None,
 ) -> _Data:
     if sampling is not None:
         check_known("sampling", sampling, SAMPLINGS)
@@ -348,6 +382,7 @@ def _checked(
         labelled_apart=labelled_apart,
         level=level,
         clusters=None if clusters is None else _codes(*clusters, sizes=(len(verdicts), len(people))),
+        scores=scores,
     )
 
 
@@ -375,8 +410,13 @@ def _checked_weights(weights: Array, n: int) -> Array:
 
 def _missing(data: _Data) -> str | None:
     """What the labels lack for the method, if anything."""
+    if data.method == OPEN and not data.has_rogan_gladen:
+        return (
+            "labels of people that are scores tell their mean only where it is known how the items were drawn; draw "
+            "them at random (`jrh label draw`), or say how they were (sampling=)"
+        )
     if data.method == "Rogan-Gladen":
-        if not data.binary:
+        if not data.binary and (data.scores is None or not data.has_rogan_gladen):
             return "labels drawn within the person's labels correct verdicts of yes or no only, no ties or scores"
         for value, lacking, rate in ((1.0, "passed", "sensitivity"), (0.0, "failed", "specificity")):
             if not (data.human == value).any():
@@ -396,12 +436,13 @@ def _useless(data: _Data) -> str | None:
     """Why the judge cannot be told from one that knows nothing, if so."""
     if data.method == "two strata":
         return _useless_by_verdict(data)
-    better = rates.youden(data.judge, data.human, data.weights, data.labelled_clusters, level=data.level)
+    better = rates.youden(data.told_by, data.human, data.weights, data.labelled_clusters, level=data.level)
     if better is None:
         return "people gave all labelled items the same label, so it is unknown whether the judge tells them apart"
     if better.low > 0:
         return None
-    return f"the judge may be no better than chance: sensitivity + specificity - 1 is {_shown(better)}"
+    what = "sensitivity + specificity - 1" if data.scores is None else "its score where people say more minus less"
+    return f"the judge may be no better than chance: {what} is {_shown(better)}"
 
 
 def _useless_by_verdict(data: _Data) -> str | None:
@@ -449,6 +490,11 @@ def _people_only(data: _Data) -> Reading:
     return _estimate(data.people_mean, data, "people only")
 
 
+def _estimates(data: _Data) -> list[Mean]:
+    """Return the estimate of each population that may be the one that is asked for."""
+    return [_estimated(data.read_by, population) for population in data.read_by.populations]
+
+
 def _estimated(data: _Data, population: Array) -> Mean:
     """Estimate by the method of the data, and lengthen the interval by what clusters leave open."""
     alone, within = replace(data, clusters=None), data.within(population)
@@ -491,7 +537,7 @@ def _part(data: _Data, weights: Array | None, chosen: Mask) -> Mean:
 
 def _misfit(data: _Data) -> str:
     """A judge that passes more (or less) than it does on any kind of labelled item."""
-    if data.method != "Rogan-Gladen":
+    if data.method != "Rogan-Gladen" or not data.binary:
         return ""
     passed = data.mean(data.populations[0], None, data.clusters_of(data.populations[0]))
     se, false_passes = _error_rates(data)
@@ -544,9 +590,13 @@ def _report(data: _Data, estimate: Reading, *, method: str, note: str, pool: Poo
         sensitivity=sensitivity,
         specificity=specificity,
         pool=pool,
-        weight=rates.ppi_weight(data.verdicts, data.judge, data.human, data.weights) if "PPI" in method else None,
+        weight=_weight(data.read_by) if "PPI" in method else None,
         if_fewer_found=rate_if_fewer_found(estimate, sensitivity, specificity),
     )
+
+
+def _weight(data: _Data) -> float:
+    return rates.ppi_weight(data.verdicts, data.judge, data.human, data.weights)
 
 
 def rate_if_fewer_found(rate: Reading, sensitivity: Reading | None, specificity: Reading | None) -> float | None:
@@ -637,6 +687,7 @@ def correct_difference(
                 apart[at],
                 level,
                 None if graded.clusters is None and its.clusters is None else (graded.clusters, its.clusters),
+                None if graded.scores is None or its.scores is None else (graded.scores, its.scores),
             ),
             clusters=dict(
                 zip(
@@ -665,9 +716,9 @@ class _Version:
 
     def influences(self, method: Method) -> dict[Hashable, float]:
         """What each item, or cluster, adds to the estimate of this method; nothing where two methods share it."""
-        data = self.data
         if method == OPEN:
             return {}
+        data = self.data.read_by if "PPI" in method else self.data
         population = data.verdicts if method == "naive" else data.populations[0]
         within = data.within(population)
         parts = rates.influences(population, data.judge, data.human, data.weights, method=method, within=within)

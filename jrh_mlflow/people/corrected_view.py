@@ -36,11 +36,13 @@ def level_text(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def corrected_table(readings: Mapping[str, Reading], *, level: float) -> FilledTable[tuple[str, Reading]]:
+def corrected_table(
+    readings: Mapping[str, Reading], *, level: float, signed: bool = False
+) -> FilledTable[tuple[str, Reading]]:
     """Show every reading with its interval, n and what was left out."""
     table: Table[tuple[str, Reading]] = Table.of(
         Column("reading", lambda row: LABELS[row[0]]),
-        Column("value", lambda row: _value(row[1])),
+        Column("value", lambda row: _value(row[1], signed=signed)),
         Column(level_text(level), lambda row: _interval(row[1])),
         Column("n", lambda row: f"{row[1].n:,}"),
         Column("left out", lambda row: f"{row[1].excluded:,}"),
@@ -49,10 +51,10 @@ def corrected_table(readings: Mapping[str, Reading], *, level: float) -> FilledT
     return table(readings.items())
 
 
-def _value(reading: Reading) -> str:
+def _value(reading: Reading, *, signed: bool) -> str:
     if isinstance(reading, NotEstimable):
         return missing_text(reading)
-    return number_text(reading.value, signed=reading.statistic == "value")
+    return number_text(reading.value, signed=signed)
 
 
 def _interval(reading: Reading) -> str:
@@ -79,7 +81,10 @@ def corrected_page(
         sentences=[*verdict[1:], headline],
         notes=[note] if note else [],
         sections=[
-            *(Section(heading=name, blocks=[corrected_table(own, level=level)]) for name, own in tables.items()),
+            *(
+                Section(heading=name, blocks=[corrected_table(rows, level=level, signed=bool(own) and name not in own)])
+                for name, rows in tables.items()
+            ),
             Section(heading="How it was read", blocks=[Facts(facts)]),
         ],
     )
@@ -131,13 +136,15 @@ def corrected_figures(
 ) -> dict[str, Figure]:
     """Draw every figure for which there is something to draw, by file name."""
     figures = {
-        "corrected.png": _intervals({"": readings}, title=title, level=level),
+        "corrected.png": _intervals({"": readings}, title=title, level=level, signed=bool(versions)),
         "versions.png": _intervals(versions, title=f"Versions: {title}", level=level),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def _intervals(readings: Mapping[str, Mapping[str, Reading]], *, title: str, level: float) -> Figure | None:
+def _intervals(
+    readings: Mapping[str, Mapping[str, Reading]], *, title: str, level: float, signed: bool = False
+) -> Figure | None:
     """Rates under one another; None where none has a number."""
     rows = {
         f"{version} {LABELS[name]}".strip(): (name, reading)
@@ -167,8 +174,8 @@ def _intervals(readings: Mapping[str, Mapping[str, Reading]], *, title: str, lev
             ha="center",
             fontsize=9,
         )
-    signed = any(reading.statistic == "value" for _, reading in rows.values())
-    axes.set_xlim(*((None, None) if signed else (0, 1)))
-    axes.set_xlabel("difference of the rates" if signed else "rate")
+    of_scores = not signed and any(reading.statistic == "value" for _, reading in rows.values())
+    axes.set_xlim(*((None, None) if signed or of_scores else (0, 1)))
+    axes.set_xlabel("difference" if signed else "mean score" if of_scores else "rate")
     write_corners(figure, title=short(title, most=80), foot=f"{level_text(level)} intervals.")
     return figure

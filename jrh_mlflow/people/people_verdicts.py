@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jrh_mlflow.people.agreement import ACCURACY, CEILING, ON_CEILING, QUADRATIC, WINNING, AgreementReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -161,6 +161,7 @@ def corrected_verdict(
     versions: Sequence[str] = (),
     if_fewer_found: float | None = None,
     is_open: bool = False,
+    of_scores: bool = False,
     is_logged: bool = False,
 ) -> Verdict:
     """Say the true rate, how far the judge alone is off, and how many labels would narrow it.
@@ -168,11 +169,12 @@ def corrected_verdict(
     Args:
         estimate: The corrected rate, or the difference of two versions.
         naive: What the judge alone says.
-        what: `pass rate` or `win rate`.
+        what: `pass rate`, `win rate` or `mean score`.
         n_labelled: Items that people labelled.
         versions: Of a difference: the first and the second.
         if_fewer_found: The rate if the judge finds .10 fewer of the failures.
         is_open: Whether it is not known how the labelled items were drawn.
+        of_scores: Whether people gave scores: numbers are theirs, not percentages.
         is_logged: Whether a run has it.
     """
     if isinstance(estimate, NotEstimable):
@@ -180,7 +182,8 @@ def corrected_verdict(
         more = "Have people label more items, drawn at random among all."
         finding = Finding(axis="corrected", state="cannot tell", reading=estimate, text=text, advice=more)
         return Verdict(sentences=(text, more), findings=(finding,))
-    finding = _difference(estimate, what, versions) if versions else _rate(estimate, naive, what)
+    say = _Said(of_scores=of_scores)
+    finding = _difference(estimate, what, versions, say) if versions else _rate(estimate, naive, what, say)
     more = _narrower(estimate, n_labelled, decides=bool(versions) and finding.state == "cannot tell")
     if is_open:
         more = f"{_DRAW} {more}"
@@ -197,24 +200,46 @@ def sensitivity_line(what: str, value: float) -> str:
     return f"If the judge {fewer}, {what} is {100 * value:.0f} %."
 
 
-def _rate(estimate: Estimate, naive: Reading, what: str) -> Finding:
-    text = f"The true {what} is {_per_cent(estimate)}"
+@dataclass(frozen=True, kw_only=True)
+class _Said:
+    """How amounts are written: as percentages, or as the scores that people gave."""
+
+    of_scores: bool
+
+    def __call__(self, value: float) -> str:
+        return f"{value:.2f}" if self.of_scores else f"{100 * value:.0f} %"
+
+    def apart(self, value: float) -> str:
+        """Write a distance."""
+        return f"{value:.2f}" if self.of_scores else f"{100 * value:.0f} points"
+
+    def reading(self, reading: Estimate, *, signed: bool = False) -> str:
+        """Write an estimate with its ends."""
+        if not self.of_scores:
+            return _per_cent(reading, signed=signed)
+        sign, (low, high) = "+" if signed else "", source_ends(reading)
+        ends = "" if low is None or high is None else f" (between {low:{sign}.2f} and {high:{sign}.2f})"
+        return f"{reading.value:{sign}.2f}{ends}"
+
+
+def _rate(estimate: Estimate, naive: Reading, what: str, say: _Said) -> Finding:
+    text = f"The true {what} is {say.reading(estimate)}"
     low, high = source_ends(estimate)
     if not isinstance(naive, Estimate):
         return Finding(axis="corrected", state="cannot tell", reading=estimate, text=f"{text}.")
-    alone, off = f"the judge alone says {100 * naive.value:.0f} %", naive.value - estimate.value
+    alone, off = f"the judge alone says {say(naive.value)}", naive.value - estimate.value
     if low is not None and high is not None and not low <= naive.value <= high:
         side = "high" if off > 0 else "low"
-        said = f"{text}; {alone}, which is {100 * abs(off):.0f} points too {side}."
+        said = f"{text}; {alone}, which is {say.apart(abs(off))} too {side}."
         return Finding(axis="corrected", state="problem", reading=estimate, text=said)
     said = f"{text}; {alone}, which may well be right."
     return Finding(axis="corrected", state="cannot tell", reading=estimate, text=said)
 
 
-def _difference(estimate: Estimate, what: str, versions: Sequence[str]) -> Finding:
+def _difference(estimate: Estimate, what: str, versions: Sequence[str], say: _Said) -> Finding:
     first, second = map(plain_name, versions)
     low, high = source_ends(estimate)
-    number = f"{_per_cent(estimate, signed=True)}"
+    number = say.reading(estimate, signed=True)
     if low is not None and high is not None and (low > 0 or high < 0):
         better, worse = (second, first) if low > 0 else (first, second)
         said = f"{better} has the higher true {what}: {second} minus {first} is {number}; {worse} is behind."

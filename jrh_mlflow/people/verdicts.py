@@ -1,7 +1,7 @@
 """Verdicts of one judge as numbers, with people's labels beside them, and matched with their calibration.
 
-Verdicts are 0 or 1; on pairs the value of a pair is 1 (both orders choose u), 0 (both choose v) or ½. What is missing
-is NaN and never 0.
+Verdicts are 0 or 1; on pairs the value of a pair is 1 (both orders choose u), 0 (both choose v) or ½. Scores are what
+they are (`ScoreRanges` brings them to 0 … 1). What is missing is NaN and never 0.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from jrh_mlflow.people.labels import (
     labels_of,
 )
 from jrh_mlflow.schema.label_words import BOOLEANS, label_word
-from jrh_mlflow.stats import Array, Mask
+from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.suites.dataset import is_missing
 
 Scale = Literal["booleans", "labels", "scores", "pairs"]
 _NO_VERDICT = "unknown"
 """What MLflow's judges say when they cannot tell: MLflow's own mean leaves it out."""
 _WINS = {"u": 1.0, "v": 0.0, "tie": 0.5}
-_OF_ITEMS = ("judge", "human", "weights", "inclusion", "positional", "ties", "lost_calls")
+_OF_ITEMS = ("judge", "scores", "human", "weights", "inclusion", "positional", "ties", "lost_calls")
 _DRAWN = ("weight", "inclusion", "cluster")
 """Columns that say how items were drawn."""
 _DECISIVE = ("scorer_digest", "fingerprint")
@@ -44,10 +44,14 @@ class Judged:
     """What one judge said about items, and what people said about them where they did."""
 
     judge: Array
-    """0 … 1 for each item; NaN where there is no verdict."""
+    """0 … 1 for each item, or its score; NaN where there is no verdict."""
     scale: Scale
     levels: frozenset[str] = frozenset()
     """Every answer the judge gave, as text."""
+    scores: Array | None = None
+    """The judge's scores, where it gives some: `judge` may be whether they are a pass."""
+    means: frozenset[Literal["judge", "human"]] = frozenset()
+    """Whose scores are read as they are, because nobody says which are a pass."""
     human: Array | None = None
     """As `judge`; NaN where no person decided. None where nobody was asked."""
     labels: frozenset[str] = frozenset()
@@ -107,6 +111,7 @@ def read_judged(
     positive: tuple[object, ...] = (),
     scorer: str | None = None,
     human: str | None = None,
+    means: bool = False,
 ) -> Judged:
     """Read what one judge said about items, and what people said about them, whatever holds it.
 
@@ -116,12 +121,13 @@ def read_judged(
         positive: Answers that are a pass, where they are not booleans.
         scorer: Which judge of a source that has several.
         human: Name of people's assessments, where it is not the scorer's.
+        means: Read scores as they are where nobody says which are a pass; otherwise refuse them.
 
     Raises:
         RecipeError: when it cannot be read, in one line.
     """
     labels = chosen_by_scorer(labels_of(source, options), scorer=scorer, human=human)
-    judged = _numbers(labels, positive)
+    judged = _numbers(labels, positive, means=means)
     if labels.of_traces and options.part == "calibration":
         if judged.human is None:
             raise RecipeError("No trace of the calibration has a person's label: HUMAN feedback of the scorer's name.")
@@ -130,12 +136,12 @@ def read_judged(
     return judged
 
 
-def _numbers(labels: LabelTable, positive: tuple[object, ...]) -> Judged:
+def _numbers(labels: LabelTable, positive: tuple[object, ...], *, means: bool) -> Judged:
     """Turn the long table into numbers, one for each item (of each version)."""
     versions = None if "version" not in labels.frame else labels.column("version")
     keys = list(zip(labels.column("item"), versions or [""] * len(labels.frame), strict=True))
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    rows = _Rows(labels=labels, places=[places[key] for key in keys], n=len(places))
+    rows = _Rows(labels=labels, places=[places[key] for key in keys], n=len(places), means=means)
     # The calibration of an agreement holds booleans; `positive` is about the labels that they stand for.
     judged = rows.pairs() if "order" in labels.frame else rows.verdicts(() if labels.levels else positive)
     of_items = {name: rows.per_item(labels.column(name), [True] * len(keys)) for name in _DRAWN}
@@ -167,6 +173,8 @@ class _Rows:
     places: Sequence[int]
     n: int
     """Items."""
+    means: bool
+    """Whether scores may be read as they are."""
 
     def of(self, *kinds: str) -> list[bool]:
         """Say of each row whether a rater of these kinds gave it."""
@@ -185,10 +193,18 @@ class _Rows:
         labels = self.labels
         where = labels.called.get(JUDGE, f"The feedback {labels.name!r}")
         cells = self.per_item(labels.column("label"), self.of(JUDGE, CODE))
-        judge, scale, levels = read_values(cells, positive, where)
+        judge, scale, levels = read_values(cells, positive, where, means=self.means)
+        scores = np.array([_number(cell) for cell in cells]) if scale == "scores" else None
         failed = {place for place, why in zip(self.places, labels.column("outcome"), strict=True) if why == "failed"}
         # A judge that failed on an item and answered at another time has a verdict.
-        read = Judged(judge=judge, scale=scale, levels=levels, failed=sum(cells[place] is None for place in failed))
+        read = Judged(
+            judge=judge,
+            scale=scale,
+            levels=levels,
+            scores=scores,
+            means=frozenset() if positive or scores is None else frozenset({"judge"}),
+            failed=sum(cells[place] is None for place in failed),
+        )
         return self._with_people(read, positive) if labels.has_people else read
 
     def _with_people(self, judged: Judged, positive: tuple[object, ...]) -> Judged:
@@ -197,8 +213,10 @@ class _Rows:
         places = [place for place, wanted in zip(self.places, chosen, strict=True) if wanted]
         cells = [cell for cell, wanted in zip(self.labels.column("label"), chosen, strict=True) if wanted]
         where = self.labels.called.get(PERSON, "The label of a person")
-        values, _, labels = read_values(cells, positive, where)
+        values, scale, labels = read_values(cells, positive, where, means=self.means)
         shares = self._means(places, values)
+        if scale == "scores" and not positive:
+            return replace(judged, human=shares, labels=labels, means=judged.means | {"human"})
         # Half of the people is no majority, so that nobody knows the label.
         human = np.where(shares == 0.5, np.nan, np.where(np.isnan(shares), np.nan, shares > 0.5))
         return replace(judged, human=human, labels=labels, split=int((shares == 0.5).sum()))
@@ -267,11 +285,12 @@ def check_positive(positive: tuple[object, ...], *sources: Judged) -> None:
 
 
 def read_values(
-    cells: Sequence[object], positive: tuple[object, ...], where: str
+    cells: Sequence[object], positive: tuple[object, ...], where: str, *, means: bool = False
 ) -> tuple[Array, Scale, frozenset[str]]:
     """Read verdicts or labels as 0, 1 and NaN, with the scale they are on and every answer that was given.
 
-    Booleans, yes/no, pass/fail and 1/0 are read as they are; of other answers `positive` says which are a pass.
+    Booleans, yes/no, pass/fail and 1/0 are read as they are, with `means` scores too; of other answers `positive` says
+    which are a pass.
 
     Raises:
         RecipeError: when answers are no booleans and nobody says which of them are a pass.
@@ -282,9 +301,10 @@ def read_values(
     texts = [None if text == _NO_VERDICT and text not in passes else text for text in texts]
     levels = frozenset(text for text in texts if text is not None)
     scale = _scale(levels, passes)
-    if scale != "booleans" and not passes:
+    as_they_are = means and scale == "scores" and not passes
+    if scale != "booleans" and not passes and not as_they_are:
         raise RecipeError(_which_are_a_pass(levels, scale, where))
-    known = {level: float(_is_pass(level, passes, scale)) for level in levels}
+    known = {level: float(level) if as_they_are else float(_is_pass(level, passes, scale)) for level in levels}
     return np.array([np.nan if text is None else known[text] for text in texts], dtype=float), scale, levels
 
 
@@ -324,6 +344,53 @@ def _is_number(text: str) -> bool:
 def _number(cell: object) -> float:
     text = "" if is_missing(cell) else str(cell).strip()
     return float(text) if _is_number(text) else np.nan
+
+
+_RANGES = ((0.0, 1.0), (1.0, 5.0), (0.0, 10.0), (0.0, 100.0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreRanges:
+    """Between what the judge's scores and people's lie: the first of 0 … 1, 1 … 5, 0 … 10, 0 … 100 that holds them."""
+
+    judge: Interval
+    people: Interval
+
+    @staticmethod
+    def of(*sources: Judged) -> ScoreRanges:
+        """ScoreRanges of everything that is corrected together."""
+        judge, people = (
+            np.concatenate([[], *(values[~np.isnan(values)] for values in given if values is not None)])
+            for given in ([source.scores for source in sources], [source.human for source in sources])
+        )
+        one = _RANGES[0]
+        both = _range(judge), _range(people)
+        # Scores of judge and people that are no probabilities are taken to be on one scale.
+        return (
+            ScoreRanges(judge=both[0], people=both[1])
+            if one in both
+            else ScoreRanges(judge=(joint := _range(np.append(judge, people))), people=joint)
+        )
+
+    def scaled(self, judged: Judged) -> Judged:
+        """Bring scores to 0 … 1."""
+        scores = None if judged.scores is None else _within(judged.scores, self.judge)
+        judge = scores if scores is not None and "judge" in judged.means else judged.judge
+        return replace(
+            judged,
+            judge=judge,
+            scores=scores,
+            human=None if judged.human is None else _within(judged.human, self.people),
+        )
+
+
+def _range(values: Array) -> Interval:
+    fitting = [ends for ends in _RANGES if ((values >= ends[0]) & (values <= ends[1])).all()]
+    return fitting[0] if fitting else (float(values.min()), float(values.max()) + 1e-9)
+
+
+def _within(values: Array, ends: Interval) -> Array:
+    return (values - ends[0]) / (ends[1] - ends[0])
 
 
 def pair_values(uv: Sequence[str], vu: Sequence[str]) -> tuple[Array, Array, Array]:
@@ -437,6 +504,10 @@ def check_same_scale(verdicts: Judged, calibration: Judged) -> None:
         return
     both = [f"{judged.scale}{_shown(judged.levels)}" for judged in (verdicts, calibration)]
     strange = verdicts.scale != "booleans" and verdicts.levels and verdicts.levels.isdisjoint(calibration.levels)
+    scores = [judged.scores for judged in (verdicts, calibration) if judged.scores is not None]
+    if "judge" in verdicts.means and len(scores) == 2:
+        # Scores of one scale need not be the same, but probabilities are no marks.
+        strange = len({float(np.nanmax(values)) <= 1 for values in scores}) > 1
     if verdicts.scale != calibration.scale or strange:
         raise RecipeError(
             f"The judge was calibrated on another scale: the verdicts are {both[0]}, the calibration has {both[1]}. "
@@ -469,8 +540,7 @@ def _with_verdicts(verdicts: Judged, calibration: Judged) -> Judged:
     Raises:
         RecipeError: when it is another one than theirs.
     """
-    of_item = dict(zip(verdicts.items or (), verdicts.judge.tolist(), strict=True))
-    given = np.array([of_item[name] for name in calibration.items or ()])
+    given = _looked_up(verdicts, verdicts.judge, calibration)
     differ = _known(given) & _known(calibration.judge) & (given != calibration.judge)
     if differ.any():
         some = [name for name, wrong in zip(calibration.items or (), differ, strict=True) if wrong]
@@ -480,11 +550,24 @@ def _with_verdicts(verdicts: Judged, calibration: Judged) -> Judged:
         )
     missing = ~_known(calibration.judge)
     # Without a verdict of its own the calibration has no scale, and takes that of the verdicts.
-    known: dict[str, Any] = {"scale": verdicts.scale, "levels": verdicts.levels} if missing.all() else {}
+    known: dict[str, Any] = (
+        {"scale": verdicts.scale, "levels": verdicts.levels, "means": verdicts.means & {"judge"} | calibration.means}
+        if missing.all()
+        else {}
+    )
     if calibration.clusters is None and verdicts.clusters is not None:
         cluster_of = dict(zip(verdicts.items or (), verdicts.clusters, strict=True))
         known["clusters"] = tuple(cluster_of[name] for name in calibration.items or ())
+    if verdicts.scores is not None:
+        own = calibration.judge * np.nan if calibration.scores is None else calibration.scores
+        known["scores"] = np.where(np.isnan(own), _looked_up(verdicts, verdicts.scores, calibration), own)
     return replace(calibration, judge=np.where(missing, given, calibration.judge), **known)
+
+
+def _looked_up(verdicts: Judged, values: Array, calibration: Judged) -> Array:
+    """Return what the verdicts have on each item of the calibration."""
+    of_item = dict(zip(verdicts.items or (), values.tolist(), strict=True))
+    return np.array([of_item[name] for name in calibration.items or ()])
 
 
 def clusters_of(*samples: Judged) -> tuple[list[Hashable], ...] | None:
@@ -554,7 +637,7 @@ def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged
     first, second = versions.values()
     items = tuple(dict.fromkeys(name for judged in versions.values() for name in judged.items or ()))
     both = [dict(zip(judged.items or (), judged.judge.tolist(), strict=True)) for judged in (first, second)]
-    pooled = replace(first, items=items, judge=np.array([_verdict(both, name) for name in items]))
+    pooled = replace(first, items=items, judge=np.array([_verdict(both, name) for name in items]), scores=None)
     if not _among(pooled, calibration):
         return calibration
     given = dict(zip(calibration.items, calibration.judge.tolist(), strict=True))
@@ -567,7 +650,8 @@ def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged
             "say whose output was labelled, in a column `version` or with the judge's verdict."
         )
     judge = [given[name] if name in known else _verdict(both, name) for name in items]
-    return _with_verdicts(replace(pooled, judge=np.array(judge)), calibration)
+    scores = np.array(judge) if "judge" in first.means else None
+    return _with_verdicts(replace(pooled, judge=np.array(judge), scores=scores), calibration)
 
 
 def _said(both: Sequence[Mapping[str, float]], name: str) -> set[float]:

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.stats import norm
 
 from jrh_mlflow.people.corrected import (
     CorrectedDifference,
@@ -42,6 +43,9 @@ from jrh_mlflow.stats import Array, Codes
 
 Design = Literal["random", "stratified", "by_verdict", "weighted"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
+Scores = Literal["probabilities", "marks"]
+_CUTS, _SPREAD = (-1.5, -0.5, 0.5, 1.5), 1.2
+"""Between the marks 1 to 5, from the middle, and the standard deviation of what people round to them."""
 _FALSE_ALARMS = 0.01
 """Most draws in which labels drawn at random may be found unlike the other items."""
 
@@ -77,6 +81,9 @@ class Scenario:
     """Items of a conversation; whole conversations are labelled."""
     icc: float = 0.0
     """How alike items of a conversation are, and the judge's errors on them."""
+    scores: Scores | None = None
+    """The judge gives scores with the area under the curve `se`: probabilities that are off beside passes of people, or
+    marks of 1 to 5 beside those of people, whose mean is asked for."""
 
     def __str__(self) -> str:
         """Name truth, judge and design."""
@@ -84,6 +91,7 @@ class Scenario:
         taken = " from elsewhere" if self.apart else ""
         more = "".join(f", {name}" for name in ("ids", "ties", "shared") if getattr(self, name))
         more += "" if self.there is None else f", unknown origin, {self.there:g} there"
+        more += "" if self.scores is None else f", {self.scores}"
         more += f", clusters of {self.cluster}, ICC {self.icc:g}" if self.cluster > 1 else ""
         return f"rate {rate}, se {self.se:g}, sp {self.sp:g}: {self.n} {self.design}{taken} of {self.total:,}{more}"
 
@@ -92,7 +100,15 @@ class Scenario:
         """What is estimated; ties count one half."""
         if self.second is not None:
             return self.second - self.theta
+        if self.scores == "marks":
+            # People's mark is over k + 1 where the standard normal of `_scored` is.
+            return float(np.mean([norm.cdf((self._level - cut) / _SPREAD) for cut in _CUTS]))
         return self.theta * 2 / 3 + 1 / 6 if self.ties else self.theta
+
+    @property
+    def _level(self) -> float:
+        """Of items with marks, before they are rounded, in steps of a mark from the middle."""
+        return _SPREAD * float(norm.ppf(self.theta))
 
     @property
     def useless(self) -> bool:
@@ -140,10 +156,20 @@ _CLUSTERED = tuple(
     for of, icc in product((2, 5, 20), (0.0, 0.1, 0.3, 0.6))
 )
 """20 labelled conversations or more."""
+_SCORED = tuple(
+    Scenario(theta=theta, se=0.9, sp=0.9, n=n, scores=scores, design=design)
+    for theta, n, scores, design in (
+        *product((0.7, 0.95), (100, 300), get_args(Scores), ("random",)),
+        (0.7, 200, "probabilities", "weighted"),
+        (0.7, 200, "marks", "by_verdict"),
+    )
+)
+"""A judge that gives scores."""
 SCENARIOS = (
     *STATED,
     *_ELSEWHERE,
     *_CLUSTERED,
+    *_SCORED,
     replace(STATED[0], design="weighted"),
     # Half of all items, some nine in ten of those that the judge fails: the rest is unlike the whole.
     Scenario(theta=0.7, se=0.98, sp=0.98, n=500, design="weighted", ids=True),
@@ -155,7 +181,7 @@ SCENARIOS = (
     replace(_DIFFERENT, theta=0.97, second=0.99, shared=True, apart=True, design="stratified"),
     *_EDGES,
 )
-"""Also labels of unknown origin, clusters, weights, ties, differences, rates near 0 and 1, a judge without fault."""
+"""Also labels of unknown origin, clusters, scores, weights, ties, differences, rates near 0 and 1, a perfect judge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +234,7 @@ def _drawn_rate(scenario: Scenario, rng: Rng) -> CorrectedRate:
         weights=labelled.weights,
         labelled_apart=False if scenario.ids else None,
         clusters=_conversations(scenario, len(verdicts)),
+        scores=None if labelled.scores is None else (verdicts, labelled.scores),
     )
 
 
@@ -228,7 +255,7 @@ def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
     if scenario.cluster > 1:
         human, judge = _clustered_items(scenario, rng)
         return judge[scenario.n :], LabelledSample(judge=judge[: scenario.n], human=human[: scenario.n])
-    human, judge = _items(scenario, rng.random(scenario.total), rng)
+    human, judge = (_items if scenario.scores is None else _scored)(scenario, rng.random(scenario.total), rng)
     if scenario.apart:
         # Enough for half of the labels to be of the rarer kind.
         others = _items(scenario, rng.random(2000 + 40 * scenario.n), rng)
@@ -246,6 +273,20 @@ def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None 
     if scenario.ties:
         people[rng.random(len(human)) < 1 / 3] = 0.5
         judge[rng.random(len(human)) < 1 / 3] = 0.5
+    return people, judge
+
+
+def _scored(scenario: Scenario, chances: Array, rng: Rng) -> tuple[Array, Array]:
+    """People's values, and the scores of a judge that sees them with noise."""
+    apart = math.sqrt(2) * float(norm.ppf(scenario.se))
+    if scenario.scores == "probabilities":
+        human = chances < scenario.theta
+        seen = np.where(human, apart / 2, -apart / 2) + rng.standard_normal(len(human))
+        # Squared: a probability that is too low throughout.
+        return human.astype(float), np.square(1 / (1 + np.exp(-apart * seen)))
+    latent = scenario._level + _SPREAD * norm.ppf(chances)
+    seen = latent * 0.8 + 0.4 + rng.standard_normal(len(latent)) / apart
+    people, judge = (np.searchsorted(_CUTS, values) / 4 for values in (latent, seen))
     return people, judge
 
 
@@ -280,7 +321,11 @@ def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple
         kinds = [rng.permutation(np.flatnonzero(by == value)) for value in np.unique(by)]
         chosen = np.concatenate([kind[: scenario.n // len(kinds)] for kind in kinds])
     return chosen, LabelledSample(
-        judge=judge[chosen], human=human[chosen], weights=weights, items=[str(at) for at in chosen.tolist()]
+        judge=judge[chosen],
+        human=human[chosen],
+        weights=weights,
+        items=[str(at) for at in chosen.tolist()],
+        scores=None if scenario.scores is None else judge[chosen],
     )
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, isotonic_regression
 from scipy.special import gammaln, ndtri
 from scipy.stats import fisher_exact, ks_2samp, ttest_ind
 from scipy.stats import t as student_t
@@ -176,6 +176,12 @@ def strata(judge: Array, human: Array, weights: Array | None = None, *, level: f
     return Strata(values=values, shares=shares, means=tuple(bounded_mean(*part, level=level) for part in parts))
 
 
+_FOLDS = 10
+"""Parts of a cross-fit."""
+_MOST_CLASSES = 3
+"""Values of a judge up to which people's means are read class by class: a loss, a tie, a win."""
+
+
 def ppi_weight(
     population: Array, judge: Array, human: Array, weights: Array | None = None, *, within: bool = False
 ) -> float:
@@ -243,6 +249,8 @@ def ppi(
     # A judge that does not go with people adds nothing: their labels alone are the estimate.
     if weight == 0:
         return bounded_mean(human, weights, level=level)
+    if len(np.unique(judge)) > _MOST_CLASSES:
+        return _ppi_of_scores(population, human - weight * judge, weight, weights, level)
     by_class = strata(judge, human, weights, level=level)
     values, shares = by_class.values, by_class.shares
     means = np.array([mean.value for mean in by_class.means])
@@ -257,6 +265,55 @@ def ppi(
     return _clipped(
         float(shares @ rest) + weight * judged.value, sum_interval(terms, df=len(judge) - len(values), level=level)
     )
+
+
+def _ppi_of_scores(population: Array, rest: Array, weight: float, weights: Array | None, level: float) -> Mean:
+    """PPI++ of values that are no few classes: `mean(human - λ judge) + λ mean(population)`, two independent means.
+
+    Their t has `2 n / (κ - 1)` degrees of freedom, at most n - 1, κ the kurtosis of `human - λ judge`: where a few rare
+    failures make up the variance, it is known no better than by as many. (With n - 1 the interval covers .938 to .940
+    at rates of .95 and .97 with 200 and 300 labels, so .947 and more.)
+    """
+    judged = bounded_mean(population, level=level)
+    factor, left = _spread_term(rest, weights, level)
+    value = float(np.average(rest, weights=weights)) + weight * judged.value
+    squares = np.square(rest - np.average(rest, weights=weights))
+    second, fourth = (float(np.average(squares**power, weights=weights)) for power in (1, 2))
+    # Values of which none differs, or half are high and half low, tell their spread as well as n can.
+    df = int(min(len(rest) - 1, 2 * len(rest) / max(fourth / max(second**2, 1e-24) - 1, 1e-9)))
+    return _clipped(value, sum_interval([(factor, left), (weight, judged)], df=df, level=level))
+
+
+def calibrated(
+    others: Array, scores: Array, human: Array, weights: Array | None = None, clusters: Codes | None = None
+) -> tuple[Array, Array]:
+    """A judge's scores as what people would say, on other items and on the labelled: isotonic, cross-fitted.
+
+    The labelled items are parted in ten, whole clusters together; each part is read off the rising curve (least
+    squares) through the labels of the nine others, and other items off the mean of the ten curves. No item is read off
+    a curve that its own label drew, so PPI++ on these values stays unbiased.
+
+    Reference:
+        Zrnic & Candès (2024), Cross-prediction-powered inference, PNAS 121(15), arXiv 2309.16598.
+    """
+    _, codes = np.unique(np.arange(len(scores)) if clusters is None else clusters, return_inverse=True)
+    # A fixed shuffle: rows in the order of their labels must not make parts of one label each.
+    parts = np.random.default_rng(0).permutation(codes.max() + 1)[codes] % _FOLDS
+    inside, outside = np.empty(len(scores)), []
+    for part in np.unique(parts):
+        held = parts == part
+        curve = _rising_curve(scores[~held], human[~held], None if weights is None else weights[~held])
+        inside[held] = np.interp(scores[held], *curve)
+        outside.append(np.interp(others, *curve))
+    return np.mean(outside, axis=0), inside
+
+
+def _rising_curve(scores: Array, human: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Corners of the isotonic regression of people's values on the scores, one for each score that was given."""
+    weighing = np.ones(len(scores)) if weights is None else weights
+    corners, at = np.unique(scores, return_inverse=True)
+    total = np.bincount(at, weights=weighing)
+    return corners, isotonic_regression(np.bincount(at, weights=weighing * human) / total, weights=total).x
 
 
 def _factors(by_class: Strata, judged: float, shrunk: float) -> list[float]:
@@ -349,10 +406,13 @@ def youden(
 ) -> Mean | None:
     """`se + sp - 1`: the judge's mean where people say yes (over .5) minus that where they say no (under .5).
 
+    Where people give scores: where these lie over their mean minus where they lie under it.
+
     Returns:
         The difference with its interval, in -1 … 1; None where people never say one of the two.
     """
-    chosen = (human > 0.5, human < 0.5)
+    middle = 0.5 if np.isin(human, (0.0, 0.5, 1.0)).all() else float(np.average(human, weights=weights))
+    chosen = (human > middle, human < middle)
     if not all(part.any() for part in chosen):
         return None
     yes, no = (

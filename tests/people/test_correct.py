@@ -206,7 +206,7 @@ def test_a_long_fact_such_as_a_rubric_is_told_by_its_hash():
 
 def test_another_scale_than_the_calibrated_one_is_refused():
     scores = pd.DataFrame({"judge": np.where(LABELLED["judge"], 5, 2), "human": LABELLED["human"]})
-    assert "scores (2, 5), and a rate needs pass or fail" in refusal(REST["judge"], scores)
+    assert "the calibration has scores (2, 5)" in refusal(REST["judge"], scores)
     told = refusal(REST["judge"], scores, positive=(4, 5))
     assert "calibrated on another scale: the verdicts are booleans (false, true), the calibration has scores" in told
     both = jrh.correct(np.where(REST["judge"], 5, 2), scores, positive=(4, 5))
@@ -467,7 +467,7 @@ def test_labels_of_items_that_both_versions_have_must_tell_whose_they_are():
         ((REST["judge"], PLAIN), {"level": "0.9"}, "`level`"),
         ((REST["judge"], PLAIN), {"level": None}, "`level`"),
         ((np.array(True), PLAIN), {}, "one value"),
-        ((np.arange(1, 6), PLAIN), {}, "column of verdicts holds scores"),
+        ((np.arange(1, 6), PLAIN), {}, "the verdicts are scores (1, 2, 3, 4, 5)"),
         ((REST["judge"], PLAIN.assign(version=["a", "b"] * 100)), {}, "The calibration is of 2 versions (a, b)"),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_result_of_mlflow_is_read_without_the_errors_of_its_scorer(evaluated):
     assert found.run_id is None
     assert "Several scorers gave feedback: length, polite" in refusal(evaluated.result, CALIBRATION)
     assert "No scorer 'polit' gave a verdict on these traces" in refusal(evaluated.result, CALIBRATION, scorer="polit")
-    assert re.search(r"'length'.* scores \(", refusal(evaluated.result, CALIBRATION, scorer="length"))
+    assert re.search(r"verdicts are scores \(", refusal(evaluated.result, CALIBRATION, scorer="length"))
 
 
 def test_a_result_without_its_assessments_is_read_by_its_columns(evaluated):
