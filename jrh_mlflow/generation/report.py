@@ -153,26 +153,25 @@ def _known(settings: Mapping[str, object]) -> dict[str, object]:
 def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer, suite: Suite) -> RunContent:
     """Return what the run of a finished generation holds."""
     apart = () if prepared.settings.pass_required else APART
-    points = keys.generation_points(
-        totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected", *apart)},
-        tests={
-            name: {count: n for count, n in counts.to_dict().items() if count in ("items", "set_aside", *APART)}
-            for name, counts in made.tests.items()
-        },
-        usage={
-            metric_keys.CALLS_TOTAL: made.usage.calls,
-            metric_keys.CALLS_CACHED: made.usage.cached,
-            metric_keys.INPUT_TOKENS: made.usage.input_tokens,
-            metric_keys.OUTPUT_TOKENS: made.usage.output_tokens,
-            metric_keys.COST: made.usage.cost_usd,
-            metric_keys.UNKNOWN_COSTS: (made.usage.cost_usd is not None and made.usage.unknown_costs) or None,
-            metric_keys.ATTEMPTS: made.usage.attempts or None,
-            metric_keys.UNKNOWN_ATTEMPTS: made.usage.unknown_attempts or None,
-            metric_keys.BOOKED_WORST_CASE: made.usage.worst_micro / 1_000_000 if made.usage.unknown_attempts else None,
-            metric_keys.CPU_SECONDS: made.cpu_seconds,
-        },
-        seconds=made.seconds,
-    )
+    totals = ("items", "set_aside", "attempts", "validator_rejected", *apart)
+    values: dict[str, float | None] = {f"generate/{name}": made.total(name) for name in totals}
+    for test, counts in made.tests.items():
+        shown = {name: n for name, n in counts.to_dict().items() if name in ("items", "set_aside", *APART)}
+        values |= {f"generate/{test}/{name}": n for name, n in shown.items()}
+    usage = made.usage
+    values |= {
+        metric_keys.CALLS_TOTAL: usage.calls,
+        metric_keys.CALLS_CACHED: usage.cached,
+        metric_keys.INPUT_TOKENS: usage.input_tokens,
+        metric_keys.OUTPUT_TOKENS: usage.output_tokens,
+        metric_keys.COST: usage.cost_usd,
+        metric_keys.UNKNOWN_COSTS: (usage.cost_usd is not None and usage.unknown_costs) or None,
+        metric_keys.ATTEMPTS: usage.attempts or None,
+        metric_keys.UNKNOWN_ATTEMPTS: usage.unknown_attempts or None,
+        metric_keys.BOOKED_WORST_CASE: usage.worst_micro / 1_000_000 if usage.unknown_attempts else None,
+        metric_keys.CPU_SECONDS: made.cpu_seconds,
+        metric_keys.SECONDS: made.seconds,
+    }
     markdown = generation_markdown(suite, made, writer=writer.name)
     # MLflow cuts long descriptions: the examples are then left to the artifact.
     fits = len(markdown) <= MAX_DESCRIPTION
@@ -181,7 +180,7 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     prompts = {f"{keys.PROMPTS_FOLDER}/{name}.txt": text for name, text in own.items()}
     rows = [json.dumps(aside.to_dict(), ensure_ascii=False) + "\n" for aside in made.set_aside]
     return RunContent(
-        points=points,
+        points=keys.known_points(values),
         params=_params(prepared, writer, suite),
         description=markdown if fits else generation_markdown(suite, made, writer=writer.name, examples=False),
         described_in=keys.GENERATION_MARKDOWN,

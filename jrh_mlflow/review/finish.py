@@ -320,15 +320,6 @@ def _facts(
     validator = validator_agreement(entries.values(), standings)
     between = reviewer_agreement(entries, standings)
     assignment = assignment_facts(entries, standings)
-    points = keys.review_points(
-        states,
-        validator=validator,
-        pairs=between["reviewers"] if between else [],
-        disputed=len(between["disputed"]) if between else 0,
-        reviewers=len(standings.reviewers),
-        disagreements=done.disagreements,
-        assignment=assignment["reviewers"] if assignment else [],
-    )
     facts = {
         "suite": keys.suite_facts(done.suite),
         "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
@@ -342,7 +333,26 @@ def _facts(
         "disagreements": done.disagreements,
         "assignment": assignment,
     }
-    return facts, points
+    return facts, _points(facts) + keys.reading_points("review/validator_agreement", validator)
+
+
+def _points(facts: Mapping[str, Any]) -> list[keys.Point]:
+    """Spell a review: `review/accepted`, `review/reviewer_agreement/rate`, and so on."""
+    between = facts["reviewer_agreement"] or {"reviewers": [], "disputed": []}
+    pairs, n = between["reviewers"], sum(pair["n"] for pair in between["reviewers"])
+    values: dict[str, float | None] = {f"review/{name}": count for name, count in facts["states"].items()}
+    values |= {"review/reviewers": len(facts["reviewers"]), "review/disputed": len(between["disputed"])}
+    values |= {f"review/disagreements/{state}": count for state, count in facts["disagreements"].items()}
+    # In the order of `review.json`: names are anybody's text and no keys.
+    for number, reviewer in enumerate((facts["assignment"] or {"reviewers": []})["reviewers"], 1):
+        values |= {f"review/reviewer_{number}/{part}": count for part, count in reviewer.items() if part != "name"}
+    if n:
+        values["review/reviewer_agreement/rate"] = sum(pair["rate"] * pair["n"] for pair in pairs) / n
+        values["review/reviewer_agreement/n"] = n
+    # Agreement beyond chance is of two people: over several pairs there is no one number of it.
+    if len(pairs) == 1:
+        values |= {f"review/reviewer_agreement/{name}": pairs[0][name] for name in ("kappa", "ac1")}
+    return keys.known_points(values)
 
 
 def _decided(done: Finished, entries: Iterable[ReviewEntry], standings: Standings) -> list[ReviewedItem]:

@@ -11,7 +11,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -492,68 +491,6 @@ def paid_points(paid: Paid) -> list[Point]:
 def last_values(points: Sequence[Point]) -> dict[str, float]:
     """Return what MLflow shows as the run's metrics: the last point of each key."""
     return {point.key: point.value for point in sorted(points, key=lambda point: point.step)}
-
-
-def generation_points(
-    *,
-    totals: Mapping[str, int],
-    tests: Mapping[str, Mapping[str, int]],
-    usage: Mapping[str, float | None],
-    seconds: float,
-) -> list[Point]:
-    """Spell a generation: `generate/items`, `generate/<test>/set_aside`, `cost/usd`; what is unknown is left out.
-
-    Args:
-        totals: `items`, `set_aside`, `attempts`, `validator_rejected`; `verified` and `unverified` where items are kept
-            that no validator confirmed.
-        tests: Per test `items` and `set_aside`, and those two.
-        usage: Calls, tokens, cost and processor time by their keys, of generator and validator.
-        seconds: From the first text to the last.
-    """
-    values: dict[str, float | None] = {f"generate/{name}": value for name, value in totals.items()}
-    for test, counts in tests.items():
-        values |= {f"generate/{test}/{name}": value for name, value in counts.items()}
-    values |= {**usage, metric_keys.SECONDS: seconds}
-    return known_points(values)
-
-
-def review_points(
-    states: Mapping[str, int],
-    *,
-    validator: Reading,
-    pairs: Sequence[Mapping[str, Any]],
-    disputed: int,
-    reviewers: int,
-    disagreements: Mapping[str, int],
-    assignment: Sequence[Mapping[str, Any]],
-) -> list[Point]:
-    """Spell a review: `review/accepted`, `review/validator_agreement/rate` with n and interval, and so on.
-
-    Args:
-        states: Items by state.
-        validator: Its agreement with the reviewers.
-        pairs: For each two reviewers who decided the same items `n`, `rate`, `kappa` and `ac1`.
-        disputed: Items that one reviewer keeps and another rejects.
-        reviewers: How many there were.
-        disagreements: Items that reviewers disagree on, `settled` and `unsettled`.
-        assignment: For each reviewer with items of their own `assigned`, `decided`, `open` and `by_others`, in the
-            order of `review.json`: names are anybody's text and no keys.
-    """
-    values: dict[str, float | None] = {f"review/{name}": count for name, count in states.items()}
-    values |= {"review/reviewers": reviewers, "review/disputed": disputed}
-    values |= {f"review/disagreements/{state}": count for state, count in disagreements.items()}
-    for number, reviewer in enumerate(assignment, 1):
-        values |= {
-            f"review/reviewer_{number}/{part}": reviewer[part] for part in ("assigned", "decided", "open", "by_others")
-        }
-    n = sum(pair["n"] for pair in pairs)
-    if n:
-        values["review/reviewer_agreement/rate"] = sum(pair["rate"] * pair["n"] for pair in pairs) / n
-        values["review/reviewer_agreement/n"] = n
-    # Agreement beyond chance is of two people: over several pairs there is no one number of it.
-    if len(pairs) == 1:
-        values |= {f"review/reviewer_agreement/{name}": pairs[0][name] for name in ("kappa", "ac1")}
-    return known_points(values) + reading_points("review/validator_agreement", validator)
 
 
 def grouped_params(groups: Mapping[str, Mapping[str, object]]) -> dict[str, str]:

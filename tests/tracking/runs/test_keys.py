@@ -27,6 +27,8 @@ OWN: dict[str, str | tuple[str, ...]] = {
     "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json", "criterion_shift.md"),
     "comparing/jury/jury_view.py": ("jury/", "jury.json", "jury.md"),
     "decisions/gate_result.py": "gate.md",
+    "generation/report.py": "generate/",
+    "review/finish.py": "review/",
     "sweeps/sweep_view.py": ("sweep/", "sweep.md", "trials.csv"),
     "sweeps/trials.py": ("jrh.trial", "jrh.configuration"),
 }
