@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ from jrh_mlflow.people.corrected_view import (
 )
 from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.labels.evaluations import source_run
-from jrh_mlflow.people.people_verdicts import corrected_verdict
+from jrh_mlflow.people.people_verdicts import corrected_verdict, versions_verdict
 from jrh_mlflow.people.verdicts import (
     Judged,
     Samples,
@@ -57,6 +58,8 @@ from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.corrected_rates import bounded_mean
+from jrh_mlflow.stats.max_t import max_t_of_estimates
+from jrh_mlflow.stats.proportions import t_quantile
 from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, add_to_run, open_run, publish
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.show.figures.canvas import Figure
 
+_DIFFERENCE_COLUMNS = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "told_apart"]
 _SHARED = NotEstimable(reason="the labels are shared by both versions")
 _DRAWN: dict[Sampling | None, str] = {
     None: "not known",
@@ -73,6 +77,20 @@ _DRAWN: dict[Sampling | None, str] = {
     "stratified": "within the person's labels",
     "by_verdict": "within the judge's verdicts",
 }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionDifference:
+    """Version b minus version a."""
+
+    a: str
+    b: str
+    estimate: Reading
+    p: float | None
+    """By itself; None where there is no estimate."""
+    p_adjusted: float | None
+    """For all pairs of versions, by max-T."""
+    told_apart: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +126,12 @@ class Corrected:
     ties: Reading | None = None
     """Of pairs: share with a tie in one order or both; each counts ½."""
     versions: Mapping[str, Corrected] = field(default_factory=dict)
-    """Of a difference: each version by itself. The estimate is the second minus the first."""
+    """Of a difference: each version by itself. The estimate is the second minus the first; of more than two versions
+    there is none, but `differences`."""
+    of_pairs: tuple[VersionDifference, ...] = ()
+    """Of versions: every pair."""
+    effects: Mapping[Hashable, float] = field(default_factory=dict, repr=False, compare=False)
+    """Of a difference: what each item adds to it, where that is known; in no file."""
     judge: Mapping[str, str] = field(default_factory=dict)
     """What identifies the judge."""
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -126,6 +149,7 @@ class Corrected:
     def title(self) -> str:
         """Names the judge, and the versions of a difference."""
         names = " − ".join(reversed(list(self.versions)))
+        names = ", ".join(self.versions) if len(self.versions) > 2 else names
         return f"{self._what} by {self.scorer}, corrected" + (f": {names}" if names else "")
 
     @property
@@ -136,6 +160,26 @@ class Corrected:
         return main | {name: reading for name, reading in more.items() if reading is not None}
 
     @property
+    def differences(self) -> pd.DataFrame:
+        """Every pair of versions, b minus a: `a`, `b`, `difference`, `low`, `high`, `p`, `p_adjusted`, `told_apart`."""
+        import pandas as pd
+
+        frame: pd.DataFrame = pd.DataFrame(self._difference_rows, columns=_DIFFERENCE_COLUMNS)
+        return frame
+
+    @property
+    def _difference_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **{name: getattr(pair, name) for name in ("a", "b", "p", "p_adjusted", "told_apart")},
+                "difference": getattr(pair.estimate, "value", None),
+                "low": getattr(pair.estimate, "ci_low", None),
+                "high": getattr(pair.estimate, "ci_high", None),
+            }
+            for pair in self.of_pairs
+        ]
+
+    @property
     def metrics(self) -> dict[str, float]:
         """What is logged to a run of its own."""
         return {point.key: point.value for point in _points(self)}
@@ -143,6 +187,9 @@ class Corrected:
     @property
     def verdict(self) -> Verdict:
         """The true rate, how far the judge alone is off, and how many labels would narrow it, in plain words."""
+        if len(self.versions) > 2:
+            told = [(pair.a, pair.b, pair.estimate, pair.told_apart) for pair in self.of_pairs]
+            return versions_verdict(told, what=self._what.lower(), n_labelled=self.n_labelled, of_scores=self.of_scores)
         return corrected_verdict(
             self.estimate,
             self.naive,
@@ -196,6 +243,7 @@ class Corrected:
             note=self.note,
             facts=self._facts,
             versions=self._version_readings,
+            differences=self._difference_rows if len(self.versions) > 2 else [],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,6 +258,7 @@ class Corrected:
             "estimate": self.estimate.to_dict(),
             **{name: reading.to_dict() for name, reading in self.readings.items() if name != "corrected"},
             "versions": {name: rate.to_dict() for name, rate in self.versions.items()},
+            "differences": [{**asdict(pair), "estimate": pair.estimate.to_dict()} for pair in self.of_pairs],
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -433,8 +482,8 @@ def _versions(verdicts: object, settings: _Correction) -> dict[str, Judged]:
         versions = _parts(judged) if judged.versions is not None else {}
         if len(versions) < 2:
             return {"": judged}
-    if len(versions) != 2:
-        raise RecipeError(f"A difference is of two versions, but got {len(versions)}: {', '.join(list(versions)[:5])}.")
+    if len(versions) < 2:
+        raise RecipeError(f"A difference is of two versions or more, but got {len(versions)}: {', '.join(versions)}.")
     return versions
 
 
@@ -679,6 +728,9 @@ def _in_units(
         specificity=None,
         of_scores=by_people,
         versions=rates,
+        of_pairs=tuple(
+            replace(pair, estimate=_rescaled(pair.estimate, units.people, is_difference=True)) for pair in done.of_pairs
+        ),
     )
 
 
@@ -698,10 +750,69 @@ def _rescaled(reading: Reading, ends: Interval, *, is_difference: bool) -> Readi
 def _difference(
     versions: Mapping[str, Judged], own: dict[str, Judged | None] | Judged, settings: _Correction
 ) -> Corrected:
-    first, second = versions.values()
-    check_same_judge(second, first, what="that of the other version")
-    check_same_scale(second, first)
-    return _by_own_labels(versions, own, settings) if isinstance(own, dict) else _by_shared(versions, own, settings)
+    first, *others = versions.values()
+    for judged in others:
+        check_same_judge(judged, first, what="that of another version")
+        check_same_scale(judged, first)
+    if isinstance(own, Judged):
+        own = shared_labels(versions, own)
+    pairs = {
+        (a, b): _by_own_labels(two, own, settings) if isinstance(own, dict) else _by_shared(two, own, settings)
+        for a, b in combinations(versions, 2)
+        for two in ({name: versions[name] for name in (a, b)},)
+    }
+    done = next(iter(pairs.values()))
+    if others[1:]:
+        done = _of_family({name: pair.versions[name] for at, pair in pairs.items() for name in at}, done)
+    return replace(done, of_pairs=_adjusted(pairs, settings.level))
+
+
+def _of_family(rates: Mapping[str, Corrected], pair: Corrected) -> Corrected:
+    """Return several versions as one result: it has no single difference."""
+    none = NotEstimable(reason=f"{len(rates)} versions have several differences: see `differences`", statistic="value")
+    shared = pair.people_only.reason == _SHARED.reason if isinstance(pair.people_only, NotEstimable) else False
+    labelled = [rate.n_labelled for rate in rates.values()]
+    return replace(
+        pair,
+        estimate=none,
+        naive=none,
+        people_only=none,
+        note=" ".join(dict.fromkeys(rate.note for rate in rates.values() if rate.note)),
+        method=" and ".join(dict.fromkeys(rate.method for rate in rates.values())),
+        n_labelled=labelled[0] if shared else sum(labelled),
+        n_unlabelled=sum(rate.n_unlabelled for rate in rates.values()),
+        versions=dict(rates),
+        lost={f"{name}: {why}": n for name, rate in rates.items() for why, n in rate.lost.items()},
+    )
+
+
+def _adjusted(pairs: Mapping[tuple[str, str], Corrected], level: float) -> tuple[VersionDifference, ...]:
+    """Return each difference with its p-value, by itself and adjusted for all by max-T."""
+    known = {at: pair for at, pair in pairs.items() if isinstance(pair.estimate, Estimate)}
+    readings = [pair.estimate for pair in known.values() if isinstance(pair.estimate, Estimate)]
+    p: dict[tuple[str, str], tuple[float, float]] = {}
+    if readings:
+        sizes = [rate.n_clusters or rate.n_labelled for pair in known.values() for rate in pair.versions.values()]
+        df = max(1, min(sizes) - 1)
+        # The end towards 0 decides: a difference by itself is told apart where its interval holds no 0.
+        ends = [(each.value, *(each.interval or (-1.0, 1.0))) for each in readings]
+        halves = np.array([value - low if value > 0 else high - value for value, low, high in ends])
+        items = list(dict.fromkeys(item for pair in known.values() for item in pair.effects))
+        effects = np.array([[pair.effects.get(item, 0.0) for item in items] for pair in known.values()])
+        errors = np.maximum(halves, 1e-12) / t_quantile(df, level)
+        family = max_t_of_estimates(np.array([each.value for each in readings]), errors, effects, df=df)
+        p = dict(zip(known, zip(family.p.tolist(), family.p_adjusted.tolist(), strict=True), strict=True))
+    return tuple(
+        VersionDifference(
+            a=a,
+            b=b,
+            estimate=pair.estimate,
+            p=p.get((a, b), (None, None))[0],
+            p_adjusted=p.get((a, b), (None, None))[1],
+            told_apart=(a, b) in p and p[a, b][1] <= 1 - level,
+        )
+        for (a, b), pair in pairs.items()
+    )
 
 
 def _own_calibrations(
@@ -737,11 +848,11 @@ def _by_own_labels(
             judge=sample.labelled.judge,
             human=_people(sample.labelled),
             weights=own_drawn.weights,
-            items=sample.labelled.items,
+            items=sample.labelled.items or [(name, "label", at) for at in range(len(sample.labelled))],
             clusters=None if both is None else both[1],
             scores=sample.labelled.scores,
         )
-        for sample, own_drawn, both in zip(samples.values(), drawn, clusters, strict=True)
+        for (name, sample), own_drawn, both in zip(samples.items(), drawn, clusters, strict=True)
     )
     first, second = (False if sample.taken_out else None for sample in samples.values())
     subtract = partial(
@@ -751,10 +862,11 @@ def _by_own_labels(
         labelled_apart=(first, second),
         level=settings.level,
     )
-    graded = [_graded(sample.unlabelled, both) for sample, both in zip(samples.values(), clusters, strict=True)]
+    graded = [_graded(name, samples[name].unlabelled, both) for name, both in zip(samples, clusters, strict=True)]
     report = subtract(*graded)
     # What MLflow takes the means of are all items, those with a label too.
-    naive = subtract(*(_graded(sample.population, clusters_of(sample.population)) for sample in samples.values())).naive
+    everything = {name: sample.population for name, sample in samples.items()}
+    naive = subtract(*(_graded(name, judged, clusters_of(judged)) for name, judged in everything.items())).naive
     notes = [report.note, *(f"{name}: {note}" for name, sample in samples.items() for note in sample.notes)]
     return _of_difference(versions, rates, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
@@ -765,10 +877,11 @@ def _filled(judged: Judged, verdict: float) -> Judged:
     return replace(judged, judge=np.where(missing, verdict, judged.judge), scores=scores)
 
 
-def _graded(judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
+def _graded(name: str, judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
     return Graded(
         verdicts=judged.judge,
-        items=judged.items,
+        # Without ids no row of one version is a row of another.
+        items=judged.items or [(name, at) for at in range(len(judged))],
         clusters=None if clusters is None else clusters[0],
         scores=judged.scores,
     )
@@ -781,14 +894,13 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
             "Labels that two versions share tell a judge's errors on passes and fails, not on ties. Give labels of "
             "each version: a mapping, or a column `version`."
         )
-    calibration = shared_labels(versions, calibration)
     # Without ids: shared labels belong to no version, and none is taken out of its verdicts.
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
     _check_weights(labelled, settings)
     drawn, clusters = _Drawn.of(labelled, settings), clusters_of(labelled)
-    known = [judged.take(~np.isnan(judged.judge)) for judged in versions.values()]
-    first, second = (_graded(judged, clusters_of(judged)) for judged in known)
+    known = {name: judged.take(~np.isnan(judged.judge)) for name, judged in versions.items()}
+    first, second = (_graded(name, judged, clusters_of(judged)) for name, judged in known.items())
     subtract = partial(
         correct_difference,
         calibration=LabelledSample(
@@ -803,7 +915,8 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     )
     report = subtract(first, second)
     ends = [
-        subtract(*(_graded(_filled(judged, verdict)) for judged in versions.values())).rates for verdict in (0.0, 1.0)
+        subtract(*(_graded(name, _filled(judged, verdict)) for name, judged in versions.items())).rates
+        for verdict in (0.0, 1.0)
     ]
     alone = {name: _corrected(replace(judged, items=None), calibration, settings) for name, judged in versions.items()}
     rates = {
@@ -846,6 +959,7 @@ def _of_difference(
         n_labelled=first.n_labelled if shared else first.n_labelled + second.n_labelled,
         n_unlabelled=first.n_unlabelled + second.n_unlabelled,
         versions=dict(rates),
+        effects=report.effects,
         judge=first.judge,
         lost=lost,
         weighted=first.weighted,

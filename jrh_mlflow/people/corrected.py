@@ -13,8 +13,8 @@ within the person's, also of another application on which the judge errs as ofte
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from typing import Literal, cast, get_args
@@ -123,6 +123,8 @@ class CorrectedDifference:
     note: str
     rates: tuple[Reading, Reading]
     """Of each version by itself; with shared labels by Rogan-Gladen."""
+    effects: Mapping[Hashable, float] = field(default_factory=dict)
+    """What each item adds to the estimate, to first order; empty where it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -756,7 +758,16 @@ def _by_own_labels(old: _Version, new: _Version) -> CorrectedDifference:
         method=" and ".join(dict.fromkeys(methods)),
         note=" ".join(notes),
         rates=(estimates[0], estimates[1]),
+        effects=_apart(old, new, methods) if all(isinstance(rate, Estimate) for rate in estimates) else {},
     )
+
+
+def _apart(old: _Version, new: _Version, methods: Sequence[Method]) -> dict[Hashable, float]:
+    """What each item adds to the difference; nothing where a method does not tell."""
+    if OPEN in methods:
+        return {}
+    first, second = old.influences(methods[0]), new.influences(methods[1])
+    return {item: second.get(item, 0.0) - first.get(item, 0.0) for item in {**first, **second}}
 
 
 def _subtracted(old: _Version, new: _Version, readings: Sequence[Reading], methods: Sequence[Method]) -> Reading:
@@ -828,4 +839,5 @@ def _by_shared_labels(old: _Version, new: _Version) -> CorrectedDifference:
             mean_reading(first, n=len(whole.human), method=how),
             mean_reading(second, n=len(whole.human), method=how),
         ),
+        effects=_apart(old, new, ["naive", "naive"]),
     )

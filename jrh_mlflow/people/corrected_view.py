@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_inches, label_rows, marks, short, write_corners
@@ -61,6 +61,20 @@ def _interval(reading: Reading) -> str:
     return interval_text(*source_ends(reading)) if isinstance(reading, Estimate) else "–"
 
 
+def _number(value: float | None, *, signed: bool = False) -> str:
+    return "–" if value is None or math.isnan(value) else number_text(value, signed=signed)
+
+
+_DIFFERENCES: Table[Mapping[str, Any]] = Table.of(
+    Column("versions", lambda row: f"{row['b']} − {row['a']}"),
+    Column("difference", lambda row: _number(row["difference"], signed=True)),
+    Column("interval", lambda row: interval_text(row["low"], row["high"])),
+    Column("p", lambda row: _number(row["p"])),
+    Column("p for all pairs", lambda row: _number(row["p_adjusted"])),
+    Column("told apart", lambda row: "yes" if row["told_apart"] else "no"),
+)
+
+
 def corrected_page(
     readings: Mapping[str, Reading],
     *,
@@ -71,16 +85,18 @@ def corrected_page(
     note: str,
     facts: Mapping[str, str],
     versions: Mapping[str, Mapping[str, Reading]],
+    differences: Sequence[Mapping[str, Any]] = (),
 ) -> Page:
     """Return the headline, what a reader must know, the readings, those of each version, and how labels were drawn."""
     own = {f"Version {name}": readings for name, readings in versions.items()}
-    tables = {"Readings": readings, **own}
+    tables = own if differences else {"Readings": readings, **own}
     return Page(
         title=title,
         lead=verdict[0],
         sentences=[*verdict[1:], headline],
         notes=[note] if note else [],
         sections=[
+            *([Section(heading="Differences", blocks=[_DIFFERENCES(differences)])] if differences else []),
             *(
                 Section(heading=name, blocks=[corrected_table(rows, level=level, signed=bool(own) and name not in own)])
                 for name, rows in tables.items()

@@ -194,6 +194,32 @@ def corrected_verdict(
     return Verdict(sentences=tuple(filter(None, [finding.text, known, fewer, look])), findings=(finding,))
 
 
+def versions_verdict(
+    pairs: Sequence[tuple[str, str, Reading, bool]], *, what: str, n_labelled: int, of_scores: bool
+) -> Verdict:
+    """Say which of several versions differ in their true rate.
+
+    Args:
+        pairs: Each with its versions, the second minus the first, and whether the two are told apart.
+        what: As for `corrected_verdict`.
+        n_labelled: Items that people labelled.
+        of_scores: Whether people gave scores.
+    """
+    say, findings = _Said(of_scores=of_scores), []
+    for a, b, reading, is_told in pairs:
+        first, second = plain_name(a), plain_name(b)
+        text = f"Whether {first} or {second} has the higher true {what} is not decided."
+        if is_told and isinstance(reading, Estimate):
+            better, worse = (second, first) if reading.value > 0 else (first, second)
+            number = say.reading(reading, signed=True)
+            text = f"{better} has a higher true {what} than {worse}: {second} minus {first} is {number}."
+        findings.append(Finding(axis="corrected", state="ok" if is_told else "cannot tell", reading=reading, text=text))
+    told = [finding.text for finding in findings if finding.state == "ok"]
+    lead = told[:1] or [f"No two of the versions can be told apart by their true {what}."]
+    count = f"Of {len(pairs)} pairs of versions {len(told)} are told apart, all pairs counted together."
+    return Verdict(sentences=(*lead, count, f"It stands on {n_labelled:,} labels of people."), findings=tuple(findings))
+
+
 def sensitivity_line(what: str, value: float) -> str:
     """Say what a rate would be with a judge that finds .10 fewer of the failures than on the labelled items."""
     fewer = "finds 10 points fewer of the failures here than among the labelled items"

@@ -626,7 +626,7 @@ def _notes(verdicts: Judged, labelled: Judged, *, taken_out: bool) -> tuple[str,
 
 
 def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged:
-    """Give labels that two versions share the verdict of the version whose item it is, where theirs is missing.
+    """Give labels that versions share the verdict of the version whose item it is, where theirs is missing.
 
     Raises:
         RecipeError: when only some of the items are those of the versions, when the judge said something else about one
@@ -634,9 +634,9 @@ def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged
     """
     if calibration.items is None or any(judged.items is None for judged in versions.values()):
         return calibration
-    first, second = versions.values()
+    first = next(iter(versions.values()))
     items = tuple(dict.fromkeys(name for judged in versions.values() for name in judged.items or ()))
-    both = [dict(zip(judged.items or (), judged.judge.tolist(), strict=True)) for judged in (first, second)]
+    both = [dict(zip(judged.items or (), judged.judge.tolist(), strict=True)) for judged in versions.values()]
     pooled = replace(first, items=items, judge=np.array([_verdict(both, name) for name in items]), scores=None)
     if not _among(pooled, calibration):
         return calibration
@@ -646,7 +646,7 @@ def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged
     doubtful = [name for name, verdict in given.items() if np.isnan(verdict) and len(_said(both, name)) > 1]
     if doubtful:
         raise RecipeError(
-            f"{len(doubtful)} labelled items are of both versions, which differ on them ({', '.join(doubtful[:5])}): "
+            f"{len(doubtful)} labelled items are of several versions that differ on them ({', '.join(doubtful[:5])}): "
             "say whose output was labelled, in a column `version` or with the judge's verdict."
         )
     judge = [given[name] if name in known else _verdict(both, name) for name in items]

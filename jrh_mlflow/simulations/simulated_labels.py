@@ -156,13 +156,13 @@ _CLUSTERED = tuple(
     for of, icc in product((2, 5, 20), (0.0, 0.1, 0.3, 0.6))
 )
 """20 labelled conversations or more."""
-_SCORED = tuple(
-    Scenario(theta=theta, se=0.9, sp=0.9, n=n, scores=scores, design=design)
-    for theta, n, scores, design in (
-        *product((0.7, 0.95), (100, 300), get_args(Scores), ("random",)),
-        (0.7, 200, "probabilities", "weighted"),
-        (0.7, 200, "marks", "by_verdict"),
-    )
+_SCORED = (
+    *(
+        Scenario(theta=theta, se=0.9, sp=0.9, n=n, scores=scores)
+        for theta, n, scores in product((0.7, 0.95), (100, 300), get_args(Scores))
+    ),
+    Scenario(theta=0.7, se=0.9, sp=0.9, n=200, scores="probabilities", design="weighted"),
+    Scenario(theta=0.7, se=0.9, sp=0.9, n=200, scores="marks", design="by_verdict"),
 )
 """A judge that gives scores."""
 SCENARIOS = (

@@ -117,6 +117,34 @@ def max_t_of_statistics(statistics: Array, *, limits: Array | None = None, alpha
     return _step_down(_scaled(values, np.sqrt((values**2).mean(axis=0))), limits, alpha=alpha)
 
 
+def max_t_of_estimates(
+    differences: Array, errors: Array, effects: Array, *, df: int, n_resamples: int = 9999, seed: int = 0
+) -> MaxT:
+    """`max_t` for estimates that are no sums of signs: `T_h = |d_h| / s_h` against draws of a multivariate t.
+
+    The draws have the correlation of the estimates, `sum_i a_hi a_gi` over the roots of the squares. A hypothesis whose
+    effects are not known (all 0) is drawn by itself, which is never less strict (Šidák 1967, JASA 62:626-633).
+
+    Args:
+        differences: One estimate for each hypothesis.
+        errors: Their standard errors.
+        effects: What each item adds to the estimate, hypotheses × items.
+        df: Degrees of freedom.
+        n_resamples: Draws.
+        seed: Of the draws.
+
+    Example:
+        >>> max_t_of_estimates(np.array([5.0, 0.1]), np.ones(2), np.zeros((2, 1)), df=100).p_adjusted < 0.05
+        array([ True, False])
+    """
+    rng, scaled = np.random.default_rng(seed), _scaled(effects.T, np.sqrt((effects**2).sum(axis=1)))
+    together = scaled.T @ scaled
+    np.fill_diagonal(together, 1.0)
+    draws = rng.multivariate_normal(np.zeros(len(differences)), together, size=n_resamples, method="eigh")
+    draws /= np.sqrt(rng.chisquare(df, n_resamples) / df)[:, None]
+    return _step_down(np.vstack([differences / errors, draws]), None, alpha=0.05)
+
+
 def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     """Largest statistic that the difference of two judges' shares may claim in `max_t`, one count per cluster.
 

@@ -268,7 +268,7 @@ REFUSED = {
     "no file": ("nothing.csv", PLAIN, "no file nothing.csv"),
     "labels of nobody": (REST["judge"], PLAIN.assign(human=None), "No calibration item has both labels"),
     "not in the population": (REST, LABELLED[["item", "human"]], "No calibration item has both labels"),
-    "three versions": ({"a": [True], "b": [True], "c": [True]}, PLAIN, "of two versions, but got 3"),
+    "one version": ({"a": [True]}, PLAIN, "of two versions or more, but got 1"),
     "pairs and single": (pd.DataFrame({"uv": ["1"], "vu": ["2"]}), PLAIN, "on another scale: the verdicts are pairs"),
     "a slot that is none": (pd.DataFrame({"uv": ["3"], "vu": ["2"]}), PLAIN, "'uv' must be 1, 2"),
 }
@@ -324,7 +324,7 @@ def test_labels_that_two_versions_share_tell_the_judge_s_errors_on_both():
 
 def test_two_versions_have_one_judge():
     both = {name: frame[["judge"]].assign(configuration=name) for name, frame in versions().items()}
-    assert "another judge than that of the other version: its configuration is 'v2'" in refusal(both, PLAIN)
+    assert "another judge than that of another version: its configuration is 'v2'" in refusal(both, PLAIN)
 
 
 def test_the_value_of_a_pair_is_that_of_both_orders():
@@ -454,7 +454,7 @@ def test_labels_of_items_that_both_versions_have_must_tell_whose_they_are():
     first, second = drawn(400, seed=1), drawn(400, seed=2)
     both = {"v1": first[["item", "judge"]], "v2": second[["item", "judge"]]}
     differ = int((first["judge"] != second["judge"])[:100].sum())
-    assert f"{differ} labelled items are of both versions" in refusal(both, first[:100][["item", "human"]])
+    assert f"{differ} labelled items are of several versions" in refusal(both, first[:100][["item", "human"]])
     done = jrh.correct(both, first[:100])
     assert (done.n_labelled, done.n_unlabelled) == (100, 600)
 
