@@ -18,6 +18,7 @@ from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
 from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, finished_items, how_made
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job
 from jrh_mlflow.generation.prepared import (
+    Labelling,
     PreparedGeneration,
     ask_for_labels,
     graded,
@@ -26,7 +27,7 @@ from jrh_mlflow.generation.prepared import (
 from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Generator, Usage, Writer, call_about
-from jrh_mlflow.judges import ModelJudge
+from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.resolve import journal_at, may_exist
 from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
@@ -293,6 +294,12 @@ def _journal(prepared: PreparedGeneration) -> Iterator[tuple[Journal | None, Cli
         yield journal, client
 
 
+def _answers(prepared: PreparedGeneration, judge: Judge | None, questions: Sequence[Item], *, asks: int) -> Labelling:
+    with _journal(prepared) as (journal, client):
+        grader = prepared.asking(judge, journal, client)
+        return run_coroutine(ask_for_labels(questions, grader, asks=asks, concurrency=client.concurrency))
+
+
 def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
     """Have the rows without a label labelled, where there are any, and lay out what is made of those that have one.
 
@@ -300,15 +307,10 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
         BudgetError: when the cap ends it before any row has a label.
         JudgeError: when no row could be labelled.
     """
-    plan, settings = prepared.plan, prepared.settings
+    plan = prepared.plan
     if not plan.unlabelled:
         return prepared
-    with _journal(prepared) as (journal, client):
-        labeller = prepared.asking(prepared.labeller, journal, client)
-        labels = ask_for_labels(
-            plan.questions(), labeller, asks=settings.labeller_asks, concurrency=settings.concurrency
-        )
-        labelling = run_coroutine(labels)
+    labelling = _answers(prepared, prepared.labeller, plan.questions(), asks=prepared.settings.labeller_asks)
     if not labelling.labels and len(plan.unlabelled) == len(plan.seeds):
         raise labelling.failure()
     labelled = plan.labelled(labelling.labels)
@@ -323,9 +325,7 @@ def _proposed(prepared: PreparedGeneration) -> PreparedGeneration:
     questions = prepared.proposals()
     if not questions or prepared.proposing is not None:
         return prepared
-    with _journal(prepared) as (journal, client):
-        validator = prepared.asking(prepared.validator, journal, client)
-        answers = run_coroutine(ask_for_labels(questions, validator, asks=1, concurrency=prepared.settings.concurrency))
+    answers = _answers(prepared, prepared.validator, questions, asks=1)
     plan = prepared.plan.without(graded(answers, prepared.plan.tests))
     return replace(prepared, plan=plan, as_read=prepared.data, proposing=answers)
 

@@ -262,9 +262,8 @@ def axis_name(key: str) -> str:
     axis = find(key)
     if axis is not None:
         return _noted(axis.label, step_name(key, axis)) if axis.by_step else axis.label
-    known = _RUN.get(key)
-    if known is not None:
-        return known.name
+    if key in _RUN:
+        return _RUN[key].name
     if key.startswith(EXCLUDED):
         return f"left out of {axis_name(key.removeprefix(EXCLUDED))}"
     first, _, rest = key.partition("/")
@@ -318,10 +317,7 @@ def axis_meaning(key: str) -> str:
     """
     if key.startswith(EXPECTED):
         return f"{axis_meaning(key.removeprefix(EXPECTED))} Probabilities in place of verdicts."
-    axis = find(key)
-    if axis is not None:
-        return axis.meaning
-    known = _RUN.get(key)
+    known: Axis | Named | None = find(key) or _RUN.get(key)
     if known is not None:
         return known.meaning
     for effect, named in _EFFECTS.items():
@@ -333,10 +329,8 @@ def axis_meaning(key: str) -> str:
 
 def axis_guide(key: str) -> Guide | None:
     """Return which values are good and bad and what to do about bad ones; None where no value is."""
-    axis = find(key)
-    if axis is not None:
-        return axis.guide
-    known = _RUN.get(key) or next((named for effect, named in _EFFECTS.items() if key.startswith(effect)), None)
+    effect = next((named for effect, named in _EFFECTS.items() if key.startswith(effect)), None)
+    known: Axis | Named | None = find(key) or _RUN.get(key) or effect
     if known is None:
         test, _, statistic = key.rpartition("/")
         known = _STATISTICS.get(statistic if test else expectation_of(key).statistic)
