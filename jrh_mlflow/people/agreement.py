@@ -276,6 +276,14 @@ class _Measured:
             return None
         return f"the items are of {n} cluster{'' if n == 1 else 's'}: an interval needs {FEWEST_CLUSTERS}"
 
+    def by_cluster(self, coefficient: Coefficient) -> Coefficient:
+        """Return a coefficient of these rows that knows their clusters."""
+        return replace(coefficient, clusters=self.clusters)
+
+    def rest(self, rows: Mask, reason: str) -> dict[str, int]:
+        """Items with a person's label that are none of these rows."""
+        return {reason: self.number(self.rated) - self.number(rows)}
+
     def share_ends(self, right: Mask, counted: Mask, *, level: float) -> Interval | None:
         """Return the interval of a share: Wilson's, or with clusters the one by cluster."""
         if self.clusters is None:
@@ -364,18 +372,18 @@ def _references(values: Array, ratings: Ratings) -> Array:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Point:
-    """A number before it has its interval."""
+    """A coefficient with its value, before it has an interval."""
 
+    side: _Measured
+    rows: Mask
     value: float | None
-    """None: undefined, since nothing varies."""
-    n: int
-    excluded: int
     coefficient: Coefficient
-    left_out: Mapping[str, int]
-    statistic: Literal["rate", "value"]
-    n_clusters: int
-    few_clusters: str | None
-    """Why there is no interval, where there is none."""
+    counts: Mapping[str, Any]
+    """As a reading names them: n, excluded, left_out, statistic."""
+
+    @property
+    def is_defined(self) -> bool:
+        return self.value is not None and self.counts["n"] >= 2
 
 
 def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
@@ -394,7 +402,7 @@ def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
     if WINNING not in readings:
         readings[WINNING] = _winning_rate(measured, settings)
     points = _points(measured, alone, [axis for axis in _AXES if axis not in readings])
-    readings |= {axis: _undefined(point) for axis, point in points.items() if point.value is None or point.n < 2}
+    readings |= {axis: _undefined(point) for axis, point in points.items() if not point.is_defined}
     # Resampled apart: nothing that a judge says moves a number of the people, not even by the luck of a draw.
     for of_people in (True, False):
         pending = [axis for axis in _AXES if axis not in readings and (axis in _OF_PEOPLE) == of_people]
@@ -525,72 +533,56 @@ def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:
 
 
 def _points(measured: _Measured, alone: _Measured, axes: Sequence[str]) -> dict[str, _Point]:
-    """Return the coefficients of these axes with what each is read from."""
-    points: dict[str, _Point] = {}
-    for axis, (coefficient, value) in _coefficients(measured, alone, axes).items():
-        side = alone if axis in _OF_PEOPLE else measured
-        rows, reason = _rows_of(axis, side)
-        n = side.number(rows)
-        rest = side.number(side.rated) - n
-        left_out = {reason: rest} if reason and rest else {}
-        if axis in (KAPPA, AC1, QUADRATIC):
-            left_out = side.left_out() if axis == QUADRATIC else side.level_left_out()
-            rest = sum(left_out.values())
-        statistic = _statistic(axis, side.ratings.kind)
-        points[axis] = _Point(
-            value=value,
-            n=n,
-            excluded=rest,
-            # Kappa and AC1 have rows of their own, which know their clusters.
-            coefficient=coefficient if axis in (KAPPA, AC1) else replace(coefficient, clusters=side.clusters),
-            left_out=left_out,
-            statistic=statistic,
-            n_clusters=side.n_clusters(rows),
-            few_clusters=side.few_clusters(rows),
-        )
-    return points
-
-
-def _coefficients(
-    measured: _Measured, alone: _Measured, axes: Sequence[str]
-) -> dict[str, tuple[Coefficient, float | None]]:
-    """Return of each axis the coefficient that is resampled, and its value on the items as they are."""
+    """Return the coefficients of these axes, their values on the items as they are, and what each is read from."""
     ratings, row, counts, test = measured.ratings, measured.row, measured.counts, measured.test
-    clusters = measured.clusters
-    made: dict[str, tuple[Coefficient, float | None]] = {}
+    points: dict[str, _Point] = {}
+
+    def add(
+        axis: str, side: _Measured, read: Coefficient, value: float | None, rows: Mask, left_out: dict[str, int]
+    ) -> None:
+        known = {"n": side.number(rows), "excluded": sum(left_out.values()), "left_out": _named(left_out)}
+        known["statistic"] = _statistic(axis, ratings.kind)
+        points[axis] = _Point(side=side, rows=rows, value=value, coefficient=read, counts=known)
+
     if KAPPA in axes:
-        (x, y), n_labels = measured.codes, len(ratings.levels)
-        made[KAPPA] = (
-            agreement.kappa(x, y, counts, n_labels=n_labels, clusters=clusters),
-            agreement.cohen_kappa(x[row], y[row]),
-        )
+        (x, y), n_labels, clusters = measured.codes, len(ratings.levels), measured.clusters
+        rows, left_out = ~np.isnan(x), measured.level_left_out()
+        kappa = agreement.kappa(x, y, counts, n_labels=n_labels, clusters=clusters)
+        add(KAPPA, measured, kappa, agreement.cohen_kappa(x[row], y[row]), rows, left_out)
         # AC1 divides by the number of labels less one.
         n_labels, both = max(2, n_labels), np.column_stack([x, y])[row]
         ac1 = agreement.ac1(x, y, counts, n_labels=n_labels, clusters=clusters)
-        made[AC1] = ac1, agreement.gwet_ac1(both, n_categories=n_labels)
+        add(AC1, measured, ac1, agreement.gwet_ac1(both, n_categories=n_labels), rows, left_out)
     if QUADRATIC in axes:
         x, y = measured.reference, measured.judge
-        quadratic = agreement.mean_quadratic_kappa(x[:, None], y[:, None], counts)
+        quadratic = measured.by_cluster(agreement.mean_quadratic_kappa(x[:, None], y[:, None], counts))
         # Lin's concordance is quadratic kappa without a table of levels, so it takes any numbers.
-        made[QUADRATIC] = quadratic, agreement.concordance(x[row], y[row])
+        value = agreement.concordance(x[row], y[row])
+        add(QUADRATIC, measured, quadratic, value, ~(np.isnan(x) | np.isnan(y)), measured.left_out())
     for axis, side in ((CEILING, alone), (ON_CEILING, measured)):
         if axis in axes:
             own, others = side.beside_others(), side.others
             hits = np.where(np.isnan(own) | np.isnan(others), np.nan, own == others)
-            mean = (
+            mean = side.by_cluster(
                 agreement.mean_share(hits, side.counts)
                 if ratings.kind == "nominal"
                 else agreement.mean_quadratic_kappa(own, others, side.counts)
             )
-            made[axis] = mean, mean.value
+            rows = np.asarray((~np.isnan(hits)).any(axis=1))
+            add(axis, side, mean, mean.value, rows, side.rest(rows, "no reference of the others"))
     if ALPHA in axes:
         # Numbers that are all different would need a table of all pairs; sums do not.
-        alpha = agreement.alpha(alone.values, alone.counts, scale=_ALPHA_LEVELS[ratings.kind])
-        made[ALPHA] = alpha, alpha.value
+        alpha = alone.by_cluster(agreement.alpha(alone.values, alone.counts, scale=_ALPHA_LEVELS[ratings.kind]))
+        add(ALPHA, alone, alpha, alpha.value, alone.paired, alone.rest(alone.paired, "one person's label"))
     if ADVANTAGE in axes and test is not None:
         wins = test.judge_wins[measured.first][:, test.tested]
-        made[ADVANTAGE] = agreement.mean_share(wins, counts), test.advantage_probability
-    return made
+        share, rows = measured.by_cluster(agreement.mean_share(wins, counts)), ~np.isnan(wins).all(axis=1)
+        add(ADVANTAGE, measured, share, test.advantage_probability, rows, measured.rest(rows, ""))
+    return points
+
+
+def _named(left_out: Mapping[str, int]) -> dict[str, int]:
+    return {reason: count for reason, count in left_out.items() if reason and count}
 
 
 _ALPHA_LEVELS: dict[LabelKind, agreement.MeasurementScale] = {
@@ -600,49 +592,29 @@ _ALPHA_LEVELS: dict[LabelKind, agreement.MeasurementScale] = {
 }
 
 
-def _rows_of(axis: str, side: _Measured) -> tuple[Mask, str]:
-    """Return the rows that an axis is read from, and why the other rated ones are not among them."""
-    if axis in (CEILING, ON_CEILING):
-        both = ~(np.isnan(side.beside_others()) | np.isnan(side.others))
-        return np.asarray(both.any(axis=1)), "no reference of the others"
-    if axis == ALPHA:
-        return side.paired, "one person's label"
-    if axis == ADVANTAGE and side.test is not None:
-        wins = side.test.judge_wins[side.first][:, side.test.tested]
-        return np.asarray((~np.isnan(wins)).any(axis=1)), ""
-    x, y = (side.reference, side.judge) if axis == QUADRATIC else side.codes
-    return ~(np.isnan(x) | np.isnan(y)), ""
-
-
 def _undefined(point: _Point) -> NotEstimable:
-    """Say why a coefficient has no value."""
-    few = f"{point.n} item{'' if point.n == 1 else 's'} with both labels: needs two"
-    reason = few if point.n < 2 else "no variation: all labels are the same"
-    return NotEstimable(
-        reason=reason, n=point.n, excluded=point.excluded, left_out=point.left_out, statistic=point.statistic
-    )
+    n = point.counts["n"]
+    few = f"{n} item{'' if n == 1 else 's'} with both labels: needs two"
+    return NotEstimable(reason=few if n < 2 else "no variation: all labels are the same", **point.counts)
 
 
 _METHOD = "Bayesian bootstrap of items with an imagined item at each end"
 
 
 def _with_interval(point: _Point, interval: Interval | None) -> Reading:
-    if interval is None or point.value is None or point.few_clusters is not None:
-        reason = "undefined in most resamples: too few items, or nearly all labels are the same"
-        reason = point.few_clusters or reason
-        return NotEstimable(reason=reason, n=point.n, excluded=point.excluded, statistic=point.statistic)
+    few = point.side.few_clusters(point.rows)
+    if interval is None or point.value is None or few is not None:
+        reason = few or "undefined in most resamples: too few items, or nearly all labels are the same"
+        return NotEstimable(reason=reason, **{**point.counts, "left_out": {}})
     # Draws may leave the value out, and an interval without its estimate cannot be read.
     ends = min(interval[0], point.value), max(interval[1], point.value)
     return Estimate(
         value=point.value,
-        n=point.n,
-        excluded=point.excluded,
+        **point.counts,
         **intervals(ends, ends),
-        n_clusters=point.n_clusters,
+        n_clusters=point.side.n_clusters(point.rows),
         method=_METHOD if point.coefficient.clusters is None else _METHOD.replace("items", "clusters"),
         unit="item",
-        statistic=point.statistic,
-        left_out=point.left_out,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -399,15 +399,6 @@ def headline_agreement(points: Iterable[keys.Point], estimates: Mapping[str, Rea
     return [point for point in points if point.key in own or point.key.count("/") == 1]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Against:
-    """Judge and people, or one person, against the same references."""
-
-    label: str
-    judge: Ends | None
-    people: Ends | None
-
-
 def agreement_figures(report: AgreementReport, *, title: str) -> dict[str, Figure]:
     """Draw every figure for which there is something to draw, by file name."""
     figures: Mapping[str, Figure | None] = {
@@ -422,15 +413,15 @@ def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
     rows = _rows(report)
     if not rows:
         return None
-    left = 0.15 + label_inches([row.label for row in rows])
+    left = 0.15 + label_inches([label for label, _, _ in rows])
     width = max(left + 5.2, 7.0)
     figure, axes = canvas(width, 1.75 + _ROW * len(rows), left=left, bottom=0.95, top=0.8)
-    for place, row in enumerate(rows):
-        for kind, ends, side in ((_OF_JUDGE, row.judge, -0.13), (_OF_PEOPLE, row.people, 0.13)):
+    for place, (label, *both) in enumerate(rows):
+        for kind, ends, side in zip((_OF_JUDGE, _OF_PEOPLE), both, (-0.13, 0.13), strict=True):
             if ends is not None:
-                _dot(axes, ends, place + side, kind, words=f"{row.label}, {('judge', 'people')[kind]}")
-    label_rows(axes, [short(row.label) for row in rows], dark=1)
-    lowest = [end for row in rows for ends in (row.judge, row.people) if ends for end in ends if end is not None]
+                _dot(axes, ends, place + side, kind, words=f"{label}, {('judge', 'people')[kind]}")
+    label_rows(axes, [short(label) for label, _, _ in rows], dark=1)
+    lowest = [end for _, *both in rows for ends in both if ends for end in ends if end is not None]
     # A kappa can be below 0.
     axes.set_xlim(min(0.0, *lowest), 1.03)
     share = "share of items with the label of the others"
@@ -441,23 +432,24 @@ def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
     return figure
 
 
-def _rows(report: AgreementReport) -> list[_Against]:
+def _rows(report: AgreementReport) -> list[tuple[str, Ends | None, Ends | None]]:
+    """Return what is drawn, from above: a label, and judge and people against the same references."""
+    n = len(report.people_names)
     judge, people = (_ends(report.estimates.get(axis)) for axis in (ON_CEILING, CEILING))
     if people is None:
         judge = _ends(report.estimates[ACCURACY])
-        return [] if judge is None else [_Against(label=f"{len(report.people_names)} person", judge=judge, people=None)]
-    first = _Against(label=f"all {len(report.people_names)} people", judge=judge, people=people)
+        return [] if judge is None else [(f"{n} person", judge, None)]
     # One by one people are read by the share of equal labels, which is no kappa.
     people_rows = frame_rows(report.people.head(_MOST_PEOPLE)) if report.kind == "nominal" else []
-    return [first, *(_person(row) for row in people_rows)]
+    return [(f"all {n} people", judge, people), *map(_person, people_rows)]
 
 
-def _person(row: Mapping[str, Any]) -> _Against:
+def _person(row: Mapping[str, Any]) -> tuple[str, Ends | None, Ends | None]:
     judge, own = (
         None if row[name] is None else (row[name], row[f"{name}_low"], row[f"{name}_high"])
         for name in ("judge_accuracy", "accuracy")
     )
-    return _Against(label=ends_kept(str(row["person"]), most=30), judge=judge, people=own)
+    return ends_kept(str(row["person"]), most=30), judge, own
 
 
 def _ends(reading: Reading | None) -> Ends | None:

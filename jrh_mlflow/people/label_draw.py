@@ -94,8 +94,7 @@ def _strata(labels: LabelTable, by: DrawnBy) -> tuple[list[str], Codes, Array]:
     items = list(dict.fromkeys(map(str, labels.column("item"))))
     if by == "random":
         return items, np.zeros(len(items), dtype=np.intp), np.ones(1)
-    rows = zip(labels.column("item"), labels.column("kind"), labels.column("label"), strict=True)
-    said = {str(item): label_text(label) for item, kind, label in rows if kind in (JUDGE, CODE)}
+    said = judge_texts(labels)
     # What has no verdict is in no stratum, and `correct` leaves it out as well.
     items = [item for item in items if said.get(item) is not None]
     texts = [str(said[item]) for item in items]
@@ -106,6 +105,12 @@ def _strata(labels: LabelTable, by: DrawnBy) -> tuple[list[str], Codes, Array]:
     if not scores or any(score is None for score in scores) or len(set(scores)) < 3:
         raise RecipeError("Drawing by score needs scores of three values or more: draw by verdict, or at random.")
     return items, *score_strata(scores_from_0_to_1(np.array(scores, dtype=float)))
+
+
+def judge_texts(labels: LabelTable) -> dict[str, str | None]:
+    """Return what the judge said of each item, as text."""
+    rows = zip(labels.column("item"), labels.column("kind"), labels.column("label"), strict=True)
+    return {str(item): label_text(label) for item, kind, label in rows if kind in (JUDGE, CODE)}
 
 
 def scores_from_0_to_1(scores: Array) -> Array:

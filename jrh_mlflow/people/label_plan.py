@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.label_draw import scores_from_0_to_1
-from jrh_mlflow.people.labels import CODE, JUDGE, LabelOptions, LabelTable, chosen_by_scorer, labels_of
+from jrh_mlflow.people.label_draw import judge_texts, scores_from_0_to_1
+from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_scorer, labels_of
 from jrh_mlflow.people.verdicts import Judged, read_judged
-from jrh_mlflow.schema.label_words import label_number, label_text
+from jrh_mlflow.schema.label_words import label_number
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.stats import Array, Codes
@@ -182,8 +182,7 @@ def _designs(labels: LabelTable, judged: Judged, known: Any) -> dict[str, tuple[
     _, verdicts = np.unique(judged.judge[known], return_inverse=True)
     strata = verdicts.ravel().astype(np.intp)
     designs = {by: (strata, 1 / np.bincount(strata)) for by in ("random", "verdict")}
-    rows = zip(labels.column("item"), labels.column("kind"), labels.column("label"), strict=True)
-    texts = {str(item): label_text(label) for item, kind, label in rows if kind in (JUDGE, CODE)}
+    texts = judge_texts(labels)
     names = [name for name, has in zip(judged.items or (), known, strict=False) if has]
     scores = [label_number(texts.get(name) or "") for name in names]
     numbers = [score for score in scores if score is not None]

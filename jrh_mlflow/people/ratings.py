@@ -81,9 +81,6 @@ def read_ratings(
     frame: pd.DataFrame,
     *,
     judge: str | None = None,
-    item: str = "item",
-    rater: str = "rater",
-    label: str = "label",
     scale: GivenScale = None,
     group: str | None = None,
     cluster: str | None = None,
@@ -95,33 +92,28 @@ def read_ratings(
     rating. A column `is_judge`, where there is one, marks the judge's rows.
 
     Args:
-        frame: The table.
+        frame: The table, with the columns `item`, `rater` and `label`.
         judge: The rater that is the judge; None: people alone, or the one rater that `is_judge` marks.
-        item: Column of the item.
-        rater: Column of the rater.
-        label: Column of the label.
         scale: Ordered labels, low to high, for ordinal labels; `numeric` or (lowest, highest) for numbers.
         group: Column with the group of the item.
         cluster: Column with what the item was sampled with; an item without one stands for itself.
         called: Column to how the user calls it, for errors.
 
     Raises:
-        RecipeError: in one line, when columns are missing, a row has no item or rater, there are fewer than two
+        RecipeError: in one line, when a row has no item or rater, there are fewer than two
             raters, the judge is unknown or also a person, nobody shares an item, a rater gave one item two labels,
             or a label is outside the scale.
     """
-    _check_columns(frame, [item, rater, label, *filter(None, (group, cluster))])
-    given = _has_label(frame[label])
-    shown = {name: (called or {}).get(name, name) for name in (item, rater, label, group or "", cluster or "")}
-    _refuse_odd_labels(frame[label], given, shown[label])
+    given = _has_label(frame["label"])
+    shown = {name: name for name in ("item", "rater", "label", group or "", cluster or "")} | dict(called or {})
+    _refuse_odd_labels(frame["label"], given, shown["label"])
     rows = frame.loc[given]
     if not len(rows):
-        raise RecipeError(
-            f"No row has a label in column {shown[label]!r}: give a table with one row per item and rater."
-        )
-    raters, items = _names(rows[rater], shown[rater]), _names(rows[item], shown[item])
+        where = f"column {shown['label']!r}"
+        raise RecipeError(f"No row has a label in {where}: give a table with one row per item and rater.")
+    raters, items = (_names(rows[name], shown[name]) for name in ("rater", "item"))
     judge = _find_judge(raters, judge, judge_marks(rows[IS_JUDGE]) if IS_JUDGE in rows else None)
-    labels = _Labels.read(rows[label], scale)
+    labels = _Labels.read(rows["label"], scale)
     table = _pivot(items, raters, labels, judge=judge)
     people = tuple(name for name in raters.texts if name != judge)
     at = [raters.texts.index(name) for name in people]
@@ -158,22 +150,13 @@ class _Column:
             # True and 1 are equal in Python but not one label; lists cannot be looked up at all.
             alike = np.empty(len(plain), dtype=object)
             alike[:] = [f"{type(cell).__name__} {cell!r}" for cell in plain]
-        codes, uniques = pd.factorize(alike)
-        first = np.zeros(len(uniques), dtype=np.intp)
-        # Backwards, so that the first place of each text is written last and stays.
-        given = np.flatnonzero(codes >= 0)[::-1]
-        first[codes[given]] = given
-        return cls._of_texts(codes, [_text(plain[place]) for place in first])
-
-    @classmethod
-    def _of_texts(cls, codes: Codes, texts: Sequence[str | None]) -> _Column:
-        places: dict[str, int] = {}
-        for text in texts:
-            if text is not None:
-                places.setdefault(text, len(places))
+        codes = pd.factorize(alike)[0]
+        given = np.flatnonzero(codes >= 0)
+        first = given[np.unique(codes[given], return_index=True)[1]]
+        # Several cells may have one text, and some have none.
+        merged, texts = pd.factorize(np.array([_text(plain[place]) for place in first], dtype=object))
         # The last entry is what the code -1 leads to: no text.
-        merged = np.array([*(-1 if text is None else places[text] for text in texts), -1], dtype=np.intp)
-        return cls(codes=merged[codes], texts=tuple(places))
+        return cls(codes=np.append(merged, -1)[codes].astype(np.intp), texts=tuple(texts))
 
 
 def _text(cell: object) -> str | None:
@@ -183,16 +166,6 @@ def _text(cell: object) -> str | None:
 
 
 _ONE_TYPE = ("string", "integer", "floating", "boolean")
-
-
-def _check_columns(frame: pd.DataFrame, needed: Sequence[str]) -> None:
-    present = [str(name) for name in frame.columns]
-    for name in needed:
-        if name not in present:
-            known = ", ".join(present) or "none"
-            raise RecipeError(f"The ratings have no column {name!r}.{suggest(name, present)} Columns: {known}.")
-    if not len(frame):
-        raise RecipeError("The ratings are empty: give a table with one row per item and rater.")
 
 
 def _has_label(cells: pd.Series[Any]) -> Mask:
@@ -313,9 +286,7 @@ class _Labels:
     def _ordinal(cls, codes: Codes, keys: Sequence[float | str], scale: Sequence[object]) -> _Labels:
         levels = [_text(level) for level in scale]
         if len(levels) < 2 or None in levels:
-            raise RecipeError(
-                f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}."
-            )
+            raise RecipeError(_NO_SCALE.format(scale))
         places = {label_key(level or ""): place for place, level in enumerate(levels)}
         if len(places) < len(levels):
             raise RecipeError(f"`scale` names a label twice: {', '.join(map(str, levels))}.")
@@ -364,15 +335,16 @@ def _boolean(key: float | str) -> bool:
 
 def _plain_scale(scale: object) -> GivenScale:
     """Return a scale as a list of plain values: arrays and Series are taken, too."""
-    if scale is None:
-        return None
-    if isinstance(scale, str) and scale == "numeric":
-        return "numeric"
+    if scale is None or (isinstance(scale, str) and scale == "numeric"):
+        return scale  # type: ignore[return-value]
     convert = getattr(scale, "tolist", None)
     plain = convert() if callable(convert) else scale
     if isinstance(plain, str) or not isinstance(plain, Sequence):
-        raise RecipeError(f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}.")
+        raise RecipeError(_NO_SCALE.format(scale))
     return [level.item() if hasattr(level, "item") else level for level in plain]
+
+
+_NO_SCALE = "`scale` must list two or more labels from low to high, or be `numeric`, but is {!r}."
 
 
 def _is_range(scale: Sequence[object], cells: pd.Series[Any]) -> bool:
@@ -387,7 +359,7 @@ def _is_range(scale: Sequence[object], cells: pd.Series[Any]) -> bool:
 
 def _refuse_outside(keys: Sequence[float | str], scale: str) -> None:
     if keys:
-        shown = ", ".join(key if isinstance(key, str) else label_of_number(key) for key in keys[:5])
+        shown = ", ".join(map(_word, keys[:5]))
         raise RecipeError(
             f"{len(keys)} label(s) outside the scale {scale}: {shown}. Correct them, or give their scale."
         )

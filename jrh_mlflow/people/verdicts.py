@@ -24,6 +24,7 @@ from jrh_mlflow.people.labels import (
     fact_texts,
     labels_of,
 )
+from jrh_mlflow.people.labels.tables import numbered_rows
 from jrh_mlflow.schema.label_words import BOOLEANS, label_word
 from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.suites.dataset import is_missing
@@ -35,6 +36,7 @@ _WINS = {"u": 1.0, "v": 0.0, "tie": 0.5}
 _OF_ITEMS = ("judge", "scores", "human", "weights", "inclusion", "positional", "ties", "lost_calls")
 _DRAWN = ("weight", "inclusion", "cluster")
 """Columns that say how items were drawn."""
+_COUNTED = "are on calibration items: these count as labelled, not as unlabelled"
 _DECISIVE = ("scorer_digest", "fingerprint")
 """Facts that stand for the whole definition of a judge."""
 
@@ -443,7 +445,7 @@ def match(verdicts: Judged, calibration: Judged | None) -> Samples:
     """
     if calibration is None:
         # Rows without ids are numbered, so that the labelled ones can be told from the rest.
-        verdicts = replace(verdicts, items=verdicts.items or _rows(len(verdicts)))
+        verdicts = replace(verdicts, items=verdicts.items or tuple(numbered_rows(len(verdicts))))
         calibration = _own_labels(verdicts)
     check_same_judge(verdicts, calibration)
     taken_out = _among(verdicts, calibration)
@@ -452,14 +454,14 @@ def match(verdicts: Judged, calibration: Judged | None) -> Samples:
     check_same_scale(verdicts, calibration)
     labelled = calibration.take(_known(calibration.judge) & _known(calibration.human))
     inside = set(labelled.items or ()) if taken_out else set()
-    rest = np.array([name not in inside for name in verdicts.items or _rows(len(verdicts))], dtype=bool)
+    rest = np.array([name not in inside for name in verdicts.items or tuple(numbered_rows(len(verdicts)))], dtype=bool)
     known = _known(verdicts.judge)
     samples = Samples(
         unlabelled=verdicts.take(known & rest),
         labelled=labelled,
         population=verdicts.take(known),
         taken_out=taken_out,
-        notes=_notes(verdicts, labelled, taken_out=taken_out),
+        notes=(f"{len(labelled):,} of the {len(verdicts):,} verdicts {_COUNTED}.",) if taken_out else (),
         lost=_lost(verdicts, calibration, taken_out=taken_out),
     )
     _check_both(samples)
@@ -589,10 +591,6 @@ def _known(values: Array | None) -> Mask:
     return np.asarray(~np.isnan(values))
 
 
-def _rows(n: int) -> tuple[str, ...]:
-    return tuple(f"row {place}" for place in range(1, n + 1))
-
-
 def _check_both(samples: Samples) -> None:
     if not len(samples.labelled):
         raise RecipeError("No calibration item has both labels, the judge's and a person's: nothing can be corrected.")
@@ -614,15 +612,6 @@ def _lost(verdicts: Judged, calibration: Judged, *, taken_out: bool) -> dict[str
         "items on which people are split": verdicts.split or calibration.split,
     }
     return {reason: count for reason, count in counts.items() if count}
-
-
-def _notes(verdicts: Judged, labelled: Judged, *, taken_out: bool) -> tuple[str, ...]:
-    if not taken_out:
-        return ()
-    return (
-        f"{len(labelled):,} of the {len(verdicts):,} verdicts are on calibration items: these count as labelled, not "
-        "as unlabelled.",
-    )
 
 
 def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -21,7 +22,7 @@ _SPREAD = 4.0
 """Of the traces' chances: the sum of the parameters of their beta distribution."""
 _GUESSING = 0.5
 
-Draw = Callable[[Rng, Array, Mask], Mask]
+Draw = Callable[[Callable[[], Array], Array, Mask], Mask]
 """Chances of the traces and where the judge is right, to where the aligned judge is."""
 
 
@@ -61,32 +62,17 @@ class SplitCheck:
         return f"{self.optimiser}, judge {self.accuracy:g}, {self.held_out} held out: {shares}"
 
 
-def _same(_: Rng, __: Array, right: Mask) -> Mask:
-    return right
-
-
-def _asked_again(rng: Rng, chances: Array, _: Mask) -> Mask:
-    drawn: Mask = rng.random(chances.shape) < chances
-    return drawn
-
-
-def _mended(rng: Rng, chances: Array, right: Mask) -> Mask:
-    """Half of the mistakes are mended and one in fifty of the right verdicts is lost."""
-    drawn = rng.random(chances.shape)
-    mended: Mask = np.where(right, drawn < 0.98, drawn < 0.5)
-    return mended
-
-
-def _guessed(rng: Rng, chances: Array, _: Mask) -> Mask:
-    drawn: Mask = rng.random(chances.shape) < _GUESSING
-    return drawn
-
-
 OPTIMISERS = (
-    Optimiser(name="does nothing", draw=_same, is_nothing=True),
-    Optimiser(name="does nothing, the judge is noisy", draw=_asked_again, is_nothing=True),
-    Optimiser(name="memorises its training traces", draw=_guessed, is_harmful=True),
-    Optimiser(name="mends half of the mistakes", draw=_mended),
+    Optimiser(name="does nothing", draw=lambda drawn, chances, right: right, is_nothing=True),
+    Optimiser(
+        name="does nothing, the judge is noisy", draw=lambda drawn, chances, right: drawn() < chances, is_nothing=True
+    ),
+    Optimiser(
+        name="memorises its training traces", draw=lambda drawn, chances, right: drawn() < _GUESSING, is_harmful=True
+    ),
+    Optimiser(
+        name="mends half of the mistakes", draw=lambda drawn, chances, right: drawn() < np.where(right, 0.98, 0.5)
+    ),
 )
 """Nothing, chance, a disguise, and the real thing."""
 MEMORISING = OPTIMISERS[2].name
@@ -107,16 +93,14 @@ def _decided(world: Splits, batch: Batch) -> Iterator[SplitCheck]:
     """Try every optimiser with every judge and number of traces; all splits of one at once."""
     # One generator for all, in this order: a design by itself would be drawn otherwise.
     rng = np.random.default_rng(batch.seed)
-    for optimiser in OPTIMISERS:
-        for accuracy in world.accuracies:
-            for n in world.traces:
-                yield _split_check(world, optimiser, accuracy, n, rng)
+    for optimiser, accuracy, n in product(OPTIMISERS, world.accuracies, world.traces):
+        yield _split_check(world, optimiser, accuracy, n, rng)
 
 
 def _split_check(world: Splits, optimiser: Optimiser, accuracy: float, n: int, rng: Rng) -> SplitCheck:
     chances = rng.beta(_SPREAD * accuracy, _SPREAD * (1 - accuracy), size=(world.splits, n))
     before = rng.random(chances.shape) < chances
-    after = optimiser.draw(rng, chances, before)
+    after = optimiser.draw(lambda: rng.random(chances.shape), chances, before)
     n_held = round(world.holdout * n)
     held, training = (slice(None), slice(n_held)), (slice(None), slice(n_held, None))
     # It knows its training traces by heart, and guesses elsewhere.

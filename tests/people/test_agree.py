@@ -474,3 +474,10 @@ def test_bad_input_ends_with_one_line_and_code_2(monkeypatch, capsys):
 
 def test_the_help_has_an_example():
     assert "Example: jrh agree labels.csv" in run_command("--help").output
+
+
+def test_other_column_names_can_be_given() -> None:
+    frame = labels(5)
+    named = frame.rename(columns={"item": "trace", "rater": "who", "label": "grade"})
+    done = jrh.agree(named, judge="gpt", item="trace", rater="who", label="grade", log=False)
+    assert done.estimates == jrh.agree(frame, judge="gpt", log=False).estimates

@@ -348,11 +348,11 @@ class Seat:
     readings: Mapping[str, Reading]
     """accuracy, error_rate, no_decision, and fpr and fnr of two labels: on the same units as the jury's."""
     usd_per_1k: float | None
-    unusable: int
+    unusable: int = 0
     """Calls without a usable answer."""
-    not_asked: int
+    not_asked: int = 0
     """Units of the table that it was not asked."""
-    weight: float | None
+    weight: float | None = None
     """Log-odds weight on all units, for rule `weighted`; the jury's answers use cross-fitted ones."""
 
 

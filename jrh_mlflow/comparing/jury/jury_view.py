@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.comparison_view import n_text, reading_values
-from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport
+from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport, Seat
 from jrh_mlflow.comparing.jury.jury_verdict import JURY
 from jrh_mlflow.comparing.jury.panels import BestPanel, HalfChoice, PanelPoint
 from jrh_mlflow.comparing.jury.votes import PairAgreement
@@ -67,7 +66,7 @@ def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
     """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
     best = report.best if isinstance(report.best, BestPanel) else None
     tables: dict[str, FilledTable[Any]] = {
-        "judges": SEAT_AXES((seat, axis) for seat in _seats(report) for axis in seat.readings),
+        "judges": SEAT_AXES((name, seat, axis) for name, seat in _seats(report) for axis in seat.readings),
         "conditions": CONDITIONS(report.by_condition.items()),
         "agreement": AGREEMENTS(report.agreements),
         "panels": PANELS(best.points if best else ()),
@@ -77,39 +76,26 @@ def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if not frame.empty}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeatRow:
-    """The jury, which has no weight, or one of its judges."""
-
-    name: str
-    readings: Mapping[str, Reading]
-    usd_per_1k: float | None
-    weight: float | None = None
+def _seats(report: JuryReport) -> list[tuple[str, Seat]]:
+    jury = Seat(readings=report.readings, usd_per_1k=report.usd_per_1k)
+    return [(JURY, jury), *report.seats.items()]
 
 
-def _seats(report: JuryReport) -> list[SeatRow]:
-    judges = (
-        SeatRow(name=name, readings=seat.readings, usd_per_1k=seat.usd_per_1k, weight=seat.weight)
-        for name, seat in report.seats.items()
-    )
-    return [SeatRow(name=JURY, readings=report.readings, usd_per_1k=report.usd_per_1k), *judges]
-
-
-def seats_table(report: JuryReport) -> FilledTable[SeatRow]:
-    """Show the jury beside its judges."""
-    columns: list[Column[SeatRow]] = [
-        Column("judge", lambda row: row.name),
+def seats_table(report: JuryReport) -> FilledTable[tuple[str, Seat]]:
+    """Return the jury and its judges, each with its readings and what it costs."""
+    columns: list[Column[tuple[str, Seat]]] = [
+        Column("judge", lambda row: row[0]),
         *(Column(head, partial(_axis_text, axis)) for axis, head in _AXES.items() if axis in report.readings),
-        Column("n", lambda row: n_text([row.readings["accuracy"]])),
-        Column("$ per 1,000", lambda row: money_text(row.usd_per_1k)),
+        Column("n", lambda row: n_text([row[1].readings["accuracy"]])),
+        Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
     ]
     if any(seat.weight is not None for seat in report.seats.values()):
-        columns.append(Column("weight", lambda row: number_text(row.weight)))
+        columns.append(Column("weight", lambda row: number_text(row[1].weight)))
     return Table(tuple(columns))(_seats(report))
 
 
-def _axis_text(axis: str, row: SeatRow) -> str:
-    return cell_text(row.readings[axis])
+def _axis_text(axis: str, row: tuple[str, Seat]) -> str:
+    return cell_text(row[1].readings[axis])
 
 
 AGREEMENTS: Table[PairAgreement] = Table.of(
@@ -122,11 +108,11 @@ AGREEMENTS: Table[PairAgreement] = Table.of(
     field_column("error_correlation", number_text, head="correlation of errors"),
     Column("n", lambda pair: n_text([pair.agreement])),
 )
-SEAT_AXES: Table[tuple[SeatRow, str]] = Table.of(
-    Column("judge", value=lambda row: row[0].name),
-    Column("axis", value=lambda row: row[1]),
-    *reading_values(lambda row: row[0].readings[row[1]]),
-    Column("usd_per_1k", value=lambda row: row[0].usd_per_1k),
+SEAT_AXES: Table[tuple[str, Seat, str]] = Table.of(
+    Column("judge", value=lambda row: row[0]),
+    Column("axis", value=lambda row: row[2]),
+    *reading_values(lambda row: row[1].readings[row[2]]),
+    Column("usd_per_1k", value=lambda row: row[1].usd_per_1k),
 )
 CONDITIONS: Table[tuple[str, Reading]] = Table.of(
     Column("test", lambda row: axis_name(row[0]), value=lambda row: row[0], name="condition"),
@@ -202,9 +188,9 @@ def jury_page(report: JuryReport, verdict: Verdict, *, title: str, notes: Sequen
 
 def _reasons(report: JuryReport) -> list[str]:
     return [
-        f"Without a number: {row.name}, {_AXES[axis]}: {reading.reason}"
-        for row in _seats(report)
-        for axis, reading in row.readings.items()
+        f"Without a number: {name}, {_AXES[axis]}: {reading.reason}"
+        for name, seat in _seats(report)
+        for axis, reading in seat.readings.items()
         if axis in _AXES and isinstance(reading, NotEstimable)
     ]
 

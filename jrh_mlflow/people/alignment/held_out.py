@@ -15,7 +15,7 @@ from scipy import stats
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals, plain_fields
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.numbers import interval_text
-from jrh_mlflow.stats import Array
+from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.agreement import concordance
 from jrh_mlflow.stats.bootstrap import cluster_bootstrap
 from jrh_mlflow.stats.paired import paired_share_interval
@@ -211,10 +211,7 @@ def measure_alignment(
     if not traces:
         raise ValueError("There must be held-out traces, but got none.")
     verdicts = [(trace.before, trace.after) for trace in traces]
-    right = [
-        (pair[0].answer == trace.label, pair[1].answer == trace.label)
-        for trace, pair in zip(traces, verdicts, strict=True)
-    ]
+    right = [(trace.before.answer == trace.label, trace.after.answer == trace.label) for trace in traces]
     agreement = _paired(verdicts, right, what="held-out traces")
     probed = [trace for trace in traces if trace.probe is not None]
     suite = _of_suite(probed) if probed else None
@@ -259,34 +256,35 @@ def _paired(
     gains, losses = int((after & ~before).sum()), int((before & ~after).sum())
     lost = [Counter(verdict.outcome for verdict in side if not verdict.given) for side in zip(*verdicts, strict=True)]
     n, excluded, balance = int(both.sum()), int((~both).sum()), gains - losses
+    left_out = sum(lost, Counter())
+
+    def estimate(count: int, ends: Interval, least: int, **more: Any) -> Estimate:
+        return Estimate(
+            value=count / n,
+            n=n,
+            excluded=excluded,
+            **intervals(ends, None),
+            n_clusters=n,
+            unit="item",
+            left_out=dict(left_out),
+            bound_low=least / (n + excluded),
+            bound_high=(count + excluded) / (n + excluded),
+            **more,
+        )
+
+    readings: list[Reading]
     if (reason := _refusal(lost, len(verdicts), what)) or not n:
         ends = [(hits, hits + outcomes.total()) for hits, outcomes in zip(rights.sum(axis=0), lost, strict=True)]
-        missing = [
-            _withheld(reason or f"no {what}", asked=len(verdicts), lost=outcomes, ends=end)
-            for outcomes, end in (
-                *zip(lost, ends, strict=True),
-                # A pair that was left out may go either way, by one trace.
-                (sum(lost, Counter()), (balance - excluded, balance + excluded)),
-            )
-        ]
-        return PairedReadings(before=missing[0], after=missing[1], difference=missing[2], gains=gains, losses=losses)
-    left_out = dict(sum(lost, Counter()))
-    shares = [_share(int(side.sum()), n, excluded=excluded, left_out=left_out) for side in (before, after)]
-    low, high = paired_share_interval(gains, losses, n)
-    difference = Estimate(
-        value=balance / n,
-        n=n,
-        excluded=excluded,
-        **intervals((float(low), float(high)), None),
-        n_clusters=n,
-        method=METHOD,
-        unit="item",
-        statistic="value",
-        left_out=left_out,
-        bound_low=(balance - excluded) / (n + excluded),
-        bound_high=(balance + excluded) / (n + excluded),
-    )
-    return PairedReadings(before=shares[0], after=shares[1], difference=difference, gains=gains, losses=losses)
+        # A pair that was left out may go either way, by one trace.
+        parts = zip((*lost, left_out), (*ends, (balance - excluded, balance + excluded)), strict=True)
+        why = reason or f"no {what}"
+        readings = [_withheld(why, asked=len(verdicts), lost=outcomes, ends=end) for outcomes, end in parts]
+    else:
+        low, high = map(float, paired_share_interval(gains, losses, n))
+        counts = [int(side.sum()) for side in (before, after)]
+        readings = [estimate(k, wilson(k, n), k, method="Wilson", numerator=k) for k in counts]
+        readings.append(estimate(balance, (low, high), balance - excluded, method=METHOD, statistic="value"))
+    return PairedReadings(before=readings[0], after=readings[1], difference=readings[2], gains=gains, losses=losses)
 
 
 def _refusal(lost: Sequence[Counter[str]], n: int, what: str) -> str | None:
@@ -311,22 +309,6 @@ def _withheld(reason: str, *, asked: int, lost: Counter[str], ends: tuple[int, i
         excluded=lost.total(),
         left_out=dict(lost),
         bounds=Bounds(low=max(-1.0, low), high=min(1.0, high), asked=asked, lost=dict(lost)),
-    )
-
-
-def _share(k: int, n: int, *, excluded: int, left_out: Mapping[str, int]) -> Estimate:
-    return Estimate(
-        value=k / n,
-        n=n,
-        excluded=excluded,
-        **intervals(wilson(k, n), None),
-        n_clusters=n,
-        method="Wilson",
-        unit="item",
-        numerator=k,
-        left_out=left_out,
-        bound_low=k / (n + excluded),
-        bound_high=(k + excluded) / (n + excluded),
     )
 
 

@@ -131,7 +131,7 @@ def _verdict_column(source: Any, cells: list[object], options: LabelOptions) -> 
     if options.part == "calibration":
         raise RecipeError("A calibration has two labels of each item: give a table with `judge` and `human`.")
     has_ids = isinstance(source, pd.Series) and source.index.name == options.item
-    items = item_ids(list(source.index), options.item) if has_ids else _numbered(len(cells))
+    items = item_ids(list(source.index), options.item) if has_ids else numbered_rows(len(cells))
     columns: dict[str, Sequence[Any]] = {
         "item": items,
         "rater": [JUDGE] * len(cells),
@@ -142,7 +142,8 @@ def _verdict_column(source: Any, cells: list[object], options: LabelOptions) -> 
     return LabelTable(frame=long_frame(columns), shown=shown, has_ids=has_ids, called={JUDGE: "The column of verdicts"})
 
 
-def _numbered(n: int) -> list[str]:
+def numbered_rows(n: int) -> list[str]:
+    """Name rows that have no ids."""
     return [f"row {place}" for place in range(1, n + 1)]
 
 
@@ -176,7 +177,7 @@ def _wide(source: object, table: DatasetTable, options: LabelOptions) -> LabelTa
     versions = list(map(str, table.cells(VERSION))) if VERSION in table else None
     has_ids = options.item in table
     of_items: dict[str, Sequence[Any]] = {
-        "item": item_ids(table.cells(options.item), options.item, versions) if has_ids else _numbered(len(table))
+        "item": item_ids(table.cells(options.item), options.item, versions) if has_ids else numbered_rows(len(table))
     }
     of_items |= {} if versions is None else {VERSION: versions}
     of_items |= _of_items(table, options)
