@@ -226,20 +226,21 @@ class Axis:
 
     name: str
     """Key of its estimate; with `by_step` each estimate is `<name>/delta_k`."""
-    label: str
-    """Its one name for people, of a family without the step; `reports.names.axis_name` has that of a key."""
     stimuli: Stimuli
     """Which calls."""
     meaning: str
     """What is counted and what a good value is, in one sentence."""
+    label: str = ""
+    """Its one name for people, of a family without the step, where it is not the name's own words.
+
+    `show.names.axis_name` has that of a key.
+    """
     guide: Guide | None = None
     """Good and bad values, and what to do; of every headline axis."""
     hits: Event | None = None
     """Which of them count; None for what is derived from other axes or a curve."""
     among: Event | None = None
     """The denominator, where it is not all of them."""
-    halves: bool = False
-    """Whether a unit may count by half."""
     signed: Event | None = None
     """Value of each pair, from -1 to 1, whose mean it is: an effect with a direction."""
     largest: int = 0
@@ -280,6 +281,15 @@ class Axis:
     """Shown where judges stand side by side; of a family the main step is."""
     figure: bool = False
     """Shown on the map of axes."""
+
+    def __post_init__(self) -> None:
+        words = self.name.removeprefix("pointwise/").replace("_", " ")
+        object.__setattr__(self, "label", self.label or words)
+
+    @property
+    def halves(self) -> bool:
+        """Whether a unit may count by half."""
+        return self.hits is better_or_half
 
     @property
     def comparable(self) -> bool:
@@ -696,8 +706,10 @@ def _lower(bad: str, advice: str) -> dict[str, Any]:
     return {"guide": Guide(good="as near to 0 as can be", bad=bad, advice=advice), "direction": "lower"}
 
 
-def _lean(limit: float, advice: str) -> Guide:
-    return Guide(good=f"within ±{limit:.2f}", bad=f"beyond {limit:.2f} to either side", advice=advice, limit=limit)
+def _lean(value: Event, limit: float, advice: str) -> dict[str, Any]:
+    bad = f"beyond {limit:.2f} to either side"
+    guide = Guide(good=f"within ±{limit:.2f}", bad=bad, advice=advice, limit=limit)
+    return {"signed": value, "unit": "pair", "statistic": "value", "guide": guide}
 
 
 def _below(limit: float, good: str, bad: str, advice: str) -> dict[str, Any]:
@@ -712,8 +724,13 @@ def _from(limit: float, good: str, bad: str, advice: str) -> dict[str, Any]:
     return {"guide": guide, "direction": "higher"}
 
 
+def _single(name: str, conditions: tuple[str, ...], section: str) -> Stimuli:
+    return Stimuli(name=name, conditions=conditions, section=f"One response: {section}", optional=True)
+
+
 _dark = partial(_below, LEAKS, ": vacuum-clean", f": vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active")
-_MAIN: dict[str, Any] = {"headline": True, "column": True, "figure": True}
+_SHOWN: dict[str, Any] = {"headline": True, "column": True}
+_MAIN: dict[str, Any] = {**_SHOWN, "figure": True}
 """An axis that is shown wherever there is room for a few."""
 
 
@@ -734,25 +751,14 @@ _MATCHED = Stimuli(
 _FILLER = Stimuli(name=FILLER, conditions=(FILLER,), section="Controls")
 _DIFFERENT = Stimuli(name=DELTA_0_DIFFERENT, conditions=(DELTA_0_DIFFERENT,), section="Controls")
 _NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs", optional=True)
-_SINGLE_VACUUM = Stimuli(
-    name="vacuum", conditions=SINGLE_VACUUM, section="One response: nothing to judge (vacuum)", optional=True
+_SINGLE_VACUUM = _single("vacuum", SINGLE_VACUUM, "nothing to judge (vacuum)")
+_SINGLE_LADDER = _single("ladder", SINGLE_LADDERS[:1], "levels of the ladder")
+_SINGLE_MATCHED = _single(
+    "matched ladder", SINGLE_LADDERS[1:], "levels of the matched ladder (same words, wrong facts)"
 )
-_SINGLE_LADDER = Stimuli(
-    name="ladder", conditions=SINGLE_LADDERS[:1], section="One response: levels of the ladder", optional=True
-)
-_SINGLE_MATCHED = Stimuli(
-    name="matched ladder",
-    conditions=SINGLE_LADDERS[1:],
-    section="One response: levels of the matched ladder (same words, wrong facts)",
-    optional=True,
-)
-_SINGLE_ANSWERS = Stimuli(
-    name="ladder", conditions=SINGLE_LADDERS, section="One response: mean answer at each level", optional=True
-)
-_SINGLE_PADDED = Stimuli(
-    name="padded and plain", conditions=(SINGLE_PADDED,), section="One response: controls", optional=True
-)
-_SINGLE_REPEATS = Stimuli(name="repeated", conditions=SINGLE_LADDERS, section="One response: controls", optional=True)
+_SINGLE_ANSWERS = _single("ladder", SINGLE_LADDERS, "mean answer at each level")
+_SINGLE_PADDED = _single("padded and plain", (SINGLE_PADDED,), "controls")
+_SINGLE_REPEATS = _single("repeated", SINGLE_LADDERS, "controls")
 _EVERY_CALL = Stimuli(name="all", conditions=(), section="All calls", optional=True)
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
@@ -773,7 +779,6 @@ _variance_share = partial(Axis, stimuli=VARIATION, statistic="value")
 AXES: tuple[Axis, ...] = (
     Axis(
         name="dark_current",
-        label="dark current",
         stimuli=_VACUUM,
         hits=takes_side,
         meaning="Share of calls with nothing to judge that prefer a side all the same; 0 is right.",
@@ -795,15 +800,11 @@ AXES: tuple[Axis, ...] = (
         name="slot_lean/vacuum",
         label="slot lean (nothing to judge)",
         stimuli=_VACUUM,
-        unit="pair",
-        signed=slot_value,
-        statistic="value",
         meaning="Pull of the slot where there is nothing to judge; + is the first slot, 0 is right, 1 is always.",
-        guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
+        **_lean(slot_value, SLOT_LEANS, _BOTH_ORDERS),
     ),
     Axis(
         name="raw_false_preference",
-        label="raw false preference",
         stimuli=_EQUAL,
         hits=is_no_tie,
         meaning="Share of calls between two that meet the same requirements and are not called a tie; 0 is right.",
@@ -817,23 +818,16 @@ AXES: tuple[Axis, ...] = (
     ),
     _equal_pairs(
         name="slot_lean",
-        label="slot lean",
-        signed=slot_value,
-        statistic="value",
         meaning="Pull of the slot between two that are equally good; + is the first slot, 0 is right, 1 is always.",
-        guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
-        headline=True,
-        column=True,
+        **_lean(slot_value, SLOT_LEANS, _BOTH_ORDERS),
+        **_SHOWN,
     ),
     _equal_pairs(
         name="positional_excess",
         label="place over wording",
-        signed=place_over_content,
-        statistic="value",
         meaning="How much more often one slot than one content wins in both orders of equal pairs; 0 is right.",
-        guide=_lean(SLOT_LEANS, _BOTH_ORDERS),
-        headline=True,
-        column=True,
+        **_lean(place_over_content, SLOT_LEANS, _BOTH_ORDERS),
+        **_SHOWN,
     ),
     _equal_pairs(
         name="repeated_place",
@@ -877,13 +871,11 @@ AXES: tuple[Axis, ...] = (
     ),
     _equal_pairs(
         name="other_conflict",
-        label="other conflict",
         derived=other_conflict,
         meaning="Rest of raw false preference − stable − positional − one-sided / 2; 0 is right: nobody abstains.",
     ),
     _equal_pairs(
         name="no_preference",
-        label="no preference",
         hits=no_order,
         meaning="Share of equal pairs in which neither order is a preference; 1 is right.",
         direction="higher",
@@ -913,16 +905,13 @@ AXES: tuple[Axis, ...] = (
         name="ability",
         label="chooses the better (a tie is half)",
         hits=better_or_half,
-        halves=True,
         meaning="Share of calls that choose the better content with a tie or abstention as half; a coin reads 0.5.",
         direction="higher",
     ),
     Axis(
         name="ability",
-        label="ability",
         stimuli=_LADDER,
         hits=better_or_half,
-        halves=True,
         largest=LARGEST,
         meaning="Share of calls at the two largest steps that choose the better one with a tie as half; 1 is right.",
         guide=Guide(
@@ -945,7 +934,6 @@ AXES: tuple[Axis, ...] = (
     ),
     _ladder_steps(
         name="tie_rate",
-        label="tie rate",
         hits=is_tie,
         meaning="Share of ties at this step: the criterion C where one content is better; 0 is right.",
         shifted=True,
@@ -972,7 +960,6 @@ AXES: tuple[Axis, ...] = (
     ),
     _ladder_steps(
         name="wrong_choice",
-        label="wrong choice",
         hits=chooses_worse,
         meaning="Share of calls that choose the content that is not better; 0 is right.",
         direction="lower",
@@ -1024,7 +1011,6 @@ AXES: tuple[Axis, ...] = (
     ),
     _matched_steps(
         name="reading_gap",
-        label="reading gap",
         derived=reading_gap,
         derived_from=("target_sensitivity", "matched_sensitivity"),
         statistic="value",
@@ -1036,7 +1022,6 @@ AXES: tuple[Axis, ...] = (
         name="matched_ability",
         label="chooses the better (same words, a tie is half)",
         hits=better_or_half,
-        halves=True,
         meaning="Share of calls that choose the better content with a tie as half where both have the same words.",
         direction="higher",
         cell=None,
@@ -1047,7 +1032,6 @@ AXES: tuple[Axis, ...] = (
         label="ability (same words)",
         stimuli=_MATCHED,
         hits=better_or_half,
-        halves=True,
         largest=LARGEST,
         meaning="Share of calls at the two largest matched steps that choose the better one with a tie as half.",
         direction="higher",
@@ -1092,15 +1076,10 @@ AXES: tuple[Axis, ...] = (
     ),
     Axis(
         name="padding_lean",
-        label="padding lean",
         stimuli=_FILLER,
-        unit="pair",
-        signed=padding_value,
-        statistic="value",
         meaning="Pull of padding between two that say the same; + is the padded one, 0 is right, 1 is always.",
-        guide=_lean(PADDING_LEANS, _SURFACE),
-        headline=True,
-        column=True,
+        **_lean(padding_value, PADDING_LEANS, _SURFACE),
+        **_SHOWN,
     ),
     Axis(
         name="different_subset_preference",
@@ -1183,7 +1162,6 @@ AXES: tuple[Axis, ...] = (
     ),
     Axis(
         name="pointwise/dark_current",
-        label="dark current",
         stimuli=_SINGLE_VACUUM,
         counting=single_responses.dark_current,
         meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
@@ -1192,7 +1170,6 @@ AXES: tuple[Axis, ...] = (
     ),
     _single_steps(
         name="pointwise/separation",
-        label="separation",
         stimuli=_SINGLE_LADDER,
         counting=partial(single_responses.separation_scores, condition=SINGLE_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
@@ -1240,7 +1217,6 @@ AXES: tuple[Axis, ...] = (
     ),
     _single_steps(
         name="pointwise/reading_gap",
-        label="reading gap",
         stimuli=_SINGLE_MATCHED,
         gap=("pointwise/separation", "pointwise/matched_separation"),
         statistic="value",
@@ -1260,7 +1236,6 @@ AXES: tuple[Axis, ...] = (
     ),
     _single_answers(
         name="pointwise/mean_answer",
-        label="mean answer",
         counting=partial(single_responses.mean_answer, condition=SINGLE_LADDERS[0]),
         meaning="Mean answer to contents of this level, 0 the lowest of the scale, 1 the highest; a rise is right.",
     ),

@@ -43,17 +43,7 @@ CALL_MEANING = ["task", "condition", "delta", "better", "expected", "label_sourc
 """What two judges on one suite must agree on; earlier records do not tell their `labels`."""
 PAIR_CHOICES = ("u", "v", "tie", "abstain")
 """What a call on a pair can choose: a lost one could have chosen any."""
-_TEXT_COLUMNS = (
-    "suite_item",
-    "task",
-    "condition",
-    "order",
-    "better",
-    "outcome",
-    "answer",
-    "expected",
-    *OPTIONAL_COLUMNS,
-)
+_TEXT_COLUMNS = tuple(name for name in (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS) if name not in ("delta", "replicate"))
 
 
 def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:

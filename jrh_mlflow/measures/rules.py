@@ -506,16 +506,18 @@ def difference_reading(judges: Judges, axis: str) -> Reading:
     if isinstance(readings, NotEstimable):
         return readings
     after, before = readings
+    bounds = difference_bounds(after, before)
+    ends, at_level, decides_at = _difference_ends(judges, readings, axis)
     return replace(
         after,
         value=after.value - before.value,
         n=min(before.n, after.n),
         excluded=before.excluded + after.excluded,
-        **intervals(None, _difference_ends(judges, readings, axis)),
-        bound_low=bounds.low if (bounds := difference_bounds(after, before)) else None,
+        **intervals(None, ends),
+        bound_low=bounds.low if bounds else None,
         bound_high=bounds.high if bounds else None,
-        at_level=_read_at(judges, axis),
-        decides_at=_decides_difference(judges, readings, axis),
+        at_level=at_level,
+        decides_at=decides_at,
         n_clusters=min(before.n_clusters, after.n_clusters),
         unit="item" if after.unit == "curve" else after.unit,
         statistic="value",
@@ -523,43 +525,32 @@ def difference_reading(judges: Judges, axis: str) -> Reading:
     )
 
 
-def _difference_ends(judges: Judges, readings: tuple[Estimate, Estimate], axis: str) -> Ends:
-    """Return the interval of a difference; an end that one of the two does not have is open."""
-    after, before = readings
-    if after.unit == "curve":
-        return threshold_difference(deciding_ends(after), deciding_ends(before))
-    units, others = (judge.units.get(axis) for judge in judges)
-    if units is not None and others is not None:
-        return share_ends([units.task_counts, others.task_counts]) or (None, None)
-    low, high = (_added_arms(after, before, side) for side in (-1, 1))
-    return low, high
-
-
-def _read_at(judges: Judges, axis: str) -> Callable[[float], Interval | None] | None:
-    """Return the interval of a difference of shares at a level, by the answers that came."""
-    units, others = (judge.units.get(axis) for judge in judges)
-    if units is None or others is None:
-        return None
-    counts = [units.task_counts, others.task_counts]
-    return lambda level: share_ends(counts, level=level)
-
-
-def _decides_difference(
+def _difference_ends(
     judges: Judges, readings: tuple[Estimate, Estimate], axis: str
-) -> Callable[[float], Ends | None] | None:
-    """Return what decides a difference at a level, of shares and thresholds; None: its arms and bounds do."""
+) -> tuple[Ends, Callable[[float], Interval | None] | None, Callable[[float], Ends | None] | None]:
+    """Return the interval of a difference, the same at a level by the answers that came, and what decides at a level.
+
+    An end that one of the two does not have is open. Where nothing decides at a level, arms and bounds do.
+    """
     after, before = readings
     if after.unit == "curve":
-        return lambda level: threshold_difference(*(deciding_ends(reading, level=level) for reading in readings))
+        ends = threshold_difference(deciding_ends(after), deciding_ends(before))
+        return ends, None, lambda level: threshold_difference(*(deciding_ends(one, level=level) for one in readings))
     units, others = (judge.units.get(axis) for judge in judges)
     if units is None or others is None:
-        return None
+        low, high = (_added_arms(after, before, side) for side in (-1, 1))
+        return (low, high), None, None
+    counts = [units.task_counts, others.task_counts]
     # The lost calls of the two judges against one another: one of them at its least, the other at its most.
-    parts = [[units.task_counts, others.task_counts]]
+    parts = [counts]
     if after.excluded or before.excluded:
         (least, most), (other_least, other_most) = units.completed_counts, others.completed_counts
         parts += [[least, other_most], [most, other_least]]
-    return lambda level: hull_ends([share_ends(part, level=level) for part in parts])
+    return (
+        share_ends(counts) or (None, None),
+        lambda level: share_ends(counts, level=level),
+        lambda level: hull_ends([share_ends(part, level=level) for part in parts]),
+    )
 
 
 def hull_ends(several: Sequence[Ends | None]) -> Ends | None:

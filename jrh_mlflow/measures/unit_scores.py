@@ -166,10 +166,6 @@ class ScoreTable:
             extremes=extremes,
         )
 
-    def n_clusters(self, axis: str) -> int:
-        """Count the clusters of an axis."""
-        return len(np.unique(self.cluster[self.axis == axis]))
-
 
 def score_table(scores: Mapping[str, pd.DataFrame], clusters: Texts) -> ScoreTable:
     """Lay the unit scores of several judges side by side; a unit that a judge lacks is NaN.
@@ -216,8 +212,6 @@ class AxisUnits:
     """Units that share one are replicates."""
     score: Array
     """From 0 to 1; NaN where the unit has no usable answer."""
-    n_calls: int
-    """Calls that were asked for them."""
     items: frozenset[str]
     """Ids of the suite's items that they are about."""
     n_tasks: int
@@ -312,7 +306,6 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
                 task=units.clusters,
                 presentation=units.presentations,
                 score=np.where(used, hits, np.nan),
-                n_calls=int(own.sum()),
                 items=frozenset(names[own]),
                 n_tasks=calls.n_tasks,
                 extremes=None if units.usable.all() else axis.extremes(table),
@@ -332,7 +325,6 @@ def _of_responses(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Seq
                     task=units.task,
                     presentation=apart if units.presentation is None else units.presentation,
                     score=units.score,
-                    n_calls=int(units.calls.sum()),
                     items=frozenset(table.name[units.calls]),
                     n_tasks=table.n_tasks,
                     extremes=(units.least, units.most),
@@ -352,7 +344,6 @@ def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, Ax
             task=units.clusters,
             presentation=np.arange(len(units.usable)) if units.presentations is None else units.presentations,
             score=np.where(units.usable, test.counted.hits.astype(float), np.nan),
-            n_calls=units.n_calls or len(units.usable),
             # One score may stand for several conditions of a test.
             items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
             n_tasks=table.n_sources,

@@ -354,9 +354,9 @@ def _of_test(test: str) -> str:
 
 def limit_of(key: str) -> Limit | None:
     """Return the limit of a reading; None where a reading has no state."""
-    for prefix, make in ((NOISE_EXCESS, _noise_limit), (DROP, _drop_limit)):
-        if key.startswith(prefix):
-            return make(key.removeprefix(prefix))
+    for effect in _EFFECTS:
+        if key.startswith(effect):
+            return _test_limit(effect, key.removeprefix(effect))
     return LIMITS.get(key) or LIMITS.get(_family(key))
 
 
@@ -369,30 +369,27 @@ def _test_words(test: str) -> str:
     return f"test{'s' if ', ' in test else ''} {test.replace('_', ' ').replace('/', ': ')}"
 
 
-def _noise_limit(test: str) -> Limit:
-    words = _test_words(test)
-    return Limit(
-        at=NOISE,
-        side="above",
-        problem=lambda reading: (
-            f"changes its answer in the {words}, {points_text(reading)} more often than when merely asked again"
-        ),
-        about=f"whether its answers change in the {words} beyond its own noise",
-        fine=f"does not change its answers in the {words} beyond its own noise",
-        advice=_of_test(test),
-    )
+def _test_limit(effect: str, test: str) -> Limit:
+    at, *texts = _EFFECTS[effect]
+    problem, about, fine = (text.replace("{test}", _test_words(test)) for text in texts)
+    told = partial(_written, problem, "")
+    return Limit(at=at, side="above", problem=told, about=about, fine=fine, advice=_of_test(test))
 
 
-def _drop_limit(test: str) -> Limit:
-    words = _test_words(test)
-    return Limit(
-        at=DROPS,
-        side="above",
-        problem=lambda reading: f"gets fewer answers right in the {words}, by {points_text(reading)}",
-        about=f"whether it gets fewer answers right in the {words}",
-        fine=f"gets as many answers right in the {words}",
-        advice=_of_test(test),
-    )
+_EFFECTS = {
+    NOISE_EXCESS: (
+        NOISE,
+        "changes its answer in the {test}, {points} more often than when merely asked again",
+        "whether its answers change in the {test} beyond its own noise",
+        "does not change its answers in the {test} beyond its own noise",
+    ),
+    DROP: (
+        DROPS,
+        "gets fewer answers right in the {test}, by {points}",
+        "whether it gets fewer answers right in the {test}",
+        "gets as many answers right in the {test}",
+    ),
+}
 
 
 # --- states
@@ -698,7 +695,7 @@ def _told_once(unknown: Sequence[Finding], found: Sequence[Finding]) -> list[Fin
 
 
 def _test_of(axis: str) -> str:
-    return next((axis.removeprefix(effect) for effect in (NOISE_EXCESS, DROP) if axis.startswith(effect)), "")
+    return next((axis.removeprefix(effect) for effect in _EFFECTS if axis.startswith(effect)), "")
 
 
 def _abouts(unknown: Sequence[Finding]) -> list[str]:
