@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jrh_mlflow.engine.budget import judge_price
+from jrh_mlflow.engine.calls import call_columns
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.measures.unit_scores import AxisUnits, axis_units, every_axis_units
@@ -21,7 +22,6 @@ from jrh_mlflow.models.local.server import slots
 from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.prices import cost_micro
 from jrh_mlflow.people.label_plan import LabelPlan, plan_labels
-from jrh_mlflow.schema.items import labels_cell
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.show.cards import Card
 from jrh_mlflow.show.names import axis_name
@@ -535,19 +535,9 @@ def suite_calls(suite: Suite) -> list[dict[str, Any]]:
     """Return the records that a judge would give that always says tie, or the expected answer: their shape counts."""
     return [
         {
-            "suite_item": item.id,
-            "task": item.task,
-            "condition": item.condition,
-            "delta": item.delta,
-            "order": order,
-            "better": item.better or "",
-            "replicate": replicate,
+            **call_columns(item, order, replicate),
             "outcome": "tie" if item.kind == "pair" else "verdict",
             "answer": "" if item.kind == "pair" else item.expected or (item.answers or ("yes",))[0],
-            "expected": item.expected or "",
-            "label_source": item.label_source,
-            "rubric": item.rubric_id,
-            "labels": "" if item.kind == "pair" else labels_cell(item.answers, item.ordinal),
         }
         for item in suite.items
         for replicate in range(item.replicates)

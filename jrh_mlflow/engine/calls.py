@@ -201,15 +201,19 @@ def quote(
 
 def identity(call: Call) -> dict[str, Any]:
     """Return the columns that say which call a record is of."""
-    item = call.item
+    return call_columns(call.item, call.order, call.replicate)
+
+
+def call_columns(item: Item, order: str, replicate: int) -> dict[str, Any]:
+    """Return the same of an item that is not presented yet."""
     return {
         "suite_item": item.id,
         "task": item.task,
         "condition": item.condition,
         "delta": item.delta,
-        "order": call.order,
+        "order": order,
         "better": item.better or "",
-        "replicate": call.replicate,
+        "replicate": replicate,
         "expected": item.expected or "",
         "label_source": item.label_source,
         "rubric": item.rubric_id,

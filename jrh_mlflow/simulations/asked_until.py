@@ -15,10 +15,10 @@ from itertools import product
 
 import numpy as np
 
-from jrh_mlflow.engine.calls import random_order
+from jrh_mlflow.engine.calls import call_columns, random_order
 from jrh_mlflow.measures.rules import State
 from jrh_mlflow.measuring.recorded.answers import CRITERIA, RecordedJudge, llmbar_records, recorded_records
-from jrh_mlflow.measuring.until import CallKey, Countable, Goal, Until, UntilStop, bound_axes, until
+from jrh_mlflow.measuring.until import CallKey, Countable, Goal, UntilStop, bound_axes, until
 from jrh_mlflow.schema.items import DELTA_0_SAME, VACUUM, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.simulations.loop import (
@@ -103,10 +103,6 @@ def play(population: Population, seed: str | None, *, level: float = 1 - ALPHA) 
         # Looked at after every call, which is when a rule that errs by looking often would show.
         if bound.needs(call) and bound(population.answers[call.item.id, call.order, 0]):
             break
-    return _played(population, stop, axes, bound)
-
-
-def _played(population: Population, stop: Until, axes: Sequence[Countable], bound: UntilStop) -> Played:
     report = bound.report()
     states = [rule.state for rule in report.rules]
     truths = [population.truth(goal, axis) for goal, axis in zip(stop.goals, axes, strict=True)]
@@ -148,18 +144,10 @@ def _answered(items: Sequence[Item], outcomes: Mapping[tuple[str, str], str]) ->
     for item in items:
         for order in item.orders:
             answer = outcomes[item.id, order]
-            records[item.id, order, 0] = CallRecord(
-                suite_item=item.id,
-                task=item.task,
-                condition=item.condition,
-                delta=item.delta,
-                order=order,
-                better=item.better or "",
-                replicate=0,
-                outcome="verdict" if answer == "1" else answer or "error",
-                answer=answer if answer == "1" else "",
-                expected="",
+            ended = (
+                {"outcome": "verdict", "answer": "1"} if answer == "1" else {"outcome": answer or "error", "answer": ""}
             )
+            records[item.id, order, 0] = CallRecord(**call_columns(item, order, 0), **ended)
     return records
 
 
