@@ -576,7 +576,8 @@ def _points(measured: _Measured, alone: _Measured, axes: Sequence[str]) -> dict[
         add(ALPHA, alone, alpha, alpha.value, alone.paired, alone.rest(alone.paired, "one person's label"))
     if ADVANTAGE in axes and test is not None:
         wins = test.judge_wins[measured.first][:, test.tested]
-        share, rows = measured.by_cluster(agreement.mean_share(wins, counts)), ~np.isnan(wins).all(axis=1)
+        share = measured.by_cluster(agreement.mean_share(wins, counts))
+        rows = np.asarray((~np.isnan(wins)).any(axis=1))
         add(ADVANTAGE, measured, share, test.advantage_probability, rows, measured.rest(rows, ""))
     return points
 

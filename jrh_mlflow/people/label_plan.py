@@ -125,9 +125,8 @@ def plan_labels(
     if n_pilot < _FEWEST:
         raise RecipeError(f"The pilot has {n_pilot} items with both labels, and a plan needs {_FEWEST}.")
     designs = _designs(labels, judged, known)
-    counts = {by: _StratumCounts.of(strata, people[known]) for by, (strata, _) in designs.items()}
-    items, total = int(known.sum()), counts["random"]
-    least = random_width(total.sizes, total.rates, items)
+    items, (sizes, passed, failed) = int(known.sum()), _counts(designs["random"][0], people[known])
+    least = random_width(sizes, _rates(passed, failed), items)
     if least > width:
         raise RecipeError(
             f"No number of labels gives an interval {width:g} wide: with all {items:,} items labelled it would be "
@@ -135,10 +134,10 @@ def plan_labels(
         )
     rng = np.random.default_rng(seed)
     needed: dict[str, list[int]] = {}
-    for by, (_, spreads) in designs.items():
-        own = counts[by]
-        drawn = [own.rates, *rng.beta(own.passed + 0.5, own.failed + 0.5, size=(_DRAWS, len(own.sizes)))]
-        found = (labels_for_width(_width(by, own.sizes, rates, spreads), items, width) for rates in drawn)
+    for by, (strata, spreads) in designs.items():
+        sizes, passed, failed = _counts(strata, people[known])
+        drawn = [_rates(passed, failed), *rng.beta(passed + 0.5, failed + 0.5, size=(_DRAWS, len(sizes)))]
+        found = (labels_for_width(_width(by, sizes, rates, spreads), items, width) for rates in drawn)
         needed[by] = [items if n is None else n for n in found]
     return LabelPlan(
         width=width,
@@ -158,23 +157,14 @@ def _notes(labels: LabelTable) -> tuple[str, ...]:
     return ("Counted as if items were independent: where those of one cluster are alike, more labels are needed.",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _StratumCounts:
-    """Items of each stratum, and what people said of those with a label."""
+def _counts(strata: Codes, people: Array) -> list[Array]:
+    """Return the items of each stratum, and how many of them people passed and failed."""
+    parts = (np.ones(len(people)), people == 1, people == 0)
+    return [np.bincount(strata, weights=part).astype(float) for part in parts]
 
-    sizes: Array
-    passed: Array
-    failed: Array
 
-    @classmethod
-    def of(cls, strata: Codes, people: Array) -> _StratumCounts:
-        parts = (np.ones(len(people)), people == 1, people == 0)
-        sizes, passed, failed = (np.bincount(strata, weights=part).astype(float) for part in parts)
-        return cls(sizes=sizes, passed=passed, failed=failed)
-
-    @property
-    def rates(self) -> Array:
-        return np.asarray((self.passed + 0.5) / (self.passed + self.failed + 1))
+def _rates(passed: Array, failed: Array) -> Array:
+    return np.asarray((passed + 0.5) / (passed + failed + 1))
 
 
 def _designs(labels: LabelTable, judged: Judged, known: Any) -> dict[str, tuple[Codes, Array]]:

@@ -173,8 +173,8 @@ def _verdicts(result: object, options: LabelOptions, positive: tuple[object, ...
     Raises:
         RecipeError: when it is of pairs, of several versions, or about a judge.
     """
-    named = isinstance(result, str) and names_run(result)
-    if isinstance(result, Evaluation) or (named and _kind(str(result), options.tracking_uri) is not None):
+    is_run = isinstance(result, str) and names_run(result)
+    if isinstance(result, Evaluation) or (is_run and source_run(str(result), tracking_uri=options.tracking_uri).kind):
         raise RecipeError(
             "`result` is what a judge said about an application (a result of mlflow.genai.evaluate, its run id, or a "
             "list of verdicts), but got a run about a judge: that one is `judge_run`."
@@ -187,10 +187,6 @@ def _verdicts(result: object, options: LabelOptions, positive: tuple[object, ...
     if not len(judged):
         raise RecipeError("The result has no rows: nothing can be decided.")
     return judged
-
-
-def _kind(run: str, tracking_uri: str | None) -> str | None:
-    return source_run(run, tracking_uri=tracking_uri).kind
 
 
 def _labelled(

@@ -336,7 +336,7 @@ def _boolean(key: float | str) -> bool:
 def _plain_scale(scale: object) -> GivenScale:
     """Return a scale as a list of plain values: arrays and Series are taken, too."""
     if scale is None or (isinstance(scale, str) and scale == "numeric"):
-        return scale  # type: ignore[return-value]
+        return scale
     convert = getattr(scale, "tolist", None)
     plain = convert() if callable(convert) else scale
     if isinstance(plain, str) or not isinstance(plain, Sequence):

@@ -146,7 +146,7 @@ def _numbers(labels: LabelTable, positive: tuple[object, ...], *, means: bool) -
     rows = _Rows(labels=labels, places=[places[key] for key in keys], n=len(places), means=means)
     # The calibration of an agreement holds booleans; `positive` is about the labels that they stand for.
     judged = rows.pairs() if "order" in labels.frame else rows.verdicts(() if labels.levels else positive)
-    of_items = {name: rows.per_item(labels.column(name), [True] * len(keys)) for name in _DRAWN}
+    of_items = {name: rows.per_item(name) for name in _DRAWN}
     known = {name: cells for name, cells in of_items.items() if not all(map(is_missing, cells))}
     numbers = {name: np.array([_number(cell) for cell in cells]) for name, cells in known.items() if name != "cluster"}
     clusters = [None if is_missing(cell) else str(cell) for cell in known.get("cluster", ())]
@@ -178,15 +178,11 @@ class _Rows:
     means: bool
     """Whether scores may be read as they are."""
 
-    def of(self, *kinds: str) -> list[bool]:
-        """Say of each row whether a rater of these kinds gave it."""
-        return [kind in kinds for kind in self.labels.column("kind")]
-
-    def per_item(self, cells: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
-        """Return of each item its cell in the chosen rows; None where it has none."""
+    def per_item(self, name: str, *kinds: str) -> list[Any]:
+        """Return of each item its cell in the rows of raters of these kinds, or in all; None where it has none."""
         of_item: list[Any] = [None] * self.n
-        for place, cell, wanted in zip(self.places, cells, chosen, strict=True):
-            if wanted and cell is not None:
+        for place, kind, cell in zip(self.places, self.labels.column("kind"), self.labels.column(name), strict=True):
+            if cell is not None and (not kinds or kind in kinds):
                 of_item[place] = cell
         return of_item
 
@@ -194,7 +190,7 @@ class _Rows:
         """Read pass or fail of single items, with what most people said."""
         labels = self.labels
         where = labels.called.get(JUDGE, f"The feedback {labels.name!r}")
-        cells = self.per_item(labels.column("label"), self.of(JUDGE, CODE))
+        cells = self.per_item("label", JUDGE, CODE)
         judge, scale, levels = read_values(cells, positive, where, means=self.means)
         scores = np.array([_number(cell) for cell in cells]) if scale == "scores" else None
         failed = {place for place, why in zip(self.places, labels.column("outcome"), strict=True) if why == "failed"}
@@ -211,12 +207,11 @@ class _Rows:
 
     def _with_people(self, judged: Judged, positive: tuple[object, ...]) -> Judged:
         """Add what most people said of each item, and count the items on which they are split."""
-        chosen = self.of(PERSON)
-        places = [place for place, wanted in zip(self.places, chosen, strict=True) if wanted]
-        cells = [cell for cell, wanted in zip(self.labels.column("label"), chosen, strict=True) if wanted]
+        rows = zip(self.places, self.labels.column("kind"), self.labels.column("label"), strict=True)
+        said = [(place, label) for place, kind, label in rows if kind == PERSON]
         where = self.labels.called.get(PERSON, "The label of a person")
-        values, scale, labels = read_values(cells, positive, where, means=self.means)
-        shares = self._means(places, values)
+        values, scale, labels = read_values([label for _, label in said], positive, where, means=self.means)
+        shares = self._means([place for place, _ in said], values)
         if scale == "scores" and not positive:
             return replace(judged, human=shares, labels=labels, means=judged.means | {"human"})
         # Half of the people is no majority, so that nobody knows the label.
@@ -242,7 +237,7 @@ class _Rows:
         judged = Judged(judge=value, scale="pairs", positional=positional, ties=ties, lost_calls=lost)
         if not labels.has_people:
             return judged
-        people = self.per_item(labels.column("label"), self.of(PERSON))
+        people = self.per_item("label", PERSON)
         return replace(judged, human=np.array([_WINS.get(label, np.nan) for label in people], dtype=float))
 
 

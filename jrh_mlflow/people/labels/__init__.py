@@ -156,11 +156,8 @@ def _as_before(kept: Any, frame: Any) -> Any:
 
 def _answers(labels: LabelTable) -> tuple[list[Answer], list[Answer]]:
     """Return what people said, and what judges and code did."""
-    columns = [labels.frame[name].tolist() for name in labels.frame]
-    rows = [
-        Answer(place=place, **dict(zip(map(str, labels.frame), cells, strict=True)))
-        for place, cells in enumerate(zip(*columns, strict=True))
-    ]
+    cells: list[dict[str, Any]] = labels.frame.rename(columns=str).to_dict("records")
+    rows = [Answer(place=place, **row) for place, row in enumerate(cells)]
     judges = [row for row in rows if row.kind in (JUDGE, CODE)]
     return [row for row in rows if row.kind == PERSON], judges
 

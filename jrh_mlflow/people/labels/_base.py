@@ -177,14 +177,21 @@ def fact_texts(facts: Mapping[str, object]) -> dict[str, str]:
     return {key: text if len(text) <= _LONGEST_FACT else hashed(text) for key, text in known.items()}
 
 
+def stacked(of_items: Mapping[str, Sequence[Any]], *blocks: Mapping[str, Any]) -> pd.DataFrame:
+    """Put what several raters said about the same items under one another, one block for each.
+
+    A block holds a cell for each item, or one text for all of them; a rater without a name is called by its kind.
+    """
+    columns = {name: list(cells) * len(blocks) for name, cells in of_items.items()}
+    n = len(of_items["item"])
+    for name in dict.fromkeys(name for block in blocks for name in block):
+        cells = [block.get(name, "") for block in blocks]
+        columns[name] = [cell for own in cells for cell in ([own] * n if isinstance(own, str) else own)]
+    return long_frame({"rater": columns.get("kind", []), **columns})
+
+
 def calibration_labels(frame: pd.DataFrame, *, shown: str, levels: Sequence[str], **known: Any) -> LabelTable:
     """Return the calibration of an agreement: of each item whether judge and people gave it the positive label."""
-    items = frame["item"].tolist()
-    columns = {
-        "item": [*items, *items],
-        "rater": [JUDGE] * len(items) + [PERSON] * len(items),
-        "kind": [JUDGE] * len(items) + [PERSON] * len(items),
-        "label": [*frame["judge"], *frame["human"]],
-        **{name: frame[name].tolist() * 2 for name in ("cluster", "inclusion") if name in frame},
-    }
-    return LabelTable(frame=long_frame(columns), shown=shown, judge=JUDGE, levels=levels, **known)
+    of_items = {name: frame[name].tolist() for name in ("item", "cluster", "inclusion") if name in frame}
+    judge, people = {"kind": JUDGE, "label": frame["judge"]}, {"kind": PERSON, "label": frame["human"]}
+    return LabelTable(frame=stacked(of_items, judge, people), shown=shown, judge=JUDGE, levels=levels, **known)

@@ -28,6 +28,7 @@ from jrh_mlflow.people.labels._base import (
     calibration_labels,
     fact_texts,
     long_frame,
+    stacked,
 )
 from jrh_mlflow.people.labels.tables import pair_frame
 from jrh_mlflow.people.labels.traces import drawn_facts, trace_labels
@@ -160,25 +161,20 @@ def _by_columns(frame: pd.DataFrame, known: Mapping[str, Any]) -> LabelTable:
     """Read a result that was cut down to its columns `<scorer>/value`: what failed has an `error_message` beside it."""
     blocks = []
     for name in [str(name).removesuffix("/value") for name in frame.columns if str(name).endswith("/value")]:
-        values = frame[f"{name}/value"].tolist()
         errors = frame.get(f"{name}/error_message")
-        broken = [False] * len(frame) if errors is None else errors.notna().tolist()
-        rows = zip(frame["trace_id"], values, broken, strict=True)
-        blocks += [
-            (name, str(trace), None if failed else value, "failed" if failed else None) for trace, value, failed in rows
-        ]
-    n = len(blocks)
-    names, traces, labels, outcomes = zip(*blocks, strict=True) if blocks else ((), (), (), ())
-    columns: dict[str, Sequence[Any]] = {
-        "item": traces,
-        "rater": names,
-        "kind": [JUDGE] * n,
-        "label": labels,
-        "name": names,
-        "outcome": outcomes,
-        **{"source_type": [None] * n, "source_id": [None] * n, "facts": [{}] * n, "is_expectation": [False] * n},
+        failed = [False] * len(frame) if errors is None else errors.notna().tolist()
+        values = zip(frame[f"{name}/value"].tolist(), failed, strict=True)
+        labels, outcomes = (
+            [None if lost else value for value, lost in values],
+            ["failed" if lost else None for lost in failed],
+        )
+        blocks.append({"kind": JUDGE, "rater": name, "name": name, "label": labels, "outcome": outcomes})
+    n = len(frame)
+    of_items: dict[str, Sequence[Any]] = {"item": list(map(str, frame["trace_id"])), "facts": [{}] * n}
+    of_items |= dict.fromkeys(("name", "outcome", "source_type", "source_id"), [None] * n) | {
+        "is_expectation": [False] * n
     }
-    return LabelTable(frame=long_frame(columns), of_traces=True, **known)
+    return LabelTable(frame=stacked(of_items, *blocks), of_traces=True, **known)
 
 
 def _calibration(run: SourceRun, uri: str) -> LabelTable:
@@ -342,18 +338,16 @@ def _with_expected(run: LoggedRun, known: LabelTable) -> LabelTable:
             f"The unperturbed items of {known.shown} have no true labels: what a model wrote does not count. "
             f"{LABELLED}."
         )
-    n, items = len(true), true["suite_item"].tolist()
-    columns: dict[str, Any] = {
-        "item": [*items, *items],
-        "rater": [run.judge] * n + [EXPECTED] * n,
-        "kind": [JUDGE] * n + [PERSON] * n,
-        "label": [*true["answer"].where(true["outcome"] == "verdict", None), *true["expected"]],
-        "cluster": true["task"].tolist() * 2,
-    }
+    answers = true["answer"].where(true["outcome"] == "verdict", None)
+    frame = stacked(
+        {"item": true["suite_item"].tolist(), "cluster": true["task"].tolist()},
+        {"kind": JUDGE, "rater": run.judge, "label": answers},
+        {"kind": PERSON, "rater": EXPECTED, "label": true["expected"]},
+    )
     called = {JUDGE: f"The judge of run {run.run_id[:8]}", PERSON: f"Suite {run.suite.name!r}"}
     # Ids of a suite are none of the application's, with whose items they must not be matched.
     notes = run_notes([run])
-    return replace(known, frame=long_frame(columns), facts=_identity(run), called=called, notes=notes, has_ids=False)
+    return replace(known, frame=frame, facts=_identity(run), called=called, notes=notes, has_ids=False)
 
 
 def _identity(run: LoggedRun) -> dict[str, str]:

@@ -20,6 +20,7 @@ from jrh_mlflow.people.labels._base import (
     LabelTable,
     fact_texts,
     long_frame,
+    stacked,
 )
 from jrh_mlflow.people.ratings import IS_JUDGE, judge_marks
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
@@ -132,14 +133,8 @@ def _verdict_column(source: Any, cells: list[object], options: LabelOptions) -> 
         raise RecipeError("A calibration has two labels of each item: give a table with `judge` and `human`.")
     has_ids = isinstance(source, pd.Series) and source.index.name == options.item
     items = item_ids(list(source.index), options.item) if has_ids else numbered_rows(len(cells))
-    columns: dict[str, Sequence[Any]] = {
-        "item": items,
-        "rater": [JUDGE] * len(cells),
-        "kind": [JUDGE] * len(cells),
-        "label": cells,
-    }
-    shown = f"a list of {len(cells):,} verdicts"
-    return LabelTable(frame=long_frame(columns), shown=shown, has_ids=has_ids, called={JUDGE: "The column of verdicts"})
+    frame, shown = stacked({"item": items}, {"kind": JUDGE, "label": cells}), f"a list of {len(cells):,} verdicts"
+    return LabelTable(frame=frame, shown=shown, has_ids=has_ids, called={JUDGE: "The column of verdicts"})
 
 
 def numbered_rows(n: int) -> list[str]:
@@ -184,23 +179,12 @@ def _wide(source: object, table: DatasetTable, options: LabelOptions) -> LabelTa
     if options.weights is not None and options.weights in table:
         of_items["weight"] = table.cells(options.weights)
     return LabelTable(
-        frame=_stacked(of_items, blocks),
+        frame=stacked(of_items, *blocks),
         shown=_shown(source, table),
         facts=_configuration(table, options),
         called=called,
         has_ids=has_ids,
     )
-
-
-def _stacked(of_items: Mapping[str, Sequence[Any]], blocks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Put what judge and person said about the same items under one another."""
-    columns: dict[str, list[Any]] = {name: list(cells) * len(blocks) for name, cells in of_items.items()}
-    n = len(of_items["item"])
-    columns["label"] = [cell for block in blocks for cell in block["label"]]
-    columns["kind"] = columns["rater"] = [block["kind"] for block in blocks for _ in range(n)]
-    if any("order" in block for block in blocks):
-        columns["order"] = [block.get("order", "") for block in blocks for _ in range(n)]
-    return long_frame(columns)
 
 
 def _judge_column(table: DatasetTable, options: LabelOptions) -> str:

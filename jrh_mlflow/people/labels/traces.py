@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
@@ -24,6 +25,7 @@ from jrh_mlflow.tracking.traces.traces_in import (
 SESSION = "mlflow.trace.session"
 INCLUSION, DRAWN = (own_key(name) for name in ("inclusion", "drawn"))
 """Tags of a trace that was drawn to be labelled: with what chance, and how."""
+_OF_RATINGS = ("rater", "label", "name", "source_type", "source_id", "is_expectation")
 _TRACE_ID = re.compile(r"tr-.+|trace:/.+|[0-9a-f]{32}")
 
 
@@ -42,7 +44,11 @@ class TraceLabels(LabelSource):
         """Read all assessments; of one rater on one trace under one name the newest value counts."""
         uri = options.tracking_uri or active_uri()
         infos = [trace.info for trace in find_traces(source, uri, options.max_traces)]
-        groups = None if options.group is None else [_tag(info, options.group) for info in infos]
+        groups = (
+            None
+            if options.group is None
+            else [_tags(info.trace_metadata, info.tags).get(options.group) for info in infos]
+        )
         if groups is not None and not any(group is not None for group in groups):
             _refuse_group(str(options.group), infos)
         facts = {
@@ -98,23 +104,13 @@ def trace_labels(
 
 def _rows(trace: str, rated: TraceRatings) -> Iterator[dict[str, Any]]:
     """Yield what each rater said, what is no label with the reason, or one row for a trace that nobody spoke about."""
-    empty = dict.fromkeys(("rater", "kind", "label", "when", "name", "source_type", "source_id", "facts", "outcome"))
+    empty = dict.fromkeys((*_OF_RATINGS, "kind", "when", "facts", "outcome"))
     row = {"item": trace, **empty, "is_expectation": False}
-    in_order = (*sorted(rated.people, key=_rater), *sorted(rated.judges, key=_rater))
-    for rating in in_order:
+    by_rater = attrgetter("rater")
+    for rating in (*sorted(rated.people, key=by_rater), *sorted(rated.judges, key=by_rater)):
         facts = {fact: rating.metadata[key] for fact, key in SCORER_FACTS.items() if key in rating.metadata}
-        yield {
-            **row,
-            "rater": rating.rater,
-            "kind": _kind(rating),
-            "label": rating.label,
-            "when": rating.time_ms,
-            "name": rating.name,
-            "source_type": rating.source_type,
-            "source_id": rating.source_id,
-            "facts": facts,
-            "is_expectation": rating.is_expectation,
-        }
+        known = {name: getattr(rating, name) for name in _OF_RATINGS}
+        yield {**row, **known, "kind": _kind(rating), "when": rating.time_ms, "facts": facts}
     for (name, reason), count in rated.left_out.items():
         yield from ({**row, "name": name, "outcome": reason} for _ in range(count))
     if not (rated.people or rated.judges or rated.left_out):
@@ -123,7 +119,7 @@ def _rows(trace: str, rated: TraceRatings) -> Iterator[dict[str, Any]]:
 
 def drawn_facts(metadata: Mapping[str, str] | None, tags: Mapping[str, str], cluster: str | None) -> dict[str, Any]:
     """Return how a trace was sampled: its session (or the tag that is named), and how it was drawn to be labelled."""
-    known = {**(metadata or {}), **tags}
+    known = _tags(metadata, tags)
     chance = known.get(INCLUSION)
     return {
         "cluster": known.get(cluster or SESSION),
@@ -132,20 +128,15 @@ def drawn_facts(metadata: Mapping[str, str] | None, tags: Mapping[str, str], clu
     }
 
 
-def _rater(rating: Rating) -> str:
-    return rating.rater
+def _tags(metadata: Mapping[str, str] | None, tags: Mapping[str, str]) -> dict[str, str]:
+    # Metadata is fixed when a trace is made and tags may be set later, so a tag goes before it.
+    return {**(metadata or {}), **tags}
 
 
 def _kind(rating: Rating) -> str:
     if not rating.is_judge:
         return PERSON
     return JUDGE if rating.source_type == LLM_JUDGE else CODE
-
-
-def _tag(info: Any, name: str) -> str | None:
-    # Metadata is fixed when a trace is made and tags may be set later, so a tag goes before it.
-    tag: str | None = {**(info.trace_metadata or {}), **info.tags}.get(name)
-    return tag
 
 
 def _refuse_group(group: str, infos: Sequence[Any]) -> None:
