@@ -83,7 +83,6 @@ def compare_calls(
     n_resamples: int = 2000,
     alpha: float = ALPHA,
     labels: Sequence[str] | None = None,
-    max_excluded: float = MAX_EXCLUDED,
     metric: str | None = None,
     primary: Sequence[str] | None = None,
     baseline: str | None = None,
@@ -100,7 +99,6 @@ def compare_calls(
         n_resamples: Of the bootstrap behind the intervals.
         alpha: Chance of any false difference in the deciding family, and of each false equivalence.
         labels: What a pointwise judge may answer, low to high; inferred when None.
-        max_excluded: Withhold a number when more than this share of its calls gave no usable answer.
         metric: As for `measure`: labelled tests are then compared on the axes `<test>/<metric>`. There is no mean over
             tests with it.
         primary: Axes of the deciding family; the others are exploratory. When None, of a datasheet `deciding_axes`,
@@ -112,14 +110,13 @@ def compare_calls(
         CallsError: when the records break a rule, share no call, or disagree on what an item is.
         RecipeError: when judges cannot be compared on a primary axis.
     """
-    _check(judges, alpha=alpha, margin=margin, baseline=baseline)
     given = {name: normalise(calls) for name, calls in judges.items()}
     # On the same calls only: a difference must not come from different items.
     calls = shared_calls(given)
     chosen = find_metric(metric)
     reports = {
         # The same seed for every judge, so that equal answers have equal intervals.
-        name: measured(frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed), metric=chosen)
+        name: measured(frame, labels=labels, max_excluded=MAX_EXCLUDED, resampling=Resampling(seed=seed), metric=chosen)
         for name, frame in calls.items()
     }
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
@@ -193,16 +190,6 @@ def _leans(reports: Mapping[str, Report]) -> dict[str, dict[str, Finding]]:
             if finding.axis in leans:
                 leans[finding.axis][name] = finding
     return {axis: row for axis, row in leans.items() if row}
-
-
-def _check(judges: Mapping[str, pd.DataFrame], *, alpha: float, margin: float, baseline: str | None) -> None:
-    if len(judges) < 2 or not 0 < alpha < 0.5 or not margin > 0:
-        raise ValueError(
-            f"Two or more judges, `0 < alpha < 0.5` and `margin > 0` must hold, but got {list(judges)}, {alpha=}, "
-            f"{margin=}."
-        )
-    if baseline is not None and baseline not in judges:
-        raise ValueError(f"The baseline must be one of {list(judges)}, but got {baseline!r}.")
 
 
 def _primary(chosen: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> tuple[str, ...]:

@@ -100,7 +100,9 @@ class CriterionShift:
     @property
     def page(self) -> Page:
         """What every medium shows of it."""
-        return _page_of(self.arms, self.shifts)
+        first = next(iter(self.arms.values())).judge
+        notes = [SIMULATED_NOTE] if first.simulated else []
+        return shift_page(_sheets(self.arms), self.shifts, judge=first.label, notes=notes)
 
     @property
     def verdict(self) -> Verdict:
@@ -201,22 +203,19 @@ def criterion_shift(
         where: dict[str, Any] = {"experiment": experiment, "tracking_uri": tracking_uri, "tags": tags}
         where |= {"parent_run_id": parent, "texts": texts}
         evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, metrics=metrics, **where, **as_evaluate)
-        shifts = criterion_axes(
-            _sheets(evaluations),
-            calls={name: arm.calls for name, arm in evaluations.items()},
+        shifts = criterion_axes(_sheets(evaluations), calls={name: arm.calls for name, arm in evaluations.items()})
+        done = CriterionShift(
+            run_id=parent,
+            arms=evaluations,
+            shifts=shifts,
+            metrics=keys.last_values(keys.all_points(shift_readings(shifts))),
+            logged={},
+            link=store.link(parent),
         )
         # Settings may hold a rubric, which is a text.
-        judge_facts = facts if texts else facts.without_texts()
-        content = _content(judge_facts, base.suite, evaluations, shifts, metrics=metrics)
+        content = _content(done, facts if texts else facts.without_texts(), base.suite, metrics=metrics)
         logged = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
-    return CriterionShift(
-        run_id=parent,
-        arms=evaluations,
-        shifts=shifts,
-        metrics=_numbers(shifts),
-        logged=logged,
-        link=store.link(parent),
-    )
+    return replace(done, logged=logged)
 
 
 def _evaluate_arms(
@@ -235,31 +234,19 @@ def _arm_name(arm: Judge) -> str:
     return label if criterion in label.split() else f"{label}: {criterion}"
 
 
-def _numbers(shifts: Mapping[str, Reading]) -> dict[str, float]:
-    return keys.last_values(keys.all_points(shift_readings(shifts)))
-
-
-def _content(
-    facts: JudgeFacts,
-    suite: Suite,
-    arms: Mapping[str, Evaluation],
-    shifts: Mapping[str, Reading],
-    *,
-    metrics: Metrics,
-) -> RunContent:
-    readings = shift_readings(shifts)
-    markdown, verdict = _page_of(arms, shifts).to_markdown(), shift_verdict(_sheets(arms), shifts)
+def _content(done: CriterionShift, facts: JudgeFacts, suite: Suite, *, metrics: Metrics) -> RunContent:
+    readings, markdown, verdict = shift_readings(done.shifts), done.to_markdown(), done.verdict
     return RunContent(
         points=keys.all_points(readings) if metrics == "all" else keys.value_points(headline_shifts(readings)),
-        params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
+        params={"judge": {**facts.settings, "tie_criterion": ", ".join(done.arms)}, "suite": keys.suite_facts(suite)},
         description=markdown,
         described_in=_MARKDOWN,
         tags={**table_tags(keys.AXES_TABLE), keys.TAG_VERDICT: verdict.sentences[0]},
         artifacts={
-            _JSON: {"verdict": verdict.to_dict(), "shifts": plain_data(shifts), "metrics": _numbers(shifts)},
+            _JSON: {"verdict": verdict.to_dict(), "shifts": plain_data(done.shifts), "metrics": done.metrics},
             _MARKDOWN: markdown,
             keys.AXES_TABLE: axes_table(readings),
-            **figure_files(_figures(arms)),
+            **figure_files(_figures(done.arms)),
         },
         suite=suite,
         # The runs of the arms keep it.
@@ -276,11 +263,6 @@ def _figures(arms: Mapping[str, Evaluation]) -> dict[str, Figure]:
 
 def _sheets(arms: Mapping[str, Evaluation]) -> dict[str, Mapping[str, Reading]]:
     return {name: arm.datasheet.estimates for name, arm in arms.items()}
-
-
-def _page_of(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> Page:
-    first = next(iter(arms.values())).judge
-    return shift_page(_sheets(arms), shifts, judge=first.label, notes=[SIMULATED_NOTE] if first.simulated else [])
 
 
 def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dict[str, Reading]]:

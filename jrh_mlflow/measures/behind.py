@@ -35,7 +35,7 @@ from jrh_mlflow.measures.axes import (
     slot_value,
     step_of,
 )
-from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
+from jrh_mlflow.measures.confidence import confidence_table, expected_cells, has_confidence
 from jrh_mlflow.measures.datasheet import response_units
 from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_steps, is_pointwise, normalise, pair_table
@@ -152,6 +152,7 @@ class CallFinder:
             CallsError: when the records break a rule of the protocol.
         """
         self._frame = normalise(calls)
+        self._has_steps, self._is_pointwise = has_steps(self._frame), is_pointwise(self._frame)
         self._labels, self._groups, self._metric = labels, dict(groups or {}), metric
         self._scores = scores or {}
 
@@ -177,14 +178,6 @@ class CallFinder:
         return replace(calls, key=key)
 
     @cached_property
-    def _has_steps(self) -> bool:
-        return has_steps(self._frame)
-
-    @cached_property
-    def _is_pointwise(self) -> bool:
-        return is_pointwise(self._frame)
-
-    @cached_property
     def _pairs(self) -> CallTable:
         return call_table(self._frame)
 
@@ -196,14 +189,10 @@ class CallFinder:
     def _responses(self) -> ResponseTable:
         return response_table(self._frame, labels=self._labels)
 
-    @cached_property
-    def _confidence(self) -> ConfidenceTable:
-        return confidence_table(self._frame)
-
     def _of_confidence(self, key: str) -> Behind | None:
         if not has_confidence(self._frame):
             return None
-        calls = self._confidence
+        calls = confidence_table(self._frame)
         if not key.startswith(EXPECTED):
             return self._told(calls.where(calls.target != "").units(key))
         cells = {name: among for name, among, _, _ in expected_cells(calls)}

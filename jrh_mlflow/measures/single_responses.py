@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -243,38 +243,20 @@ def score_reading(table: ResponseTable, scores: UnitScores, *, what: str, none: 
     return replace(base, bound_low=min(ends[0], base.value), bound_high=max(ends[1], base.value))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Comparison:
-    """Two contents of a task, by all pairs of their calls."""
-
-    name: str
-    task: int
-    step: float
-    """Of the first content."""
-    distance: float
-    won: int
-    tied: int
-    fell: int
-    lost: int
-    """Pairs with a lost call."""
-
-
-def _compared(first: ResponseTable, second: ResponseTable, name: str, distance: float) -> _Comparison:
+def _compared(first: ResponseTable, second: ResponseTable, name: str, distance: float) -> dict[str, Any]:
     """Compare the calls on one content with those on another: won where the second has the better answer."""
     # All pairs of calls, not of replicates with one number: replicates of two contents have no common order.
     gap = second.grade[None, :] - first.grade[:, None]
     # Equal on paper is equal whatever the last bit says.
     tied = np.abs(gap) < 1e-9
-    return _Comparison(
-        name=name,
-        task=int(first.task[0]),
-        step=float(first.step[0]),
-        distance=distance,
-        won=int(((gap > 0) & ~tied).sum()),
-        tied=int(tied.sum()),
-        fell=int(((gap < 0) & ~tied).sum()),
-        lost=int(np.isnan(gap).sum()),
-    )
+    counts = {"won": (gap > 0) & ~tied, "tied": tied, "fell": (gap < 0) & ~tied, "lost": np.isnan(gap)}
+    return _pair(first, name, counts, distance=distance)
+
+
+def _pair(content: ResponseTable, name: str, counts: Mapping[str, Mask], *, distance: float = 0.0) -> dict[str, Any]:
+    """Return two contents of a task, or one asked twice, with their pairs of calls by how these compare."""
+    where = {"name": name, "task": int(content.task[0]), "step": float(content.step[0]), "distance": distance}
+    return {**where, **{field: int(which.sum()) for field, which in counts.items()}}
 
 
 def _contents(calls: ResponseTable) -> dict[tuple[int, float], ResponseTable]:
@@ -286,7 +268,7 @@ def _contents(calls: ResponseTable) -> dict[tuple[int, float], ResponseTable]:
     return contents
 
 
-def _step_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
+def _step_pairs(calls: ResponseTable) -> Iterator[dict[str, Any]]:
     contents = _contents(calls)
     for task, own in groupby(sorted(contents), key=lambda content: content[0]):
         for (_, low), (_, high) in combinations(own, 2):
@@ -294,26 +276,25 @@ def _step_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
             yield _compared(first, second, f"{first.name[0]} < {second.name[0]}", high - low)
 
 
-def _padded_pairs(calls: ResponseTable) -> Iterator[_Comparison]:
+def _padded_pairs(calls: ResponseTable) -> Iterator[dict[str, Any]]:
     plain, padded = (_contents(calls.of(condition)) for condition in (SINGLE_LADDERS[0], SINGLE_PADDED))
     for key in sorted(set(plain) & set(padded)):
         yield _compared(plain[key], padded[key], str(padded[key].name[0]), 0.0)
 
 
-def _repeats(calls: ResponseTable) -> Iterator[_Comparison]:
+def _repeats(calls: ResponseTable) -> Iterator[dict[str, Any]]:
     for item in np.unique(calls.item):
         own = calls.where(calls.item == item)
         # An abstention is the same as another one, and as nothing else.
         answers = np.where(own.outcome == "abstain", -1.0, own.grade)
         gaps = np.array([abs(first - second) for first, second in combinations(answers, 2)])
         lost, same = np.isnan(gaps), gaps < 1e-9
-        counts = {"won": int(same.sum()), "fell": int((~lost & ~same).sum()), "lost": int(lost.sum())}
-        name, task, step = str(own.name[0]), int(own.task[0]), float(own.step[0])
-        yield _Comparison(name=name, task=task, step=step, distance=0.0, tied=0, **counts)
+        counts = {"won": same, "tied": np.zeros(0, dtype=bool), "fell": ~lost & ~same, "lost": lost}
+        yield _pair(own, str(own.name[0]), counts)
 
 
 def _scores(
-    comparisons: Sequence[_Comparison],
+    comparisons: Sequence[Mapping[str, Any]],
     calls: Mask,
     answered: Mask,
     *,
@@ -324,7 +305,7 @@ def _scores(
 ) -> UnitScores:
     """Score comparisons: the share that was won of those in `among`, a tie counting `halves`."""
     counts = {
-        field: np.array([getattr(comparison, field) for comparison in comparisons], dtype=float)
+        field: np.array([comparison[field] for comparison in comparisons], dtype=float)
         for field in ("won", "tied", "fell", "lost")
     }
     hits = counts["won"] + halves * counts["tied"]
@@ -334,8 +315,8 @@ def _scores(
         score, least, most = hits / n, hits / n_pairs, (hits + counts["lost"]) / n_pairs
     return UnitScores(
         unit=unit,  # type: ignore[arg-type]
-        names=[comparison.name for comparison in comparisons],
-        task=np.array([comparison.task for comparison in comparisons], dtype=np.intp),
+        names=[comparison["name"] for comparison in comparisons],
+        task=np.array([comparison["task"] for comparison in comparisons], dtype=np.intp),
         score=score,
         least=least,
         most=most,
@@ -354,8 +335,8 @@ def separation_scores(table: ResponseTable, *, condition: str) -> dict[str, Unit
     own = table.condition == condition
     pairs = list(_step_pairs(table.where(own)))
     scores = {}
-    for distance in sorted({pair.distance for pair in pairs}):
-        at = [pair for pair in pairs if pair.distance == distance]
+    for distance in sorted({pair["distance"] for pair in pairs}):
+        at = [pair for pair in pairs if pair["distance"] == distance]
         scores[f"delta_{distance:g}"] = _scores(
             at, _behind(table, own, distance), np.isfinite(table.grade), halves=0.5, among=_EVERY, unit="pair"
         )
@@ -382,8 +363,8 @@ def padding(table: ResponseTable, *, better: bool) -> dict[str, UnitScores]:
     pairs = list(_padded_pairs(table))
     # Won and lost change places, so that the same mean reads as the penalty.
     if not better:
-        pairs = [replace(pair, won=pair.fell, fell=pair.won) for pair in pairs]
-    compared = {(pair.task, pair.step): number for number, pair in enumerate(pairs)}
+        pairs = [{**pair, "won": pair["fell"], "fell": pair["won"]} for pair in pairs]
+    compared = {(pair["task"], pair["step"]): number for number, pair in enumerate(pairs)}
     places = zip(table.task.tolist(), table.step.tolist(), strict=True)
     unit_of = np.array([compared.get(place, -1) for place in places], dtype=np.intp)
     unit_of = np.where(np.isin(table.condition, (SINGLE_LADDERS[0], SINGLE_PADDED)), unit_of, -1)

@@ -17,7 +17,7 @@ hits and units by task, of means over units that the judge chooses too: `axis_un
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,13 +26,13 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import Axis, find
-from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, pair_table
+from jrh_mlflow.measures.records import PairTable, call_table, has_steps, is_pointwise, pair_table
 from jrh_mlflow.measures.reliability import ALL, scored_tests
 from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.perturb.registry import score_name
 from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.ledger import Extremes
-from jrh_mlflow.scoring.pointwise import Counted, point_table
+from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.stats import Array, Codes, Texts
 from jrh_mlflow.stats.proportions import collapse_replicates
 
@@ -51,75 +51,12 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
         calls: Records as `normalise` returns them.
         labels: What a pointwise judge may answer, low to high; inferred when None.
     """
-    if has_steps(calls):
-        parts = _response_scores(calls, labels)
-    else:
-        parts = _point_scores(calls, labels) if is_pointwise(calls) else _pair_scores(calls)
+    comparable = [axis for axis in declarations.AXES if axis.comparable]
+    tasks = np.unique(calls["task"].to_numpy(object))
+    every = _units_of(calls, labels, comparable)
+    parts = [units.named(key, tasks) for key, units in every.items() if len(units.score)]
     nothing = pd.DataFrame({column: pd.Series(dtype=float if column in _SCORES else object) for column in COLUMNS})
     frame: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else nothing
-    return frame
-
-
-def _point_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
-    table = point_table(frame, labels=labels)
-    items, sources = (np.unique(frame[column].to_numpy(object)) for column in ("suite_item", "task"))
-    return [
-        _counted_frame(test.name, test.counted, items, sources)
-        for test in scored_tests(table, (BASELINE, *sorted(set(table.test) - {BASELINE})))
-        if test.counted is not None and len(test.counted.hits)
-    ]
-
-
-def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) -> pd.DataFrame:
-    score = np.where(counted.units.usable, counted.hits.astype(float), np.nan)
-    clusters = sources[counted.units.clusters]
-    # Units are named by item and replicate, by item, or by source and rubric.
-    names = clusters if counted.items is None else items[counted.items]
-    if counted.rubrics is not None and (counted.rubrics != "").any():
-        names = np.array([f"{name}@{rubric}" for name, rubric in zip(names, counted.rubrics, strict=True)], object)
-    units = names
-    if counted.replicates is not None:
-        units = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
-    return _frame(axis, units, names, clusters, score, counted.can_be.extremes)
-
-
-def _response_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
-    table, tasks = response_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
-    parts = []
-    for axis in declarations.AXES:
-        for key, scores in axis.counted(table).items() if axis.comparable else ():
-            units = np.array(scores.names, dtype=object)
-            # Replicates of a call are named by their item; what is compared or repeated has none.
-            shown = np.array([name.partition("#")[0] for name in units], dtype=object)
-            extremes = scores.least, scores.most
-            parts += [_frame(key, units, shown, tasks[scores.task], scores.score, extremes)] if len(units) else []
-    return parts
-
-
-def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
-    table = call_table(frame)
-    names = frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)
-    unit, cluster = names.to_numpy(object), frame["task"].to_numpy(object)
-    # Names, because several judges' units are laid side by side.
-    shown = np.where(frame["condition"].isin(VACUUM), frame["suite_item"], frame["suite_item"] + "#" + frame["order"])
-    parts = []
-    for axis in declarations.AXES:
-        if axis.comparable and axis.hits:
-            scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
-            least, most = (scores, scores) if table.usable.all() else axis.extremes(table)
-            parts += [
-                _frame(key, unit[own], shown[own], cluster[own], scores[own], (least[own], most[own]))
-                for key, own in axis.where(table.condition, table.delta).items()
-                if own.any()
-            ]
-    return parts
-
-
-def _frame(
-    axis: str, unit: Texts, presentation: Texts, cluster: Texts, score: Array, extremes: Extremes
-) -> pd.DataFrame:
-    columns = (axis, unit, presentation, cluster, score, *extremes)
-    frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
     return frame
 
 
@@ -216,8 +153,21 @@ class AxisUnits:
     """Ids of the suite's items that they are about."""
     n_tasks: int
     """Tasks of all records, with units of this axis or without."""
+    names: Texts
+    """Of the units, the same for every judge."""
+    shown: Texts
+    """Names of what they present."""
+    test: str = ""
+    """Of a reliability suite; it names the units, by whatever it is scored."""
     extremes: Extremes | None = None
     """Scores with every lost call at its least and at its most; None: nothing is lost."""
+
+    def named(self, key: str, tasks: Texts) -> pd.DataFrame:
+        """Return them as rows of `unit_scores`."""
+        extremes = self.extremes or (self.score, self.score)
+        columns = (self.test or key, self.names, self.shown, tasks[self.task], self.score, *extremes)
+        frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+        return frame
 
     @property
     def task_counts(self) -> tuple[Array, Array]:
@@ -279,6 +229,12 @@ def every_axis_units(
     """
     # Which units a judge chooses is not known before it has answered, so their number cannot be planned.
     chosen = [axis for axis in declarations.AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
+    every = _units_of(frame, labels, chosen)
+    # A share over what the judge answers differently has no units before it has answered.
+    return {key: units for key, units in every.items() if np.isfinite(units.score).any()} if has_steps(frame) else every
+
+
+def _units_of(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
     if has_steps(frame):
         return _of_responses(frame, labels, chosen)
     return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame, chosen)
@@ -290,7 +246,9 @@ def _is_share(axis: Axis) -> bool:
 
 
 def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
-    calls, names = call_table(frame), frame["suite_item"].to_numpy(object)
+    calls, items = call_table(frame), frame["suite_item"].to_numpy(object)
+    shown = np.where(frame["condition"].isin(VACUUM), items, items + "#" + frame["order"].to_numpy(object))
+    names = (frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)).to_numpy(object)
     by_key = {}
     for axis in chosen:
         cells = axis.where(calls.condition, calls.delta) if axis.hits else {}
@@ -301,13 +259,17 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
             units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
             # A share among units that the judge chooses (ties left out): the others have no score here.
             used = units.usable if axis.among is None else units.usable & axis.among(*table.seen)
+            # A pair goes by the name of its first call.
+            row = table.calls.row[table.rows[:, 0]] if isinstance(table, PairTable) else table.row
             assert units.presentations is not None
             by_key[key] = AxisUnits(
                 task=units.clusters,
                 presentation=units.presentations,
                 score=np.where(used, hits, np.nan),
-                items=frozenset(names[own]),
+                items=frozenset(items[own]),
                 n_tasks=calls.n_tasks,
+                names=names[row],
+                shown=shown[row],
                 extremes=None if units.usable.all() else axis.extremes(table),
             )
     return by_key
@@ -318,28 +280,34 @@ def _of_responses(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Seq
     by_key = {}
     for axis in chosen:
         for key, units in axis.counted(table).items():
-            # A share over what the judge answers differently has no units before it has answered.
-            if np.isfinite(units.score).any():
-                apart = np.arange(len(units.score))
-                by_key[key] = AxisUnits(
-                    task=units.task,
-                    presentation=apart if units.presentation is None else units.presentation,
-                    score=units.score,
-                    items=frozenset(table.name[units.calls]),
-                    n_tasks=table.n_tasks,
-                    extremes=(units.least, units.most),
-                )
+            apart = np.arange(len(units.score))
+            by_key[key] = AxisUnits(
+                task=units.task,
+                presentation=apart if units.presentation is None else units.presentation,
+                score=units.score,
+                items=frozenset(table.name[units.calls]),
+                n_tasks=table.n_tasks,
+                names=np.array(units.names, dtype=object),
+                # Replicates of a call are named by their item; what is compared or repeated has none.
+                shown=np.array([name.partition("#")[0] for name in units.names], dtype=object),
+                extremes=(units.least, units.most),
+            )
     return by_key
 
 
 def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, AxisUnits]:
     table = point_table(frame, labels=labels)
+    items, sources = (np.unique(frame[column].to_numpy(object)) for column in ("suite_item", "task"))
     tests = sorted(set(table.test) - {BASELINE})
     by_key = {}
     for test in scored_tests(table, (BASELINE, *tests)):
         if test.counted is None or not len(test.counted.hits):
             continue
         units = test.counted.units
+        shown = sources[units.clusters] if test.counted.items is None else items[test.counted.items]
+        if test.counted.rubrics is not None and (test.counted.rubrics != "").any():
+            shown = _joined(shown, "@", test.counted.rubrics)
+        replicates = test.counted.replicates
         by_key[test.axis] = AxisUnits(
             task=units.clusters,
             presentation=np.arange(len(units.usable)) if units.presentations is None else units.presentations,
@@ -347,6 +315,14 @@ def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, Ax
             # One score may stand for several conditions of a test.
             items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
             n_tasks=table.n_sources,
+            # Units are named by item and replicate, by item, or by source and rubric.
+            names=shown if replicates is None else _joined(shown, "#", replicates),
+            shown=shown,
+            test=test.name,
             extremes=test.counted.can_be.extremes,
         )
     return by_key
+
+
+def _joined(names: Texts, mark: str, others: Iterable[object]) -> Texts:
+    return np.array([f"{name}{mark}{other}" for name, other in zip(names, others, strict=True)], dtype=object)

@@ -144,10 +144,8 @@ def _answered(items: Sequence[Item], outcomes: Mapping[tuple[str, str], str]) ->
     for item in items:
         for order in item.orders:
             answer = outcomes[item.id, order]
-            ended = (
-                {"outcome": "verdict", "answer": "1"} if answer == "1" else {"outcome": answer or "error", "answer": ""}
-            )
-            records[item.id, order, 0] = CallRecord(**call_columns(item, order, 0), **ended)
+            outcome, said = ("verdict", "1") if answer == "1" else (answer or "error", "")
+            records[item.id, order, 0] = CallRecord(**call_columns(item, order, 0), outcome=outcome, answer=said)
     return records
 
 

@@ -232,8 +232,6 @@ def test_with_a_baseline_every_other_judge_is_compared_with_it_and_nothing_has_l
     for text in (comparison_page(against).to_markdown(), lines_of(against), page_of(against)):
         assert "old (baseline)" in text
         assert "no letters" in re.sub("<[^>]+>", "", text)
-    with pytest.raises(ValueError, match="The baseline must be one of"):
-        compared(judges, baseline="odl")
 
 
 def page_of(found) -> str:
@@ -365,8 +363,6 @@ def test_records_that_mean_different_things_are_refused():
     elsewhere["suite_item"] = "x" + elsewhere["suite_item"]
     with pytest.raises(CallsError, match="no call in common"):
         compared({"one": one, "elsewhere": elsewhere})
-    with pytest.raises(ValueError, match="Two or more judges"):
-        compared({"one": one})
 
 
 def test_the_order_of_judges_changes_signs_and_nothing_else():

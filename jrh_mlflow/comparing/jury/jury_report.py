@@ -38,7 +38,7 @@ from jrh_mlflow.comparing.jury.votes import (
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, share
+from jrh_mlflow.scoring.ledger import Resampling, share
 from jrh_mlflow.stats import Array, Codes, Mask
 
 UNSURE = ("confidence", "replicates", "disagree", "abstain")
@@ -405,7 +405,6 @@ def jury_report(
     labels: Sequence[str] | None = None,
     seed: int = 0,
     n_resamples: int = 1000,
-    max_excluded: float = MAX_EXCLUDED,
 ) -> JuryReport:
     """Let judges vote by their call records on one suite; pure, no MLflow.
 
@@ -419,7 +418,6 @@ def jury_report(
         labels: What a pointwise judge may answer, low to high; inferred when None.
         seed: Of halves and resampling.
         n_resamples: Of the bootstrap behind the interval of the effective votes.
-        max_excluded: Withhold a number when more than this share of its units gave no usable answer.
 
     Raises:
         CallsError: when records break a rule or do not belong to one suite.
@@ -427,7 +425,7 @@ def jury_report(
     """
     _check_settings(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
     rule = rule or panels.VotingRule(seed=seed)
-    table = votes(calls, labels=labels, max_excluded=max_excluded)
+    table = votes(calls, labels=labels)
     answers = panels.panel_answer(table, table.judges, rule)
     effective = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
     seats = _seats(table, rule)
