@@ -69,7 +69,7 @@ def words_of_test(test: str) -> str:
     return _TEST_NAMES.get(test, test.replace("_", " ").replace("/", ": "))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ReliabilityReadings(WithVerdict):
     """What one pointwise judge reads on one reliability suite."""
 

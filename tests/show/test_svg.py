@@ -160,12 +160,11 @@ def test_figures_are_drawn_once_for_page_and_file(sheet: Sheet, monkeypatch: pyt
     monkeypatch.setattr(svg, "_drawn", lambda figure, once=svg._drawn: drawn.append("") or once(figure))
     drawings = draw(datasheet_figures({"judge": sheet}))
     page, run = [drawing.svg for drawing in drawings], figure_files(drawings)
-    assert len(drawn) == len(page) == len(run) == 4
+    assert len(drawn) == len(page) == len(run) == 3
     assert [drawing.caption for drawing in drawings] == [
         "Psychometric curve",
         "Delta 0 decomposition",
         "Axes map",
-        "Variation",
     ]
 
 

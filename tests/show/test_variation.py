@@ -67,8 +67,12 @@ def widths(figure: object) -> list[float]:
 
 def test_the_bar_has_the_parts_that_are_not_nothing_and_one_for_what_is_not_told_apart() -> None:
     assert widths(variation({"a": shares((0.02, 0.01, 0.1), **PARTS)})) == [0.6, 0.2, 0.1, 0.1]
-    assert widths(variation({"a": shares(None, task=0.4)})) == [0.4, 0.6]
-    assert widths(variation({"a": shares(None, task=0.4), "b": shares(None, task=1.0)})) == [0.4, 1.0, 0.6, 0.0]
+    both = {"a": shares((0.02, 0.01, 0.1), **PARTS), "b": shares(None, task=0.4)}
+    assert widths(variation(both)) == [0.6, 0.4, 0.2, 0.0, 0.1, 0.0, 0.1, 0.0, 0.0, 0.6]
+
+
+def test_there_is_no_bar_where_no_judge_was_asked_twice() -> None:
+    assert variation({"a": shares(None, task=0.4), "b": shares(None, task=1.0)}) is None
     assert variation({"a": {}}) is None
 
 

@@ -243,10 +243,10 @@ def decomposition(sheets: Sheets) -> Figure | None:
 
 
 def variation(sheets: Sheets) -> Figure | None:
-    """What the scores of each judge vary with, as one stacked bar; what is not told apart is one part."""
+    """What the scores of each judge vary with, as one stacked bar; none where no judge was asked twice."""
     tasks = {name: estimates.get(f"{VARIANCE}task") for name, estimates in sheets.items()}
     known = {name: reading for name, reading in tasks.items() if isinstance(reading, Estimate)}
-    if not known:
+    if not any(isinstance(sheets[name].get(f"{VARIANCE}repeat"), Estimate) for name in known):
         return None
     rows = {name: [_share_of(sheets[name].get(key)) for key in _VARIATION] for name in known}
     for parts in rows.values():
