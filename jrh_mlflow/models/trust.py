@@ -83,8 +83,8 @@ def allow_key_to(hosts: str | Iterable[str] | None) -> None:
     Raises:
         RecipeError: for what is no host.
     """
-    for host in (hosts,) if isinstance(hosts, str) else hosts or ():
-        host = host.strip().rstrip("/")  # noqa: PLW2901
+    given = (hosts,) if isinstance(hosts, str) else hosts or ()
+    for host in (one.strip().rstrip("/") for one in given):
         scheme, _, name = host.rpartition("://")
         if not _HOST.fullmatch(name) or scheme not in ("", "http", "https"):
             raise RecipeError(f"`allow_key_to` takes HOST, HOST:PORT or http://HOST, but got {host!r}.")

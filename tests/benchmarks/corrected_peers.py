@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,7 +83,9 @@ def evalstats(human: Any, judge: Any, others: Any) -> Ends:
     """PPI++ with a bootstrap."""
     from evalstats.ppi import correct
 
-    mean: Callable[..., float] = lambda values, *_: float(np.mean(values))  # noqa: E731
+    def mean(values: Any, *_: Any) -> float:
+        return float(np.mean(values))
+
     made = correct(mean, Y_lab=human, Y_hat_lab=judge, Y_hat_unlab=others, compute_pvalue=False, rng=0)
     return made.ci_low, made.ci_high
 

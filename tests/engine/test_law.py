@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from tests.generation.tools import rows, run
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import Body
 from tests.models.transport_tools import Transports
+from tests.waiting import wait_until
 
 VERDICT = '{"reason": "r", "verdict": "A"}'
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
@@ -221,8 +221,7 @@ def test_a_killed_process_books_what_the_server_saw_and_no_more(tmp_path: Path) 
 
     with LoopbackServer(hold=hold) as server:
         child = start_python(HOLDING, server.url, str(tmp_path / "j.db"))
-        while not server.counts["requests"]:
-            time.sleep(0.01)
+        wait_until(lambda: bool(server.counts["requests"]))
         child.kill()
         child.communicate()
         held.set()
