@@ -9,9 +9,11 @@ import math
 import re
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeAlias
 
 from jrh_mlflow.engine.journal import Journal, Reservation
 from jrh_mlflow.engine.journal.rows import LOST, Held, SettledCall
@@ -36,6 +38,8 @@ PATIENCE_S = 900.0
 """Others that settle nothing for so long are not waited for any more."""
 TELL_S = 10.0
 """Who waits longer than this for calls of others says so, once."""
+Aside: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""What is left to others while a call waits for money: its slot."""
 ATTEMPT = "attempt"
 """How the reason of a failed attempt that was perhaps billed begins."""
 CAREFUL_SHARE = 0.1
@@ -158,7 +162,13 @@ class Budget:
         self._journal.mark_sent(key)
 
     async def reserve(
-        self, key: str, worst_micro: int, *, replaces_before: float | None = None, model: str | None = None
+        self,
+        key: str,
+        worst_micro: int,
+        *,
+        replaces_before: float | None = None,
+        model: str | None = None,
+        aside: Aside = nullcontext,
     ) -> None:
         """Set the worst case aside. While it does not fit, calls in flight anywhere may still give most of theirs back.
 
@@ -169,9 +179,9 @@ class Budget:
             AnsweredElsewhere: Somebody has answered it; nothing was set aside.
             OutOfBudget: It does not fit, and nothing is in flight that may give room.
         """
-        await self._begin(worst_micro)
+        await self._begin(worst_micro, aside)
         try:
-            await self._reserve(key, worst_micro, replaces_before=replaces_before, model=model)
+            await self._reserve(key, worst_micro, replaces_before=replaces_before, model=model, aside=aside)
         except BaseException:
             self._end(worst_micro)
             raise
@@ -190,7 +200,7 @@ class Budget:
     def _is_capped(self) -> bool:
         return self._name is not None and self._journal.is_capped(self._name)
 
-    async def _begin(self, worst_micro: int) -> None:
+    async def _begin(self, worst_micro: int, aside: Aside) -> None:
         """Wait while too much would be in flight before anything is known of what calls really cost."""
         if self._careful_micro is None:
             left = math.inf if self._name is None else self._journal.left_micro(self._name)
@@ -199,7 +209,8 @@ class Budget:
         self.check()
         # One call may always begin, however dear: waiting for none in flight would be for ever.
         while self._begun and sum(self._begun) + worst_micro > self._careful_micro:
-            await self._settled.wait()
+            async with aside():
+                await self._settled.wait()
             self.check()
         self._begun.append(worst_micro)
 
@@ -208,7 +219,9 @@ class Budget:
         self._settled.set()
         self._settled = asyncio.Event()
 
-    async def _reserve(self, key: str, worst_micro: int, *, replaces_before: float | None, model: str | None) -> None:
+    async def _reserve(
+        self, key: str, worst_micro: int, *, replaces_before: float | None, model: str | None, aside: Aside
+    ) -> None:
         seen: tuple[int, int] | None = None
         give_up = math.inf
         while not (
@@ -222,14 +235,16 @@ class Budget:
             )
         ):
             if result is Reservation.NO_ROOM:
-                seen = await self._wait_for_room(seen, worst_micro)
+                async with aside():
+                    seen = await self._wait_for_room(seen, worst_micro)
                 continue
             if result is Reservation.IS_ANSWERED and (kept := self.kept(key, newer_than=replaces_before)):
                 raise AnsweredElsewhere(kept)
             # Whoever holds it may live and be stuck: in the end a call is rather paid twice than never made.
             give_up = min(give_up, time.monotonic() + PATIENCE_S)
             self._tell_waiting(since=give_up - PATIENCE_S)
-            await self._give_a_moment()
+            async with aside():
+                await self._give_a_moment()
 
     def _tell_waiting(self, *, since: float) -> None:
         if not self._told and time.monotonic() - since > TELL_S:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Attempts, Budget, OutOfBudget
 from jrh_mlflow.engine.endings import ending_of, failure_micro
-from jrh_mlflow.engine.interrupts import NotAsked, idle
+from jrh_mlflow.engine.interrupts import NotAsked, check_stopped, idle
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.journal.rows import Held
-from jrh_mlflow.engine.limits import Limits
+from jrh_mlflow.engine.limits import Limits, Slot
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
 from jrh_mlflow.models.catalog import context_window, endpoint_of
 from jrh_mlflow.models.prices import (
@@ -77,22 +77,20 @@ class Booking:
     unknown: list[tuple[Held, str]] = field(default_factory=list)
     """Failed attempts that are booked at the worst case, with the reason."""
 
-    async def reserve(self) -> None:
-        """Set the worst case of an attempt aside, unless that of the last one is left."""
-        if not self.is_held:
-            with idle():
-                model, before = self.request.model, self.replaces_before
-                await self.budget.reserve(self.key, self.worst_micro, replaces_before=before, model=model)
-            self.is_held = True
+    async def reserve(self, slot: Slot) -> None:
+        """Set the worst case of an attempt aside; a call that waits for money leaves its slot to others."""
+        with idle():
+            model, before = self.request.model, self.replaces_before
+            await self.budget.reserve(self.key, self.worst_micro, replaces_before=before, model=model, aside=slot.aside)
+        self.is_held = True
 
     async def settle(self, error: TransportError, attempt: int) -> None:
-        """Book a failed attempt; one that costs nothing leaves its reservation to the next."""
+        """Book a failed attempt; of one that cost nothing what was set aside is taken back before the next."""
         micro, is_known = failure_micro(error, self.price, self.worst_micro)
         if error.usage is not None or ending_of(error).booked != "nothing":
             self.attempts.add(micro if is_known else None, worst_micro=self.worst_micro)
         if self.on_failed is not None:
             self.on_failed(error, attempt)
-        # Reserving again would write to the disk for every 429 of a busy provider.
         if is_known and not micro:
             return
         self.is_held = False
@@ -118,7 +116,7 @@ class Booking:
             await self.budget.release(self.key)
 
     async def end(self, reason: str) -> None:
-        """Give back what is still set aside."""
+        """Record how a call ended whose last attempt cost nothing."""
         if self.is_held:
             self.is_held = False
             await self.budget.failed(self.request, self.key, reason, cost_micro=0)
@@ -255,8 +253,6 @@ class ModelClient:
 
     async def _send(self, booking: Booking, size: int) -> Response:
         request = booking.request
-        # Outside the slots: a call that waits for money must not hold one.
-        await booking.reserve()
         try:
             return await send_with_retries(
                 lambda: self._send_once(request, booking.key),
@@ -264,17 +260,15 @@ class ModelClient:
                 policy=self.settings.policy,
                 rng=self._rng,
                 on_attempt_failed=booking.settle,
-                before_retry=booking.reserve,
+                before_send=booking.reserve,
+                before_wait=booking.release,
                 tokens=size / BYTES_PER_TOKEN + (request.max_tokens or 0),
                 tokens_used=_tokens_used,
             )
         except TransportError as error:
             await booking.end(str(error))
             raise
-        except OutOfBudget:
-            await booking.end("not sent: the run was stopped")
-            raise
-        except NotAsked:
+        except (OutOfBudget, NotAsked):
             await booking.release()
             raise
 
@@ -284,7 +278,8 @@ class ModelClient:
 
     async def _send_once(self, request: Request, key: str) -> Response:
         self._budget.check()
-        # With the slot in hand: while a call waited for it, the first answers may have shown that all is in vain.
+        # With slot and money in hand: while a call waited for them, the run may have been stopped.
+        check_stopped()
         if self._stopped:
             raise NotAsked
         self._budget.mark_sent(key)

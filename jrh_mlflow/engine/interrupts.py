@@ -72,7 +72,8 @@ def idle() -> Iterator[None]:
     """
     check_stopped()
     stop, task = _STOP.get(), asyncio.current_task()
-    if stop is None or task is None:
+    # A block inside another one leaves its task to the outer one.
+    if stop is None or task is None or task in stop.idle:
         yield
         return
     stop.idle.add(task)

@@ -18,7 +18,8 @@ import asyncio
 import math
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from jrh_mlflow.engine.interrupts import check_stopped, idle
 
@@ -163,7 +164,7 @@ class Slot:
         self.tokens = tokens
         """Tokens charged: the estimate, and after `settle` what was used."""
         self.number = 0
-        """Position in the order of admission, from 1."""
+        """Position in the order of admission, from 1; 0 while it is not held."""
 
     async def __aenter__(self) -> Slot:
         limits = self._limits
@@ -174,7 +175,16 @@ class Slot:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self.number:
+            self._limits._release(self)
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Leave the slot to others while the call waits for something else; it queues for it again after that."""
+        self._limits._refund(self)
         self._limits._release(self)
+        yield
+        await self.__aenter__()
 
     def settle(self, tokens: float) -> None:
         """Correct the estimate once the provider said how many tokens were used."""
@@ -385,8 +395,16 @@ class Limits:
         if self._tokens:
             self._tokens.take(slot.tokens, now)
 
+    def _refund(self, slot: Slot) -> None:
+        """Give back what a call was charged that is not sent yet."""
+        if self._requests:
+            self._requests.give_back(1)
+        if self._tokens:
+            self._tokens.give_back(slot.tokens)
+
     def _release(self, slot: Slot) -> None:
         self.in_flight -= 1
+        slot.number = 0
         if slot is self._probe:
             self._probe = None
         if self._waiting:

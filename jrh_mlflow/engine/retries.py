@@ -87,7 +87,8 @@ async def send_with_retries(
     policy: RetryPolicy,
     rng: random.Random,
     on_attempt_failed: OnAttemptFailed | None = None,
-    before_retry: Callable[[], Awaitable[None]] | None = None,
+    before_send: Callable[[Slot], Awaitable[None]] | None = None,
+    before_wait: Callable[[], Awaitable[None]] | None = None,
     tokens: float = 0,
     tokens_used: Callable[[T], float | None] | None = None,
 ) -> T:
@@ -103,7 +104,8 @@ async def send_with_retries(
         rng: Source of jitter.
         on_attempt_failed: Told about every failed attempt, the last one included, with its number from 1. What it
             raises ends the call.
-        before_retry: Awaited before every attempt but the first; what it raises ends the call.
+        before_send: Awaited before every attempt, with its slot in hand; what it raises ends the call.
+        before_wait: Awaited before every back-off.
         tokens: Estimated tokens of one attempt, for tokens per minute.
         tokens_used: Reads the true number from an answer; None when the provider did not say.
 
@@ -117,7 +119,10 @@ async def send_with_retries(
     try:
         while True:
             try:
-                return await _attempt(send, tries=tries, limits=limits, tokens=tokens, tokens_used=tokens_used)
+                async with limits.slot(tokens) as slot:
+                    if before_send is not None:
+                        await before_send(slot)
+                    return await _attempt(send, slot, tries=tries, limits=limits, tokens_used=tokens_used)
             except TransportError as error:
                 tries.count(error, limits)
                 # Before the decision: an attempt that was perhaps billed must be booked even when it was the last.
@@ -125,35 +130,34 @@ async def send_with_retries(
                 delay = tries.delay(error, limits)
                 if delay is None:
                     raise
+            if before_wait is not None:
+                await before_wait()
             with idle():
                 await asyncio.sleep(delay)
-            if before_retry is not None:
-                await before_retry()
     finally:
         limits.trying -= 1
 
 
 async def _attempt(
     send: Callable[[], Awaitable[T]],
+    slot: Slot,
     *,
     tries: _Tries,
     limits: Limits,
-    tokens: float,
     tokens_used: Callable[[T], float | None] | None,
 ) -> T:
-    """Send once, holding a slot, and tell the limits how it ended."""
-    async with limits.slot(tokens) as slot:
-        try:
-            answer = await send()
-        except TransportError as error:
-            # Inside the slot: the window must know how many were in flight when this one ended.
-            tries.tell(error, limits, slot)
-            raise
-        limits.on_success(slot)
-        used = tokens_used(answer) if tokens_used else None
-        if used is not None:
-            slot.settle(used)
-        return answer
+    """Send once, inside a slot, and tell the limits how it ended."""
+    try:
+        answer = await send()
+    except TransportError as error:
+        # Inside the slot: the window must know how many were in flight when this one ended.
+        tries.tell(error, limits, slot)
+        raise
+    limits.on_success(slot)
+    used = tokens_used(answer) if tokens_used else None
+    if used is not None:
+        slot.settle(used)
+    return answer
 
 
 @dataclass(kw_only=True, slots=True)

@@ -97,11 +97,12 @@ class Spool:
         """
         new = set(numbers) - (self.sent or set())
         if self.sent is None:
-            self.sent = new
-            self._write(self._marks())
-        elif new:
-            self.sent |= new
+            self._write(_mark_line(()))
+            self.sent = set()
+        if new:
             self._write(_mark_line(new))
+            # After the line: what could not be noted is not sent.
+            self.sent |= new
 
     def _marks(self) -> bytes:
         """Write down that marks are made, and those of what is in flight."""
