@@ -50,6 +50,7 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -62,14 +63,26 @@ from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.measures.composite import cast_vote, decision_of
 from jrh_mlflow.models.transports import known_secrets
-from jrh_mlflow.schema.items import BASELINE, NATURAL, SINGLE_LADDERS, USABLE, Call, CallRecord, Item, Order, is_scale
-from jrh_mlflow.schema.presentation import Criterion, Message, read_message
+from jrh_mlflow.schema.items import (
+    BASELINE,
+    NATURAL,
+    OUTCOMES,
+    SINGLE_LADDERS,
+    USABLE,
+    Call,
+    CallRecord,
+    Item,
+    Order,
+    is_scale,
+)
+from jrh_mlflow.schema.presentation import LABEL_WORDS, Criterion, Message, read_message
 from jrh_mlflow.scoring.pointwise import Scale
 from jrh_mlflow.suites.dataset import is_na
 from jrh_mlflow.suites.transcripts.transcript import from_openai
 from jrh_mlflow.text import blank_secrets, clean_data, clean_text
 from jrh_mlflow.tracking.judges.identity import differences, judge_from
 from jrh_mlflow.tracking.judges.scorer_facts import read_specification
+from jrh_mlflow.tracking.mlflow_internals import add_metrics
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, say_once, wait_for_sqlite
 
@@ -153,11 +166,41 @@ def _exported(text: str) -> _Exported:
         if (text, secrets) not in _EXPORTED:
             # For one that was loaded: too late for the evaluation that asks, but it is said, and in time for the next.
             keep_every_verdict(None)
+            add_metrics(feedback_metrics)
             spec = read_specification(text)
             if spec["kind"] not in ASKING:
                 raise RecipeError(f"This version of jrh-mlflow has no scorers of kind {spec['kind']!r}: upgrade it.")
             _EXPORTED[text, secrets] = _Exported(spec, ASKING[spec["kind"]](spec))
         return _EXPORTED[text, secrets]
+
+
+def feedback_metrics(feedback: Iterable[Any]) -> dict[str, float]:
+    """Return the numbers of an evaluation that MLflow does not make of the words that exported scorers say.
+
+    Of pairs `NAME/win_rate` is the share of rows that A wins, `NAME/tie_share` that of ties, and `NAME/flips` that of
+    rows asked in both orders whose answer changed with the order. `NAME/mean` is the share of `pass` or `true` beside
+    `fail` or `false`, as MLflow's own of `yes`; of other labels each has its `NAME/share/LABEL`. Rows without an answer
+    are in none of them.
+    """
+    rows: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for given in feedback:
+        metadata = getattr(given, "metadata", None) or {}
+        if keys.FEEDBACK_OUTCOME in metadata and isinstance(given.value, str):
+            rows.setdefault(str(given.name), []).append((given.value, metadata))
+    return {f"{name}/{key}": value for name, own in rows.items() for key, value in _word_metrics(own).items()}
+
+
+def _word_metrics(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, float]:
+    counts = Counter(word for word, _ in rows)
+    if any(keys.FEEDBACK_ORDERS in metadata for _, metadata in rows):
+        both = [metadata[keys.FEEDBACK_OUTCOME] for _, metadata in rows if metadata.get(keys.FEEDBACK_ORDERS) == "both"]
+        flips = sum(outcome not in OUTCOMES for outcome in both)
+        shares = {"win_rate": counts["A"] / len(rows), "tie_share": counts[TIE] / len(rows)}
+        return {**shares, "flips": flips / len(both)} if both else shares
+    good, bad = (sum(counts[word] for word in counts if word.casefold() in words) for words in LABEL_WORDS)
+    if good or bad:
+        return {"mean": good / (good + bad)}
+    return {f"share/{word}": counts[word] / len(rows) for word in counts if keys.METRIC_NAME.fullmatch(word)}
 
 
 class _Exported:

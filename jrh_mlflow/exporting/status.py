@@ -27,7 +27,6 @@ from jrh_mlflow.tracking.judges.identity import (
     changes_since,
     differences,
     judge_from,
-    kept_run,
     measured_judge,
     measured_judges,
 )
@@ -35,7 +34,7 @@ from jrh_mlflow.tracking.judges.judge_registry import SCORERS, RegisteredScorer,
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import experiment_names, run_file
+from jrh_mlflow.tracking.runs.read import experiment_names, find_run, is_deleted, run_file, run_if_there
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
 from jrh_mlflow.tracking.traces.traces_in import search_traces
 
@@ -107,7 +106,7 @@ def named_run(run: str, uri: str) -> NamedRun:
         RecipeError: when there is none, it was deleted, or it is a sweep without a best configuration.
     """
     with reading_client(uri) as client:
-        kept = kept_run(client, run, uri)
+        kept = find_run(client, run, uri)
     run_id, kind, params = str(kept.info.run_id), kept.data.tags.get(keys.TAG_KIND), dict(kept.data.params)
     evaluations = [run_id]
     if kind == "jury":
@@ -357,10 +356,16 @@ class _Running:
         code = "" if self.fingerprint or self.definition else " It is code that cannot be told from other code."
         reason = f"Never measured.{code}"
         if self.datasheet is not None:
-            reason = f"Never measured in this store: its datasheet, run {self.datasheet}, is not here."
+            reason = f"Never measured in this store: its datasheet, run {self.datasheet}, {self._lost()}."
         return Status(
             state="never measured", name=self.label, reason=reason, measure=self.measure, simulated=self.simulated
         )
+
+    def _lost(self) -> str:
+        """Say why the datasheet cannot be read."""
+        with reading_client(self.uri) as client:
+            run = run_if_there(client, str(self.datasheet))
+        return "was deleted" if run is not None and is_deleted(run) else "is not here"
 
     def _held_against(self, measured: MeasuredJudge, differs: tuple[JudgeDifference, ...]) -> Status:
         # A judge that changed is measured on what it was measured on before: any other suite may not suit it.

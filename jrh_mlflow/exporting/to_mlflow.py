@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from inspect import signature
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from jrh_mlflow.comparing.jury.jury import Jury, jury
@@ -80,6 +81,8 @@ _KNOWN = {
     "part": ("jury", "best", "cascade"),
 }
 _UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
+_SHORT = 40
+"""Characters of a name that nobody gave: it heads a column, and begins the names of metrics."""
 _LONGEST_NAME = 200
 """MLflow logs `<name>/mean`, and names of metrics and scorers may have 250 characters."""
 
@@ -100,13 +103,15 @@ def to_mlflow(
     Rows of `mlflow.genai.evaluate`: `inputs` is `{"instruction": …, "rubric": …}` (the second optional), or whatever
     holds the question; `outputs` is `{"A": …, "B": …}` for a pair, `{"transcript": […]}` for a transcript, and
     otherwise the response. Values are `A`, `B`, `tie`; the label; the number on a scale of numbers; or `abstain`. An
-    answer that cannot be read, and a call that failed, is an error of the feedback and never a value.
+    answer that cannot be read, and a call that failed, is an error of the feedback and never a value. The run of an
+    evaluation gets `NAME/mean` of numbers and of labels that say yes or no, `NAME/share/LABEL` of others, and of pairs
+    `NAME/win_rate` (of A), `NAME/tie_share` and, where both orders are asked, `NAME/flips`.
 
     Args:
         what: What was measured: a run id, `runs:/<id>` or what `evaluate`, `jury` or `sweep` returned; a member of a
             sweep; or a judge, or its model (`openai/gpt-4o-mini`). Of a sweep the best configuration is taken, asked
             as often as it was there.
-        name: Of the scorer; the judge's, with what MLflow does not take replaced, when None.
+        name: Of the scorer; that of the judge, without provider and address, when None.
         stale: What to do about a judge that is not the one that was measured, when the scorer is made and when it
             answers: `warn`, or `refuse`, which then makes the feedback of another model an error.
         orders: Ask pairs in `one` order or in `both`: then a verdict that depends on the order is a tie, or `abstain`
@@ -130,7 +135,7 @@ def to_mlflow(
         return made
     source.tell_stale(refuse=stale == "refuse")
     spec = source.carried(orders, answers, stale)
-    scorer_name = fit_name(spec["name"] if name is None else name)
+    scorer_name = fit_name(short_name(source.name) if name is None else name)
     if spec["datasheet"] is not None:
         spec["datasheet"]["link"] = datasheet_link(spec["datasheet"]["run_id"], uri=tracking_uri)
     keep_every_verdict(tracking_uri)
@@ -150,6 +155,11 @@ class OneJudge:
     """The run whose judge it is; None for a judge that was given by itself."""
     uri: str | None
     """MLflow store; the active one when None."""
+
+    @property
+    def name(self) -> str:
+        """Of the judge."""
+        return self.judge.name
 
     @cached_property
     def status(self) -> Status:
@@ -279,7 +289,7 @@ class OneJudge:
         singles = [kind for kind in items.kinds if kind != "pair"] if items is not None else []
         made = instructions_judge(
             self.judge,
-            name=fit_name(self.judge.name if name is None else name),
+            name=fit_name(short_name(self.name) if name is None else name),
             kind="pair" if known["answers"] is None else singles[0] if singles else "response",
             answers=known["answers"] or (),
             ordinal=known["ordinal"],
@@ -316,6 +326,11 @@ class SeveralJudges:
         judges: tuple[str, ...] = self._measured[0]["cascade" if self._part == "cascade" else "panel"]["judges"]
         runs = {run.judge: run.run_id for run in self._jury.runs if run.judge in judges}
         return {judge: _judge_of_run(run, self._uri) for judge, run in runs.items()}
+
+    @property
+    def name(self) -> str:
+        """By how many judges answer: their names would be a long one."""
+        return f"{self._part} of {len(self._members)}"
 
     def tell_stale(self, *, refuse: bool) -> None:
         """Warn of, or refuse, a jury without a run, and judges that are not those that were measured."""
@@ -485,6 +500,19 @@ def datasheet_link(run_id: str | None, *, uri: str | None) -> str | None:
         return None
     page = page_of_run(run_id, where)
     return f"{server_address(where)}/{page}" if where.startswith("http") else page
+
+
+def short_name(name: str) -> str:
+    """Return the name of a judge without its provider and its address, in as many whole words as fit a column.
+
+    Example:
+        >>> short_name("anthropic/claude-x strict @127.0.0.1:5410"), short_name("my own judge")
+        ('claude-x strict', 'my own judge')
+    """
+    words = [word for word in name.split() if not word.startswith("@")] or name.split()
+    words[:1] = [split_model(word)[1].rpartition("/")[2] for word in words[:1] if split_model(word)[0]] or words[:1]
+    lengths = accumulate(len(word) + 1 for word in words)
+    return " ".join(word for word, length in zip(words, lengths, strict=True) if length <= _SHORT or word is words[0])
 
 
 def fit_name(name: str) -> str:

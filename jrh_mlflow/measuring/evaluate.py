@@ -23,7 +23,14 @@ from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.records import complete_pairs, halves_marked
-from jrh_mlflow.measuring.evaluation import IN_THE_ERROR, IN_THE_JOURNAL, Evaluation, keep_and_log, log_kept
+from jrh_mlflow.measuring.evaluation import (
+    IN_THE_ERROR,
+    IN_THE_JOURNAL,
+    Evaluation,
+    keep_and_log,
+    log_kept,
+    open_evaluation,
+)
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import Prepared, prepare
 from jrh_mlflow.measuring.until import UNTIL, Until, UntilStop, bound_axes
@@ -38,7 +45,7 @@ from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys, outbox
-from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, open_run, store_place
+from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, store_place
 from jrh_mlflow.tracking.traces.call_traces import checked_traces
 
 if TYPE_CHECKING:
@@ -252,8 +259,21 @@ class _Asking:
 
     def opened(self, store: Store) -> AbstractContextManager[str]:
         """Open the run."""
-        name, simulated = self.run_name or self.facts.label, self.facts.simulated
-        return open_run(store, "evaluate", name, simulated=simulated, tags=self.tags, parent=self.parent)
+        return open_evaluation(
+            store,
+            self.facts,
+            self.prepared.suite,
+            settings={
+                "replicates": self.prepared.replicates,
+                "seed": self.seed,
+                "metric": self.metric,
+                "until": self.until.until.text if self.until else None,
+                "fresh_after": self.fresh_after,
+            },
+            tags=self.tags,
+            name=self.run_name,
+            parent=self.parent,
+        )
 
     def ask(self, client: ClientSettings, store: Store, run_id: str) -> tuple[Asked, Measured]:
         """Ask every call, or those that the rules need, and return the answers with the record of them.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -59,6 +62,9 @@ Sheet = Datasheet | ReliabilityReport
 
 DEFAULT_SUITE = "datasheet-28x5-s0"
 """Name of the suite that is asked where none is named."""
+
+_LONGEST_CRITERION = 500
+"""Characters of a tie criterion in the params."""
 
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
@@ -201,9 +207,40 @@ def log_kept(kept: Kept, *, tracking_uri: str | None, metrics: Metrics | None = 
             return _log(store, measured, target["run_id"], kept=kept)
 
 
-def log_measured(store: Store, measured: Measured, *, run_name: str) -> Evaluation:
+def open_evaluation(
+    store: Store,
+    judge: JudgeFacts,
+    suite: Suite,
+    *,
+    settings: Mapping[str, object],
+    tags: Mapping[str, str],
+    name: str | None = None,
+    parent: str | None = None,
+) -> AbstractContextManager[str]:
+    """Open the run of an evaluation, by its judge's name unless a run of another suite or of other settings has that.
+
+    Args:
+        store: Where it is logged.
+        judge: Who is asked.
+        suite: What is asked.
+        settings: All else that numbers may depend on.
+        tags: Of the run.
+        name: Of the run, where the user gave one.
+        parent: Run that it is nested under.
+    """
+    known = [judge.fingerprint, judge.settings, suite.sha256, {key: settings[key] for key in sorted(settings)}]
+    setup = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
+    if name is None:
+        where = f"{judge.label} on {suite.name}"
+        name = store.own_name([judge.label, where, f"{where} {setup[:6]}"], setup)
+    tags = {**tags, keys.TAG_SETUP: setup}
+    return open_run(store, "evaluate", name, simulated=judge.simulated, tags=tags, parent=parent)
+
+
+def log_measured(store: Store, measured: Measured) -> Evaluation:
     """Log an evaluation whose calls were made elsewhere."""
-    with open_run(store, "evaluate", run_name, simulated=measured.judge.simulated, tags=measured.tags) as run_id:
+    judge, suite = measured.judge, measured.suite
+    with open_evaluation(store, judge, suite, settings=measured.run, tags=measured.tags) as run_id:
         return keep_and_log(store, measured, run_id, key=outbox.outbox_key(run_id), elsewhere="")
 
 
@@ -312,6 +349,10 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     """Return what the run of one judge on one suite holds; `points` are all its numbers."""
     judge, suite, answered = measured.judge, measured.suite, run_page.judge_answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
+    words = "" if judge.criterion.name in TIE_CRITERIA else judge.criterion.text
+    if words:
+        cut = len(words) > _LONGEST_CRITERION
+        settings[keys.CRITERION_TEXT] = f"{words[: _LONGEST_CRITERION - 1]}…" if cut else words
     stopped, items = _stopped(measured, sheet), {item.id: item for item in suite.items}
     shown = run_page.ShownRun(
         judge=replace(judge, settings=settings),

@@ -509,7 +509,7 @@ def _log(store: Store, recorded: Recorded, *, seed: int | None, metrics: Metrics
         truncated=recorded.truncated,
         metrics=metrics,
     )
-    return log_measured(store, done if texts else done.without_texts(), run_name=facts.label)
+    return log_measured(store, done if texts else done.without_texts())
 
 
 def recorded_suite(calls: pd.DataFrame, *, name: str, labels: Answers | None = None) -> Suite:

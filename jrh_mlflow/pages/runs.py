@@ -121,7 +121,7 @@ def _run(store: str, run_id: str) -> Response:
     if run.kind == "evaluate" and run.status == "FINISHED":
         return RedirectResponse(_OF_A_RUN.datasheet(run_id), status_code=303)
     family = run_family(store, run)
-    compared = [source.run_id for source in family.sources if source.kind == "evaluate"]
+    compared = [source.run_id for source in family.sources if (source.kind, source.status) == ("evaluate", "FINISHED")]
     # A comparison of which a run is gone, or of runs in several stores, is what was logged.
     if run.kind == "compare" and set(compared) == set(run.named) and 2 <= len(compared) <= MOST_COMPARED:
         return RedirectResponse(_OF_A_RUN.compare(compared), status_code=303)
@@ -134,6 +134,8 @@ def _demand_run(store: str, run_id: str) -> RunSummary:
     run = run_summary(store, run_id)
     if run is None:
         raise Refusal(404, "There is no such run.")
+    if run.status == "DELETED":
+        raise Refusal(410, f"Run {run.name} was deleted. Bring it back: mlflow runs restore --run-id {run_id}.")
     return run
 
 

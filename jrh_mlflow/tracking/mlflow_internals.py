@@ -11,6 +11,8 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,63 @@ def extra_headers(scorer: Any) -> Mapping[str, str] | None:
 def includes_timing(scorer: Any) -> bool:
     """Whether a judge of conversations is shown times: `model_dump` does not keep that."""
     return bool(getattr(scorer, "_include_timing_in_conversation", False))
+
+
+def kept_of(scorer: Any) -> dict[str, Any]:
+    """Return what MLflow keeps of a scorer, and what it loses although the scorer cannot be made again without.
+
+    Of a judge that asks turn by turn it keeps nothing, of a metric of another library not the arguments of its model,
+    nor the version of the library, which writes the prompts.
+
+    Raises:
+        MlflowException: for a scorer that it cannot keep.
+        NotImplementedError: for one that asks turn by turn by a scorer of somebody's own.
+    """
+    from mlflow.genai.scorers.base import SerializedScorer
+    from pydantic import BaseModel
+
+    if (turn := getattr(scorer, "last_turn_scorer", None)) is None:
+        kept: dict[str, Any] = scorer.model_dump()
+        data = kept.get("third_party_scorer_data")
+        return kept if data is None else {**kept, "third_party_scorer_data": {**data, **_of_library(scorer, data)}}
+    if type(turn).__module__ != type(scorer).__module__:
+        raise NotImplementedError("The scorer of a turn is not MLflow's own.")
+    own = BaseModel.model_dump(scorer, mode="json", exclude={"last_turn_scorer"})
+    whole = SerializedScorer(
+        name=scorer.name,
+        is_session_level_scorer=scorer.is_session_level_scorer,
+        builtin_scorer_class=type(scorer).__name__,
+        builtin_scorer_pydantic_data={**own, "instructions": turn.instructions},
+    )
+    return asdict(whole)
+
+
+def _of_library(scorer: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the version of the library behind a metric, and its arguments with those of its model."""
+    library = next(iter(str(data["module"]).removeprefix("mlflow.genai.scorers.").split(".")))
+    model: Any = getattr(getattr(scorer, "_metric", None), "model", None)
+    sent = dict(getattr(model, "_model_kwargs", None) or {})
+    if hasattr(model, "generation_kwargs"):
+        # Where LiteLLM is asked, MLflow adds the first, and the second stands by itself; 0 is its default.
+        sent = {name: value for name, value in model.generation_kwargs.items() if name != "drop_params"}
+        sent |= {"temperature": model.temperature} if getattr(model, "temperature", None) else {}
+    try:
+        installed = version(library)
+    except PackageNotFoundError:
+        installed = None
+    return {"kwargs": {**data["kwargs"], **({"model_kwargs": sent} if sent else {})}, "library_version": installed}
+
+
+def wrapped_model(scorer: Any) -> str | None:
+    """Return the model that a metric of another library asks; None for one that asks none, and for code."""
+    return getattr(scorer, "_model", None)
+
+
+def default_timeout() -> float:
+    """Return the seconds after which a scorer is given up that was told none."""
+    from mlflow.genai.scorers import base
+
+    return float(getattr(base, "DEFAULT_SCORER_TIMEOUT", 0))
 
 
 def decorated_function(scorer: Any) -> Callable[..., Any] | None:
@@ -137,6 +196,25 @@ def static_prefix() -> str:
     from mlflow.server.handlers import STATIC_PREFIX_ENV_VAR
 
     return os.environ.get(STATIC_PREFIX_ENV_VAR, "").rstrip("/")
+
+
+def add_metrics(numbers: Callable[[Sequence[Any]], Mapping[str, float]]) -> None:
+    """Let evaluations log what a function makes of all their feedback, too: of words MLflow itself averages yes and no.
+
+    What makes the metrics of a run takes functions of numbers only, and words do not come so far.
+    """
+    from mlflow.genai.evaluation import harness
+
+    plain = getattr(harness, "compute_aggregated_metrics", None)
+    if plain is None or hasattr(plain, "__wrapped__"):
+        return
+
+    @wraps(plain)
+    def with_more(eval_results: Sequence[Any], *args: Any, **options: Any) -> dict[str, float]:
+        feedback = [assessment for result in eval_results for assessment in result.assessments]
+        return {**numbers(feedback), **plain(eval_results, *args, **options)}
+
+    vars(harness)["compute_aggregated_metrics"] = with_more
 
 
 def exchangeable_function(function: Any) -> FunctionType | None:

@@ -108,7 +108,7 @@ def test_an_evaluation_links_the_datasheet_of_its_judge_and_says_what_is_code(he
     assert "Simulated" in line(tags, "longer")
     assert "not a judge" in line(tags, "polite")
     assert result.result_df is not None
-    assert set(result.metrics) == {"polite/mean"}
+    assert set(result.metrics) == {"polite/mean", "longer/win_rate", "longer/tie_share", "longer/flips"}
     again = evaluated(here.scorer, data=mlflow.search_traces(run_id=result.run_id))
     assert tags_of(here, again.run_id)["jrh.status.longer"] == tags["jrh.status.longer"]
 

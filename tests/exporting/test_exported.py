@@ -610,3 +610,25 @@ def test_judges_exported_for_pairs_are_refused_on_single_responses_before_any_ca
     graded = jrh.load_suite("pointwise-datasheet")
     with pytest.raises(RecipeError, match="says A, B, tie, and suite"):
         resolve_judge([positional("one"), positional("two")]).begin(graded)
+
+
+def given(value: Any, *, outcome: str = "verdict", orders: str | None = None, name: str = "judge") -> Feedback:
+    more = {} if orders is None else {keys.FEEDBACK_ORDERS: orders}
+    return Feedback(name=name, value=value, metadata={keys.FEEDBACK_OUTCOME: outcome, **more})
+
+
+def test_an_evaluation_by_labels_has_a_mean_and_other_labels_their_shares() -> None:
+    graded = [given("pass"), given("pass"), given("Fail"), given("abstain", outcome="abstain")]
+    assert exported.feedback_metrics(graded) == {"judge/mean": 2 / 3}
+    named = [given("good", name="tone"), given("fair", name="tone"), given("good", name="tone"), given(3, name="grade")]
+    assert exported.feedback_metrics(named) == {"tone/share/good": 2 / 3, "tone/share/fair": 1 / 3}
+    assert exported.feedback_metrics([Feedback(name="theirs", value="pass")]) == {}
+
+
+def test_an_evaluation_of_pairs_has_win_rate_tie_share_and_flips() -> None:
+    rows = [given("A", orders="both"), given("B", orders="both"), given("tie", outcome="tie", orders="both")]
+    rows += [given("tie", outcome="positional", orders="both")]
+    rates = {"judge/win_rate": 1 / 4, "judge/tie_share": 2 / 4}
+    assert exported.feedback_metrics(rows) == {**rates, "judge/flips": 1 / 4}
+    once = [given("A", orders="one"), given("B", orders="one")]
+    assert exported.feedback_metrics(once) == {"judge/win_rate": 1 / 2, "judge/tie_share": 0}

@@ -21,7 +21,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.exporting import exported_scorers as exported
-from jrh_mlflow.exporting.to_mlflow import datasheet_link, fit_name, order_matters
+from jrh_mlflow.exporting.to_mlflow import datasheet_link, fit_name, order_matters, short_name
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
@@ -456,6 +456,21 @@ def test_names_are_made_fit_for_mlflow(name: str, expected: str) -> None:
     assert fit_name(name) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gpt-4o-mini @127.0.0.1:5410", "gpt-4o-mini"),
+        ("anthropic/claude strict @gpu-own-12345678", "claude strict"),
+        ("Qwen/Qwen3 of mine", "Qwen/Qwen3 of mine"),
+        ("gpt-4o-mini forced prompt=own-01234567 rubric=own-01234567", "gpt-4o-mini forced prompt=own-01234567"),
+        ("w" * 60, "w" * 60),
+        ("@all", "@all"),
+    ],
+)
+def test_a_name_that_nobody_gave_is_short(name: str, expected: str) -> None:
+    assert short_name(name) == expected
+
+
 def test_notes_come_beforehand_and_once_and_users_settings_stay(
     measured: Evaluation, store_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -507,8 +522,14 @@ def test_mlflow_evaluates_and_keeps_every_verdict_with_its_datasheet(
             warnings.simplefilter("ignore")  # of MLflow's own imports
             result = mlflow.genai.evaluate(data=rows, scorers=[made])
         traces = mlflow.search_traces(run_id=result.run_id, return_type="list")
+        logged = mlflow.get_run(result.run_id).data.metrics
     kept = [one for trace in traces for one in trace.info.assessments if one.name == "judged"]
     assert len(kept) == 4
+    said = [one.value for one in kept if one.value is not None]
+    assert said
+    assert result.metrics["judged/win_rate"] == said.count("A") / len(said)
+    assert result.metrics["judged/tie_share"] == said.count("tie") / len(said)
+    assert logged == result.metrics
     assert {one.metadata[keys.FEEDBACK_RUN] for one in kept} == {measured.run_id}
     assert all((one.value is None) == (one.error is not None) for one in kept)
     assert KEY not in str([one.to_dictionary() for one in kept])

@@ -37,6 +37,7 @@ from jrh_mlflow.tracking.judges.judge_registry import newest_version
 from jrh_mlflow.tracking.judges.prompts import registered_prompt
 from jrh_mlflow.tracking.judges.scorer_facts import canonical_scorer
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge
+from jrh_mlflow.tracking.mlflow_internals import default_timeout
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import (
     check_evaluation,
@@ -47,7 +48,7 @@ from jrh_mlflow.tracking.runs.read import (
     json_artifact,
     read_calls,
 )
-from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
+from jrh_mlflow.tracking.runs.store import active_uri, condition, reading_client, run_link
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,9 +209,10 @@ _KEPT_AS: dict[str, What] = {
     "guidelines": "prompt",
     "mlflow_version": "version",
     "serialization_version": "version",
+    "library_version": "version",
 }
 """Fields of what MLflow keeps of a scorer; everything else is a setting."""
-_NO_FACTS = ("name", "model")
+_NO_FACTS = ("name", "model", "description", "aggregations")
 """Fields that change no answer, or are told apart from the rest."""
 
 
@@ -219,7 +221,9 @@ def _kept_facts(kept: object, path: tuple[str, ...] = ()) -> Iterator[Fact]:
     if isinstance(kept, list) and any(isinstance(part, Mapping) for part in kept):
         kept = {str(number): part for number, part in enumerate(kept, start=1)}
     if not isinstance(kept, Mapping):
-        yield (_KEPT_AS.get(path[-1], "settings"), " ".join(path)), kept
+        # What was not set is what it is set to anyway.
+        unset = path[-1] == "timeout" and kept == default_timeout()
+        yield (_KEPT_AS.get(path[-1], "settings"), " ".join(path)), None if unset else kept
         return
     inside = [name for name, value in kept.items() if name.endswith("_data") and isinstance(value, Mapping)]
     fields = {name: value for name, value in kept.items() if name not in inside}
@@ -419,7 +423,7 @@ def measured_judge(run: object, *, tracking_uri: str | None = None) -> MeasuredJ
     if not isinstance(text, str):
         raise RecipeError(f"A run is its id, runs:/<id> or what `evaluate` returned, but got {type(run).__name__}.")
     with reading_client(uri) as client:
-        kept = kept_run(client, text, uri)
+        kept = find_run(client, text, uri)
         check_evaluation(kept, "used")
         return _measured(client, kept, uri)
 
@@ -445,7 +449,7 @@ def measured_judges(
     wanted = [("tags", key, clean_text(value)) for key, value in (tags or {}).items()]
     wanted += [("params", key, clean_text(value)) for key, value in (params or {}).items()]
     # The store narrows down, and what it could not say exactly is compared here.
-    chosen = " and ".join(_condition(f"{where}.`{key}`", value) for where, key, value in wanted)
+    chosen = " and ".join(condition(f"{where}.`{key}`", value) for where, key, value in wanted)
     with reading_client(tracking_uri) as client:
         runs = finished_runs(client, "evaluate", list(experiment_names(client)), chosen=chosen)
     for run in runs:
@@ -455,26 +459,6 @@ def measured_judges(
                 measured = _measured(client, run, tracking_uri)
             # Outside the block: an error of whoever takes it is none of the store's.
             yield measured
-
-
-def _condition(key: str, value: str) -> str:
-    """Ask for a value in the words of MLflow's search, which knows no escapes: what it cannot say matches anything."""
-    if not {"'", "\\"} & set(value):
-        return f"{key} = '{value}'"
-    return f"{key} LIKE '{value.translate({ord(mark): '_' for mark in chr(39) + chr(92)})}'"
-
-
-def kept_run(client: MlflowClient, run: str, uri: str) -> Run:
-    """Return a run of whatever kind.
-
-    Raises:
-        RecipeError: when there is none, or it was deleted.
-    """
-    kept = find_run(client, run, uri)
-    if kept.info.lifecycle_stage == "deleted":
-        run_id = kept.info.run_id
-        raise RecipeError(f"Run {run_id} was deleted. Bring it back with `mlflow runs restore --run-id {run_id}`.")
-    return kept
 
 
 def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:

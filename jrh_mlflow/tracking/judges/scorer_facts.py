@@ -348,14 +348,16 @@ def _listed(values: tuple[object, ...]) -> str:
     return "a number" if values is _NUMBERS else ", ".join(map(str, values))
 
 
-_SETS, _PARAMETERS = ("required_columns",), ("inference_params",)
+_SETS, _PARAMETERS = ("required_columns",), ("inference_params", "kwargs", "model_kwargs")
 """Fields that MLflow holds as sets, and writes in the order of the process's hash seed; and those whose order is the
 user's and changes no request."""
 
 
 def canonical_scorer(kept: Any) -> Any:
     """Return what MLflow keeps of a scorer in one form, whatever process wrote it: sets sorted, parameters by name."""
-    if isinstance(kept, list):
+    if isinstance(kept, set | frozenset):
+        return sorted(kept, key=repr)
+    if isinstance(kept, list | tuple):
         return [canonical_scorer(value) for value in kept]
     if not isinstance(kept, Mapping):
         return kept

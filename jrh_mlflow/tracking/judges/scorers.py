@@ -51,7 +51,7 @@ _USAGE = (keys.JUDGE_INPUT_TOKENS, keys.JUDGE_OUTPUT_TOKENS, keys.JUDGE_COST)
 _MEMBERS = "mlflow.ensemble.sub_feedbacks"
 _SHARE = "/precision"
 """What MLflow puts behind the name of a judge for the share of retrieved texts that it found relevant."""
-_DATA_KINDS = ("instructions", "builtin", "guidelines")
+_DATA_KINDS = ("instructions", "builtin", "guidelines", "third_party")
 """Kinds of scorers that are data throughout, so that a hash tells two of them apart."""
 _SAMPLING = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "reasoning_effort")
 _STEP_NS = 1_000_000
@@ -319,20 +319,23 @@ class MlflowJudge(CallableJudge):
     def fingerprint(self) -> str | None:
         """Hash a judge that is data throughout; None when a function takes part in it."""
         scorers = self.panel.scorers
-        if self.panel.parts or any(scorer.kind.value not in _DATA_KINDS for scorer in scorers):
+        members = self.panel.members
+        if self.panel.parts or any(_kind(scorer) not in _DATA_KINDS for scorer in members):
             return None
         if (known := _kept(scorers)) is None:
             return None
-        routes = [(mlflow_internals.base_url(scorer), mlflow_internals.extra_headers(scorer)) for scorer in scorers]
+        routes = [(mlflow_internals.base_url(scorer), mlflow_internals.extra_headers(scorer)) for scorer in members]
         # What MLflow does not keep, and only where it is so: the others are known by the hashes they always had.
-        timed = tuple(place for place, scorer in enumerate(scorers) if mlflow_internals.includes_timing(scorer))
+        timed = tuple(place for place, scorer in enumerate(members) if mlflow_internals.includes_timing(scorer))
         whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion, *timed)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
 
     def definition(self) -> dict[str, Any] | None:
         """What MLflow itself keeps of its scorers; None where a function or a key takes part in one of them."""
         members = self.panel.members
-        if self.panel.parts or not all(map(_is_data, members)):
+        # An address of a judge inside an ensemble is kept by nobody.
+        inside = [scorer for scorer in members if all(scorer is not own for own in self.panel.scorers)]
+        if self.panel.parts or not all(map(_is_data, members)) or any(map(mlflow_internals.base_url, inside)):
             return None
         kept = _kept(self.panel.scorers)
         if kept is None or holds_secret(kept):
@@ -389,10 +392,12 @@ def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
     from mlflow.exceptions import MlflowException
 
     try:
-        return [scorer_facts.canonical_scorer(scorer.model_dump()) for scorer in scorers]
-    except (MlflowException, NotImplementedError):
-        # Of `KnowledgeRetention` MLflow itself cannot write down the instructions.
+        kept: list[dict[str, Any]] = scorer_facts.canonical_scorer(list(map(mlflow_internals.kept_of, scorers)))
+        json.dumps(kept)
+    except (MlflowException, NotImplementedError, TypeError):
+        # An argument of another library's metric may be any object.
         return None
+    return kept
 
 
 def _is_data(scorer: Any) -> bool:
@@ -411,10 +416,14 @@ def _is_public(address: str | None) -> bool:
 
 def _made(kept: Mapping[str, Any], base_url: str | None) -> Any:
     """Make a scorer of what MLflow keeps of it; of an address of its own MLflow keeps nothing."""
+    from mlflow.exceptions import MlflowException
     from mlflow.genai import make_judge
     from mlflow.genai.scorers import Scorer
 
-    scorer: Any = Scorer.model_validate(kept)
+    try:
+        scorer: Any = Scorer.model_validate(kept)
+    except MlflowException as error:  # The library behind a metric may be missing here.
+        raise RecipeError(f"MLflow cannot make {kept.get('name')!r} again: {error}") from error
     if base_url is None:
         return scorer
     # Only judges made of instructions take an address, and only when they are made.
@@ -462,7 +471,7 @@ def registration_of(*scorers: Any) -> list[dict[str, Any]]:
 def _model(scorer: Any) -> str | None:
     """Return the model a scorer asks, MLflow's default where it names none; None for code."""
     if not hasattr(scorer, "model"):
-        return None
+        return mlflow_internals.wrapped_model(scorer)
     return str(scorer.model or mlflow_internals.default_model())
 
 

@@ -294,7 +294,7 @@ def find_run(client: MlflowClient, text: str, uri: str) -> Run:
     """Return a run by its id, `runs:/<id>`, or the first eight or more digits of the id.
 
     Raises:
-        RecipeError: when there is none, or more than one.
+        RecipeError: when there is none, or more than one, or it was deleted.
     """
     run_id = text.removeprefix("runs:/").strip("/")
     if _PREFIX.fullmatch(run_id):
@@ -305,7 +305,14 @@ def find_run(client: MlflowClient, text: str, uri: str) -> Run:
     if run is None:
         where = f"There is no run {run_id} in the store at {shown_uri(uri)}"
         raise RecipeError(f"{where}. Name the store with `tracking_uri` (--tracking-uri).")
+    if is_deleted(run):
+        raise RecipeError(f"Run {run_id} was deleted. Bring it back with `mlflow runs restore --run-id {run_id}`.")
     return run
+
+
+def is_deleted(run: Run) -> bool:
+    """Whether a run was deleted: MLflow goes on giving it to whoever knows its id."""
+    return str(run.info.lifecycle_stage) == "deleted"
 
 
 def run_if_there(client: MlflowClient, run_id: str) -> Run | None:
@@ -316,8 +323,8 @@ def run_if_there(client: MlflowClient, run_id: str) -> Run | None:
 def _completed(client: MlflowClient, prefix: str) -> str:
     """Find the one run whose id begins so: an evaluation before any other, which is refused by its kind."""
     experiments = list(experiment_names(client))
-    for kind in ("evaluate", None):
-        ids = [str(run.info.run_id) for run in finished_runs(client, kind, experiments)]
+    for kind, deleted in (("evaluate", False), (None, False), (None, True)):
+        ids = [str(run.info.run_id) for run in finished_runs(client, kind, experiments, deleted=deleted)]
         same = [run_id for run_id in ids if run_id.startswith(prefix)]
         if len(same) == 1:
             return same[0]
@@ -339,27 +346,33 @@ def finished_runs(
     *,
     most: int | None = None,
     chosen: str | None = None,
+    deleted: bool = False,
 ) -> list[Run]:
     """Return the finished runs of one kind, or of any, newest first: all of them, or the newest `most`.
 
-    `chosen` is a condition more, in the words of MLflow's search.
+    `chosen` is a condition more, in the words of MLflow's search; with `deleted` those that were deleted.
     """
     runs = [
         run
         for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
-        for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], chosen), most)
+        for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], chosen, deleted), most)
     ]
     # Each part of the experiments has its own newest; of all together they are sorted once more.
     return sorted(runs, key=lambda run: -(run.info.start_time or 0))[:most]
 
 
-def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str], also: str | None = None) -> Iterator[Run]:
+def _runs(
+    client: MlflowClient, kind: str | None, experiments: Sequence[str], also: str | None, deleted: bool
+) -> Iterator[Run]:
+    from mlflow.entities import ViewType
+
+    view = ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY
     of_kind = f"tags.`{keys.TAG_KIND}` = '{kind}'" if kind else None
     chosen = " and ".join(filter(None, ("attributes.status = 'FINISHED'", of_kind, also)))
     newest = ["attributes.start_time DESC"]
     return paged(
         lambda token: client.search_runs(
-            list(experiments), chosen, order_by=newest, max_results=_RUNS_AT_ONCE, page_token=token
+            list(experiments), chosen, view, order_by=newest, max_results=_RUNS_AT_ONCE, page_token=token
         )
     )
 
@@ -604,7 +617,7 @@ def _gate(client: MlflowClient, run: Run, folder: str) -> LoggedGate | None:
     return LoggedGate(
         reason=reason,
         checks=data["checks"],
-        notes=data["notes"],
+        notes=[*data["notes"], *(["The run of this gate was deleted."] if is_deleted(gate) else ())],
         run_id=gate_id,
         experiment_id=str(gate.info.experiment_id),
         started_ms=gate.info.start_time,
@@ -666,13 +679,13 @@ def logged_page(tracking_uri: str, run: RunSummary) -> bytes | None:
 def summary_of(run: Run) -> RunSummary:
     """Return what a run tells of itself."""
     tags, params, info = run.data.tags, run.data.params, run.info
-    name = str(info.run_name or info.run_id[:8])
+    name = f"{info.run_name or info.run_id[:8]}{' (deleted)' if is_deleted(run) else ''}"
     started = datetime.fromtimestamp((info.start_time or 0) / 1000, timezone.utc)
     return RunSummary(
         run_id=str(info.run_id),
         name=name,
         kind=str(tags.get(keys.TAG_KIND, "")),
-        status=str(info.status),
+        status="DELETED" if is_deleted(run) else str(info.status),
         started=f"{started:%Y-%m-%d %H:%M} UTC",
         experiment_id=str(info.experiment_id),
         description=own_text(str(tags.get(keys.TAG_NOTE, "")), str(info.run_id)),

@@ -124,6 +124,13 @@ def paged(search: Callable[[str | None], Any]) -> Iterator[Any]:
         token = page.token or ""
 
 
+def condition(key: str, value: str) -> str:
+    """Ask for a value in the words of MLflow's search, which knows no escapes: what it cannot say matches anything."""
+    if not {"'", "\\"} & set(value):
+        return f"{key} = '{value}'"
+    return f"{key} LIKE '{value.translate({ord(mark): '_' for mark in chr(39) + chr(92)})}'"
+
+
 def if_there(read: Callable[[], T]) -> T | None:
     """Return what a store gives, or None where it has no such thing."""
     from mlflow.exceptions import MlflowException
@@ -362,14 +369,34 @@ class Store:
         return mlflow_errors(self.uri, problem="did not take the run", what_now=what_now)
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
-        """Create a running run and return its id; its name moves no cursor."""
-        name = name if name.isprintable() else plain(name)
+        """Create a running run and return its id; its name moves no cursor.
+
+        Without a `parent` it is nested under the run that the user has open in this store and experiment.
+        """
+        name, parent = name if name.isprintable() else plain(name), parent or self._open_run()
         own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
         if self._saves_view:
             self._save_view()
         return str(run.info.run_id)
+
+    def own_name(self, names: Sequence[str], setup: str) -> str:
+        """Return the first of some names that no run of another setup has here, or else the last."""
+        with self.errors(_NOTHING_ASKED):
+            for name in names[:-1]:
+                found = self.client.search_runs([self.experiment_id], condition("attributes.run_name", name))
+                if all(run.data.tags.get(keys.TAG_SETUP) == setup for run in found if run.info.run_name == name):
+                    return name
+        return names[-1]
+
+    def _open_run(self) -> str | None:
+        """Return the run of an `mlflow.start_run` around us; in another experiment MLflow shows no nested run."""
+        import mlflow
+
+        run = mlflow.active_run()
+        is_here = run is not None and str(mlflow.get_tracking_uri()) == self.uri
+        return str(run.info.run_id) if is_here and str(run.info.experiment_id) == self.experiment_id else None
 
     def _save_view(self) -> None:
         """Let the experiment open on judges; that it cannot is said, and takes nothing from the run."""
@@ -556,8 +583,14 @@ def _not_ended(store: Store, run_id: str, *, after: BaseException, keeps_finishe
         return lost  # a server that is gone is not waited for twice
     try:
         with store.errors("The run stays open."):
-            if not keeps_finished or store.client.get_run(run_id).info.status == "RUNNING":
+            run = store.client.get_run(run_id).info
+            if not keeps_finished or run.status == "RUNNING":
+                # MLflow changes nothing of a run that was deleted meanwhile: it is brought back for a moment.
+                if is_deleted := run.lifecycle_stage == "deleted":
+                    store.client.restore_run(run_id)
                 store.client.set_terminated(run_id, "FAILED" if isinstance(after, Exception) else "KILLED")
+                if is_deleted:
+                    store.client.delete_run(run_id)
     except TrackingError as error:
         return str(error)
     return None
