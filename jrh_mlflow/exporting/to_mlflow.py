@@ -135,7 +135,7 @@ def to_mlflow(
         return made
     source.tell_stale(refuse=stale == "refuse")
     spec = source.carried(orders, answers, stale)
-    scorer_name = fit_name(short_name(source.name) if name is None else name)
+    scorer_name = fit_name(column_name(source.name) if name is None else name)
     if spec["datasheet"] is not None:
         spec["datasheet"]["link"] = datasheet_link(spec["datasheet"]["run_id"], uri=tracking_uri)
     keep_every_verdict(tracking_uri)
@@ -289,7 +289,7 @@ class OneJudge:
         singles = [kind for kind in items.kinds if kind != "pair"] if items is not None else []
         made = instructions_judge(
             self.judge,
-            name=fit_name(short_name(self.name) if name is None else name),
+            name=fit_name(column_name(self.name) if name is None else name),
             kind="pair" if known["answers"] is None else singles[0] if singles else "response",
             answers=known["answers"] or (),
             ordinal=known["ordinal"],
@@ -502,11 +502,11 @@ def datasheet_link(run_id: str | None, *, uri: str | None) -> str | None:
     return f"{server_address(where)}/{page}" if where.startswith("http") else page
 
 
-def short_name(name: str) -> str:
+def column_name(name: str) -> str:
     """Return the name of a judge without its provider and its address, in as many whole words as fit a column.
 
     Example:
-        >>> short_name("anthropic/claude-x strict @127.0.0.1:5410"), short_name("my own judge")
+        >>> column_name("anthropic/claude-x strict @127.0.0.1:5410"), column_name("my own judge")
         ('claude-x strict', 'my own judge')
     """
     words = [word for word in name.split() if not word.startswith("@")] or name.split()

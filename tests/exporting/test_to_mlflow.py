@@ -21,7 +21,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.exporting import exported_scorers as exported
-from jrh_mlflow.exporting.to_mlflow import datasheet_link, fit_name, order_matters, short_name
+from jrh_mlflow.exporting.to_mlflow import datasheet_link, fit_name, order_matters, column_name
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
@@ -468,7 +468,7 @@ def test_names_are_made_fit_for_mlflow(name: str, expected: str) -> None:
     ],
 )
 def test_a_name_that_nobody_gave_is_short(name: str, expected: str) -> None:
-    assert short_name(name) == expected
+    assert column_name(name) == expected
 
 
 def test_notes_come_beforehand_and_once_and_users_settings_stay(
