@@ -21,7 +21,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.exporting import exported_scorers as exported
-from jrh_mlflow.exporting.to_mlflow import datasheet_link, fit_name, order_matters, column_name
+from jrh_mlflow.exporting.to_mlflow import column_name, datasheet_link, fit_name, order_matters
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
