@@ -69,7 +69,7 @@ class Demo:
     """Measures one part after another in a store; says the name of each judge as it begins."""
 
     def __init__(
-        self, tracking_uri: str, journal: Journal, *, say: Callable[[str], object] = str, traces: str = "failures"
+        self, tracking_uri: str, journal: Journal, *, say: Callable[[str], object] = str, traces: str = "sample"
     ) -> None:
         self._where: dict[str, Any] = {"experiment": EXPERIMENT, "tracking_uri": tracking_uri}
         self._journal, self._say, self._traces = journal, say, traces

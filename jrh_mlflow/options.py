@@ -230,7 +230,11 @@ class RunOptions(Options):
     backend: str = option("local", "a text", "Where calls run: local, or ray for the cluster of RAY_ADDRESS.")
     seed: int = option(0, "a whole number", "Of everything drawn at random.")
     tags: dict[Any, Any] | None = option(None, "a mapping")
-    traces: str = option("failures", "a text", "Which calls become MLflow traces: failures, all or none.")
+    traces: str = option(
+        "sample",
+        "a text",
+        "Which calls become MLflow traces, in EXPERIMENT-calls: sample, failures, all, none; sample:run: with the run.",
+    )
     metrics: Metrics = option(
         "headline", "headline or all", "Which numbers become MLflow metrics; datasheet.json has all of them."
     )

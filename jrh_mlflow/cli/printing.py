@@ -100,7 +100,7 @@ def _about(evaluation: Evaluation) -> list[str]:
         *withheld_lines(evaluation.sheet.withheld_readings),
         *notes,
         f"logged: {evaluation.link}",
-        f"page: {evaluation.page_link}",
+        f"page: {evaluation.view.page(evaluation.run_id)}",
     ]
 
 

@@ -19,6 +19,7 @@ from jrh_mlflow.measuring.resolve import BUILT_IN, resolve_judge
 from jrh_mlflow.models.catalog import endpoint_of, split_model
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema.presentation import TIE_CRITERIA as CRITERIA
+from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.identity import (
     Definition,
@@ -127,7 +128,7 @@ def named_run(run: str, uri: str) -> NamedRun:
 def page_of_run(run_id: str, uri: str) -> str:
     """Return where MLflow's own pages show a run."""
     with reading_client(uri) as client:
-        return f"#/experiments/{client.get_run(run_id).info.experiment_id}/runs/{run_id}"
+        return Addresses(FOLDER).mlflow(client.get_run(run_id).info.experiment_id, run_id)
 
 
 def _best_run(run_id: str, uri: str) -> str:

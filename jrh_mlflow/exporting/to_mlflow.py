@@ -24,6 +24,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
 from functools import cached_property
 from inspect import signature
 from itertools import accumulate
@@ -274,14 +275,17 @@ class OneJudge:
         return {"answers": list(measured.asked.labels), "ordinal": measured.asked.ordinal}
 
     def described(self) -> str:
-        """Say in one line what was measured of it."""
+        """Say in one line what was measured of it, when, and where to read on: fixed once the scorer is registered."""
         measured, simulated = self.measured, " A simulated judge." if self.judge.simulated else ""
         if measured is None:
             return f"A judge of jrh-mlflow that was not measured.{simulated}"
         if self.differs:
             run = f"run {measured.run_id} measured on suite {measured.suite_name}"
             return f"Not measured: it differs from the judge that {run}.{_listed(self.differs)}{simulated}"
-        return f"Measured by run {measured.run_id} on suite {measured.suite_name}: {measured.profile}.{simulated}"
+        when = datetime.fromtimestamp(measured.ended_at / 1000, timezone.utc)
+        link = f" {measured.link}" if measured.link.startswith("http") else ""
+        on = f"Measured by run {measured.run_id} on {when:%Y-%m-%d}, suite {measured.suite_name}"
+        return f"{on}: {measured.verdict or f'{measured.profile}.'}{simulated}{link}"
 
     def made_judge(self, name: str | None, answers: Sequence[str] | None) -> Any:
         """Make the MLflow judge that is nearest to it; being another one, it has no datasheet to be stale."""

@@ -72,7 +72,7 @@ def evaluate(
     seed: int = 0,
     progress: bool = True,
     tags: Mapping[str, str] | None = None,
-    traces: str = "failures",
+    traces: str = "sample",
     metrics: Metrics = "headline",
     texts: bool = True,
     prices: Overrides | None = None,
@@ -112,7 +112,8 @@ def evaluate(
         seed: Of the bootstraps behind intervals.
         progress: Show a progress bar on a terminal or in a notebook.
         tags: More tags for the run.
-        traces: Which calls become MLflow traces: `failures`, `all` or `none`.
+        traces: Which calls become MLflow traces: a fair `sample`, examples of `failures`, `all` or `none`. They go to
+            the experiment `<experiment>-calls`; with `:run` behind the word (`sample:run`) to that of the run.
         metrics: Which numbers become metrics of the run: `headline`, those that judges are compared by, or `all`.
             Every number is in `.metrics`, in `datasheet.json` and in the table `axes.json` either way.
         texts: False keeps prompts, responses, rubrics and what judges wrote out of MLflow: artifacts, traces and the
@@ -371,7 +372,7 @@ def dry_prepared(
     judge: object,
     suite: Suite | str | Path | None = None,
     *,
-    traces: str = "failures",
+    traces: str = "sample",
     metrics: Metrics = "headline",
     metric: str = DEFAULT,
     **as_evaluate: Any,

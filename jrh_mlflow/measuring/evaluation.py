@@ -38,6 +38,7 @@ from jrh_mlflow.show.sheets import invalid_note
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.judges.prompts import link_prompt
+from jrh_mlflow.tracking.judges.sent_messages import SentMessages
 from jrh_mlflow.tracking.runs import keys, outbox
 from jrh_mlflow.tracking.runs.outbox import Kept
 from jrh_mlflow.tracking.runs.store import (
@@ -297,7 +298,7 @@ def _log(
     kept.forget()
     if (version := measured.judge.settings.get("prompt_uri")) is not None:
         link_prompt(str(version), run_id, tracking_uri=store.uri)
-    return replace(evaluation, logged=logged)
+    return replace(evaluation, logged=logged, view=store.view_links(measured.suite.name))
 
 
 def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> JudgeContext:
@@ -409,6 +410,7 @@ def traced_calls(measured: Measured) -> TracedCalls:
         simulated=judge.simulated,
         seconds=measured.seconds,
         traces=measured.traces,
+        messages=SentMessages(judge.definition).of,
     )
 
 

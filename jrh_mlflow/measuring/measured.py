@@ -113,7 +113,7 @@ class Measured:
     until: Mapping[str, Any] | None = None
     """What came of the rules of `jrh.until` (`UntilReport.to_dict`), where it was asked with some."""
     traces: str = "none"
-    """Which calls become MLflow traces: `failures`, `all` or `none`."""
+    """Which calls become MLflow traces (`call_traces.TRACES`)."""
     metrics: Metrics = "headline"
     """Which numbers become metrics of the run."""
     at: float = field(default_factory=time.time)

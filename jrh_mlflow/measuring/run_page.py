@@ -138,7 +138,8 @@ def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence
     links = None
     if addresses is not None:
         ids = {"run_id": run.run_id, "experiment_id": run.experiment_id}
-        links = PageLinks(addresses=addresses, others=run.others, **ids)
+        traces = run.tags.get(keys.TAG_TRACES_EXPERIMENT)
+        links = PageLinks(addresses=addresses, others=run.others, traces=traces, **ids)
     return ShownRun(
         judge=_judge(run.judge, run.tags, run.manifest),
         suite=run.manifest,

@@ -87,6 +87,7 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
         addresses=_ADDRESSES,
         run_id=run.run_id,
         experiment_id=run.experiment_id,
+        traces=calls.traces,
         title=f"Calls: {visible(judge)}",
         marks=_marks(run),
         facts={"run": run.name, "suite": run.suite, "calls": f"{len(calls):,}"},
@@ -303,6 +304,8 @@ class ShownCall:
     model: str | None = None
     cached: bool = False
     confidence: float | None = None
+    trace: str | None = None
+    """Address of its trace in MLflow."""
 
     @property
     def choice(self) -> str:
@@ -382,7 +385,7 @@ def _opened(calls: RunCalls, item_id: str, rows: Codes, behind: Behind | None) -
     item = calls.item(item_id)
     original = calls.original(item) if item is not None and item.kind != "pair" else None
     base = column.among([original.id]).nonzero()[0] if original is not None else own[:0]
-    shown = _shown(calls, own, behind)
+    shown = _with_traces(calls, _shown(calls, own, behind))
     listed = list(dict.fromkeys(column.codes[rows].tolist()))
     code = int(column.codes[own[0]])
     place = listed.index(code) if code in listed else None
@@ -400,6 +403,12 @@ def _opened(calls: RunCalls, item_id: str, rows: Codes, behind: Behind | None) -
         following=None if after is None else column.values[after],
         **opened_texts(item, original),
     )
+
+
+def _with_traces(calls: RunCalls, shown: Sequence[ShownCall]) -> list[ShownCall]:
+    """Add where the trace of each call is."""
+    links = calls.trace_links([(call.item, call.order, call.replicate) for call in shown], _ADDRESSES)
+    return [replace(call, trace=link) for call, link in zip(shown, links, strict=True)]
 
 
 def came_to(calls: Sequence[ShownCall]) -> list[str]:

@@ -85,7 +85,7 @@ class Guard:
             # Read whole before the app sees it, so that its size can be refused.
             body = await _body(receive)
         except Refusal as refusal:
-            await _refuse(refusal, _sealed(send))
+            await _refuse(refusal, _sealed(send), as_page="text/html" in "".join(_headers(scope, "accept")))
             return
         await self._app(scope, _replayed(body, receive), _sealed(send, cookie=cookie))
 
@@ -112,7 +112,11 @@ class Guard:
                 return True
             if self._same(_cookie(scope, cookie_name(scope)), self._cookie):
                 return False
-        raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
+        raise Refusal(
+            401,
+            "The token is missing or wrong: open the link that was printed at the start. Who started the server has it "
+            "in the terminal, in the line `review`, with `?token=` in it; this browser then remembers it.",
+        )
 
     @staticmethod
     def _same(given: str, wanted: str) -> bool:
@@ -219,9 +223,16 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    body = json.dumps({"message": str(refusal)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+async def _refuse(refusal: Refusal, send: Send, *, as_page: bool) -> None:
+    """Say why, to a person as a page and to a script as JSON."""
+    body, kind = json.dumps({"message": str(refusal)}).encode(), b"application/json"
+    headers = []
+    if as_page:
+        from jrh_mlflow.show.html import problem_page
+
+        body, kind = problem_page(str(refusal), title="This page cannot be opened yet").encode(), b"text/html"
+        headers = [(b"content-security-policy", FORM_POLICY.encode())]
+    headers += [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     # What was not read of the request would be taken for the next one.
     headers += [(b"connection", b"close")] if refusal.status == 413 else []
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.rules import STATE_WORDS, State
-from jrh_mlflow.show.html import render_page
+from jrh_mlflow.show.html import explained, render_page
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.numbers import amount_text, interval_text, number_text
 from jrh_mlflow.show.plain_text import line_text
@@ -171,7 +171,7 @@ def with_section(page: str, section: DecisionSection) -> str:
     if place is None:
         return page
     head, _, tail = without.partition(place)
-    return f"{head}{place}{section_html(section)}{tail}"
+    return explained(f"{head}{place}{section_html(section)}{tail}")
 
 
 def _marks(kind: str) -> tuple[str, str]:

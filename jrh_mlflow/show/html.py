@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.show import numbers
-from jrh_mlflow.show.glossary import term_id, with_terms
+from jrh_mlflow.show.glossary import TERMS, term_id, with_terms
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.text import visible
 
@@ -80,6 +80,26 @@ def _environment() -> Environment:
     return environment
 
 
+_TERM_LINK, _GLOSSARY = re.compile(r'href="#term-(\d+)"'), '<section class="glossary">'
+
+
+def explained(page: str) -> str:
+    """Return a page with every term that it links to in its glossary, also those of sections that were put into it."""
+    linked = sorted({int(place) for place in _TERM_LINK.findall(page)})
+    names = list(TERMS)
+    missing = {names[place]: TERMS[names[place]] for place in linked if f'id="{term_id(names[place])}"' not in page}
+    if not missing or "</main>" not in page:
+        return page
+    part = render_part("_glossary.html", terms=missing)
+    head, mark, tail = page.partition(_GLOSSARY)
+    if not mark:
+        head, mark, tail = page.rpartition("</main>")
+        return f"{head}{part}{mark}{tail}"
+    entries = part.partition("<dl>\n")[2].partition("</dl>")[0]
+    before, end, after = tail.partition("</dl>")
+    return f"{head}{mark}{before}{entries}{end}{after}"
+
+
 def kept(name: str) -> Markup:
     """Escape a name; what it has in parentheses, such as (δ = 1), stays on one line."""
     from markupsafe import Markup, escape
@@ -101,7 +121,7 @@ class Addresses:
         >>> Addresses("../").calls("0a1b", axis="target_sensitivity/delta_1", delta=1)
         '../calls/0a1b?axis=target_sensitivity%2Fdelta_1&delta=1'
         >>> Addresses("jrh/").mlflow("7", "0a1b")
-        '#/experiments/7/runs/0a1b'
+        '#/experiments/7/runs/0a1b?workflowType=machine_learning'
     """
 
     root: str
@@ -140,9 +160,20 @@ class Addresses:
 
     def mlflow(self, experiment_id: str, run_id: str) -> str:
         """Return MLflow's own page of a run."""
+        return self.experiment(experiment_id, f"runs/{_part(run_id)}", mode="machine_learning")
+
+    def traces(self, experiment_id: str, run_id: str | None = None, *, trace_id: str | None = None) -> str:
+        """Return MLflow's page of traces: those of a run, or one that is opened."""
+        # The page lists those of the last week only, unless it is told otherwise. By `run_name` it means the id.
+        of_run = {} if run_id is None else {"filter": f"run_name::=::{run_id}"}
+        opened = {} if trace_id is None else {"selectedEvaluationId": trace_id}
+        return self.experiment(experiment_id, "traces", mode="genai", startTimeLabel="ALL", **of_run, **opened)
+
+    def experiment(self, experiment_id: str, tab: str, *, mode: str, **query: str) -> str:
+        """Return a page of an experiment; without its mode MLflow opens what the browser remembers."""
         up = self.root.removesuffix(FOLDER) if self.root.endswith(FOLDER) else f"{self.root}../"
         # MLflow's pages are one file, which finds its way by what follows the #.
-        return f"{up}#/experiments/{_part(experiment_id)}/runs/{_part(run_id)}"
+        return f"{up}#/experiments/{_part(experiment_id)}/{tab}?{urlencode({'workflowType': mode, **query})}"
 
 
 def _part(text: str) -> str:
@@ -157,6 +188,6 @@ def _values(value: str | float | Sequence[str]) -> list[str]:
     return [f"{value:.12g}"] if isinstance(value, int | float) else list(value)
 
 
-def problem_page(message: str, *, title: str, addresses: Addresses) -> str:
-    """Render why something cannot be shown, with the way back to the list."""
+def problem_page(message: str, *, title: str, addresses: Addresses | None = None) -> str:
+    """Render why something cannot be shown, with the way back to the list where there is one."""
     return render_page("problem.html", message=message, title=title, addresses=addresses)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.show.glossary import terms_among
-from jrh_mlflow.show.html import Addresses, render_page
+from jrh_mlflow.show.html import Addresses, explained, render_page
 from jrh_mlflow.show.plain_text import broken, code, line_text, plain, said_lines, sentence_text
 from jrh_mlflow.show.tables import FilledTable, Medium
 
@@ -90,6 +90,8 @@ class Navigation:
     here: str
     run_id: str | None = None
     experiment_id: str | None = None
+    traces: str | None = None
+    """Id of the experiment of the run's traces."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +122,7 @@ class Page:
         texts += [*self.findings, *self.findings.values(), *self.notes, *(section.heading for section, _ in sections)]
         texts += [text for tile in self.tiles for text in (tile.label, tile.state)]
         heads = [text for table in self.tables for column in table.shown() for text in (column.head, column.meaning)]
-        return render_page(
+        page = render_page(
             "page.html",
             page=self,
             lead=lead,
@@ -128,6 +130,7 @@ class Page:
             sections=sections,
             terms=terms_among([lead, *sentences, *texts, *heads]),
         )
+        return explained(page)
 
     def to_markdown(self) -> str:
         """Return the page without its figures, for the description of a run and for reading in a repository."""

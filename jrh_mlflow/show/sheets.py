@@ -105,6 +105,8 @@ class PageLinks:
     addresses: Addresses
     run_id: str
     experiment_id: str
+    traces: str | None = None
+    """Id of the experiment that its traces are in; None where it has none."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Other runs of the same suite: id to name."""
 
@@ -155,7 +157,7 @@ def sheet_page(
     navigation = None
     if links is not None:
         ids = {"run_id": links.run_id, "experiment_id": links.experiment_id}
-        navigation = Navigation(addresses=links.addresses, here="datasheet", **ids)
+        navigation = Navigation(addresses=links.addresses, here="datasheet", traces=links.traces, **ids)
     return Page(
         title=title,
         lead=sheet.verdict.sentences[0],

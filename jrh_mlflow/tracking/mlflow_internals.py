@@ -166,6 +166,17 @@ def start_trace(info: TraceInfo, *, uri: str) -> None:
     TracingClient(uri).start_trace(info)
 
 
+def trace_info(trace_id: str, *, uri: str) -> TraceInfo:
+    """Return what a store knows of a trace, without its spans: the public way reads them all.
+
+    Raises:
+        MlflowException: when there is none.
+    """
+    from mlflow.tracing.client import TracingClient
+
+    return TracingClient(uri).get_trace_info(trace_id)
+
+
 def log_spans(spans: Sequence[Span], *, experiment_id: str, uri: str) -> None:
     """Write finished spans of many traces by one request.
 

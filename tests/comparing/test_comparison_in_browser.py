@@ -125,7 +125,9 @@ def test_every_number_leads_to_its_calls_in_the_table_and_in_the_figure(browser:
         assert sorted(drawn) == sorted(listed)
         assert f"calls/{0:032x}?axis=typos%2Faccuracy" in drawn
         assert tab.locator(".grid thead a").first.get_attribute("href") == f"datasheet/{0:032x}"
-        assert tab.locator("a[href='../#/experiments/1/runs/" + f"{3:032x}']").count() == 1
+        assert (
+            tab.locator("a[href='../#/experiments/1/runs/" + f"{3:032x}?workflowType=machine_learning']").count() == 1
+        )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

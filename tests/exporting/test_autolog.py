@@ -104,7 +104,7 @@ def test_an_evaluation_links_the_datasheet_of_its_judge_and_says_what_is_code(he
     assert tags["jrh.status.longer"] == f"measured: run {run}"
     assert tags["jrh.status.polite"] == "code"
     assert tags[keys.TAG_DATASHEETS] == "1 measured, 1 code"
-    assert f"(#/experiments/{home}/runs/{run})" in line(tags, "longer")
+    assert f"(#/experiments/{home}/runs/{run}?workflowType=machine_learning)" in line(tags, "longer")
     assert "Simulated" in line(tags, "longer")
     assert "not a judge" in line(tags, "polite")
     assert result.result_df is not None

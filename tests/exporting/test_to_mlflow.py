@@ -291,7 +291,7 @@ def test_feedback_links_the_datasheet_where_a_page_of_mlflow_can_show_it(
     monkeypatch.setattr(to_mlflow_module, "active_uri", lambda: store_uri)
     page = link()
     assert page is not None
-    assert re.fullmatch(rf"#/experiments/\d+/runs/{measured.run_id}", page)
+    assert re.fullmatch(rf"#/experiments/\d+/runs/{measured.run_id}\?workflowType=machine_learning", page)
     monkeypatch.setattr(to_mlflow_module, "active_uri", lambda: "sqlite:///elsewhere.db")
     assert link() is None, "the pages of another store have no such run"
     monkeypatch.setattr(to_mlflow_module, "page_of_run", lambda run_id, uri: "#/p")

@@ -273,7 +273,7 @@ def test_a_cap_keeps_whole_calls_and_a_higher_one_continues(
 
 def test_wrong_answers_become_traces_and_right_ones_do_not(offline: Made, store_uri: str) -> None:
     suite = part_of(offline.suite, "label_flip", n=4)
-    done = evaluate(lambda shown: "pass", suite, store_uri)
+    done = evaluate(lambda shown: "pass", suite, store_uri, traces="failures:run")
     wrong = done.calls[done.calls["answer"] != done.calls["expected"]]
     client = MlflowClient(tracking_uri=store_uri)
     experiment = client.get_experiment_by_name("tests").experiment_id

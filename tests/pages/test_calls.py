@@ -133,8 +133,9 @@ def runs(store_uri: str) -> dict[str, jrh.Evaluation]:
     with LoopbackServer(reply=model) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-planted-secret-0123456789abcdef")
         judge = jrh.PromptedJudge("openai/gpt-4o-mini", name="Small <judge>", api_base=server.url, max_tokens=64)
+        of_pairs = jrh.evaluate(judge, pairs, replicates=2, **{**options, "traces": "sample"})
         return {
-            "pairs": jrh.evaluate(judge, pairs, replicates=2, **options),
+            "pairs": of_pairs,
             "hashed": jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=1, depth=1), texts=False, **options),
             "simulated": jrh.evaluate(jrh.scripted.AlwaysFirst(), pairs, **options),
             "single": jrh.evaluate(grader, pointwise_suite(tests=("typos", "stochastic_stability")), **options),
@@ -371,6 +372,17 @@ def test_an_opened_pair_shows_both_orders_texts_rationale_and_raw_answer_escaped
     following = others[others.index(item.id) + 1]
     assert f"condition=ladder&amp;open={quote(following, safe='')}" in page
     assert html.escape(Addresses("../").calls(done.run_id, condition="ladder")) in page
+
+
+def test_calls_that_are_traces_lead_to_them_and_the_page_to_all_of_them(client, runs, store_uri):
+    done = runs["pairs"]
+    tags = MlflowClient(store_uri).get_run(done.run_id).data.tags
+    place, linked = tags["jrh.traces_experiment"], 0
+    for item in dict.fromkeys(done.calls["suite_item"]):
+        page = html.unescape(page_of(client, done.run_id, open=item))
+        linked += len(re.findall(rf"\.\./\.\./#/experiments/{place}/traces\?\S*selectedEvaluationId=tr-\w+", page))
+        assert Addresses("../").traces(place, done.run_id) in page
+    assert linked == int(tags["jrh.traces"].partition(" ")[0]) > 0
 
 
 def test_what_a_pair_came_to_is_said_by_the_names_of_the_axes(client, runs):

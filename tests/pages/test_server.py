@@ -122,6 +122,16 @@ def test_the_review_asks_for_its_token(client, path):
     assert plain(client, "POST", f"/jrh/{path}", b"{}")[0] == 401
 
 
+def test_a_person_without_the_token_gets_a_page_and_a_script_gets_json(client):
+    status, headers, content = plain(client, "GET", "/jrh/review/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert status == 401
+    assert headers["content-type"].startswith("text/html")
+    assert "?token=" in content.decode()
+    assert "<script" not in content.decode()
+    status, headers, content = plain(client, "GET", "/jrh/review/api/suites")
+    assert (status, headers["content-type"], list(json.loads(content))) == (401, "application/json", ["message"])
+
+
 @pytest.mark.parametrize("path", ["//review/api/suites", "/./review/api/suites", "/REVIEW/api/suites", "/x/../review/"])
 def test_no_other_spelling_leads_to_the_review(client, path):
     assert plain(client, "GET", f"/jrh{path}")[0] == 404

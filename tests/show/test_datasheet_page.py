@@ -240,7 +240,7 @@ def test_a_served_page_leads_from_every_number_to_its_calls_and_a_file_nowhere()
         assert f'href="../calls/{LINKS.run_id}?{urlencode({"axis": key})}"' in served
     for address in ("?outcome=error", "?item=s0%2Fx&amp;open=s0%2Fx"):
         assert f'href="../calls/{LINKS.run_id}{address}"' in served
-    assert f'href="../../#/experiments/7/runs/{LINKS.run_id}"' in served
+    assert f'href="../../#/experiments/7/runs/{LINKS.run_id}?workflowType=machine_learning"' in served
     assert f'href="../compare?run={LINKS.run_id}&amp;run={"b" * 32}"' in served
     assert "../" not in page(found, worst=[worst])
 

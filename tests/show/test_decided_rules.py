@@ -17,6 +17,7 @@ from jrh_mlflow.show.decided_rules import (
     with_markdown_section,
     with_section,
 )
+from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.plain_text import line_text
 from tests.comparing.test_comparison_page import HOSTILE, read
 
@@ -68,6 +69,16 @@ def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> No
     assert f"not decided❔0.83[0.71, 0.90]{open_one.advice}" in html
     assert f"not decided❔–[0.10, 0.70]{withheld.advice}" in html
     assert "2026-11-16 10:00 UTC" in html
+
+
+@pytest.mark.parametrize("lead", ["", "The dark current is low."], ids=["no glossary before", "a glossary before"])
+def test_every_term_of_a_section_that_is_put_into_a_page_is_in_its_glossary(lead: str) -> None:
+    page = with_section(Page(title="A judge", lead=lead).to_html(), gate())
+    linked, explained = (set(re.findall(rf'{name}="#?(term-\d+)"', page)) for name in ("href", "id"))
+    assert linked
+    assert linked <= explained
+    assert page.count('class="glossary"') == 1
+    assert page == with_section(page, gate())
 
 
 def test_a_page_has_the_newest_gate_once_and_keeps_what_else_was_decided() -> None:

@@ -27,13 +27,13 @@ def test_links_hold_from_every_page_and_behind_a_prefix(prefix, page, root):
     assert found(to.datasheet(RUN)) == f"/jrh/datasheet/{RUN}"
     assert found(to.compare([RUN, OTHER])) == f"/jrh/compare?run={RUN}&run={OTHER}"
     assert found(to.calls(RUN)) == f"/jrh/calls/{RUN}"
-    assert found(to.mlflow("7", RUN)) == f"/#/experiments/7/runs/{RUN}"
+    assert found(to.mlflow("7", RUN)) == f"/#/experiments/7/runs/{RUN}?workflowType=machine_learning"
 
 
 def test_a_whole_address_makes_whole_links():
     to = Addresses("http://127.0.0.1:5000/jrh/")
     assert to.datasheet(RUN) == f"http://127.0.0.1:5000/jrh/datasheet/{RUN}"
-    assert to.mlflow("7", RUN) == f"http://127.0.0.1:5000/#/experiments/7/runs/{RUN}"
+    assert to.mlflow("7", RUN) == f"http://127.0.0.1:5000/#/experiments/7/runs/{RUN}?workflowType=machine_learning"
 
 
 def test_filters_come_back_as_they_were_given():
@@ -53,7 +53,11 @@ def test_the_line_at_the_top_leads_to_the_other_pages_of_a_run_and_is_left_out_o
 
     template = _environment().from_string('{% from "_nav.html" import nav %}{{ nav(to, here, run, experiment) }}')
     page = template.render(to=Addresses("../"), here="calls", run=RUN, experiment="7")
-    links = ['"../">All judges</a>', f'"../datasheet/{RUN}">Datasheet</a>', f'"../../#/experiments/7/runs/{RUN}">']
+    links = [
+        '"../">All judges</a>',
+        f'"../datasheet/{RUN}">Datasheet</a>',
+        f'"../../#/experiments/7/runs/{RUN}?workflowType=machine_learning">',
+    ]
     assert all(f"<a href={link}" in page for link in links)
     assert '<span aria-current="page">Calls</span>' in page
     assert template.render(to=None, here="calls", run=RUN, experiment="7").strip() == ""

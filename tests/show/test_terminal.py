@@ -95,7 +95,9 @@ def test_one_evaluation_is_a_screen_with_profile_cost_and_where_it_is(
     assert f"cost: ${0.002 * len(done.calls):.4f}" in lines
     assert any(line.startswith("profile: ") for line in lines)
     assert any("tasks are few" in line for line in lines)
-    assert lines[-3:] == [f"logged: {done.link}", f"page: {done.page_link}", f"all judges: {done.view_link}"]
+    # What has to be started first is said before the address.
+    page = f"page: {done.view.command}   then {done.page_link}"
+    assert lines[-3:] == [f"logged: {done.link}", page, f"all judges: {done.view_link}"]
     assert done.page_link == f"http://127.0.0.1:5000/jrh/run/{done.run_id}"
     assert not any("|" in line for line in lines)
     assert not any(word.replace(".", "").isdigit() and len(word) == 6 for line in lines[:-2] for word in line.split())

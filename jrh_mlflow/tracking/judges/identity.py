@@ -364,6 +364,8 @@ class MeasuredJudge:
     suite_name: str
     suite_sha256: str
     profile: str
+    verdict: str
+    """Its first sentence; empty of runs of earlier versions."""
     simulated: bool
     recorded: bool
     answered_by: tuple[str, ...]
@@ -496,6 +498,7 @@ def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
         suite_name=str(params.get(keys.PARAM_SUITE_NAME, "")),
         suite_sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
         profile=str(tags.get(keys.TAG_PROFILE, "")),
+        verdict=str(tags.get(keys.TAG_VERDICT, "")),
         simulated=simulated,
         recorded=recorded,
         answered_by=tuple(dict.fromkeys(models)),

@@ -101,6 +101,8 @@ SPAN_OUTPUTS = "mlflow.spanOutputs"
 
 TAG_TRACES = "jrh.traces"
 """How many calls or items are traces of the run, of how many."""
+TAG_TRACES_EXPERIMENT = "jrh.traces_experiment"
+"""Id of the experiment that they are in."""
 
 TAG_DATASET_FORMAT = "jrh.format"
 TAG_DATASET_VERSION = "jrh.dataset_version"

@@ -17,7 +17,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +41,15 @@ from jrh_mlflow.schema.items import (
     Item,
 )
 from jrh_mlflow.scoring.metric import DEFAULT
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.run_overview import RunSummary
 from jrh_mlflow.stats import Codes, Mask
 from jrh_mlflow.suites.suite import HASHES, ITEMS_FILE, read_item
+from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import downloaded, is_artifact, run_if_there, summary_of
-from jrh_mlflow.tracking.runs.store import reading_client
+from jrh_mlflow.tracking.runs.store import if_there, reading_client
+from jrh_mlflow.tracking.traces.call_traces import trace_of_call
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,6 +203,20 @@ class RunCalls:
     def without_texts(self) -> bool:
         """Whether hashes stand in the place of texts."""
         return bool(self._run.data.params.get(keys.PARAM_TEXTS) == HASHES)
+
+    @property
+    def traces(self) -> str | None:
+        """Id of the experiment that its traces are in; None where it has none."""
+        return self._run.data.tags.get(keys.TAG_TRACES_EXPERIMENT)
+
+    def trace_links(self, calls: Sequence[tuple[str, str, int]], to: Addresses) -> list[str | None]:
+        """Return the address of each call's trace, None where it has none; a call is its item, order and replicate."""
+        if (place := self.traces) is None:
+            return [None] * len(calls)
+        traces = [trace_of_call(self._run.info.run_id, *call) for call in calls]
+        with reading_client(self._uri):
+            there = [if_there(partial(mlflow_internals.trace_info, trace, uri=self._uri)) for trace in traces]
+        return [info and to.traces(place, trace_id=trace) for info, trace in zip(there, traces, strict=True)]
 
     @cached_property
     def _sheet(self) -> dict[str, Any]:

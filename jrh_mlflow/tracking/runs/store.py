@@ -41,7 +41,15 @@ from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal, plain, sh
 from jrh_mlflow.show.readings import reading_columns
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
+from jrh_mlflow.tracking.runs.view import (
+    ViewLinks,
+    context_tags,
+    missing_tags,
+    server_address,
+    shown_uri,
+    suite_view,
+    view_links,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +110,7 @@ def active_uri() -> str:
 def run_link(uri: str, experiment_id: str, run_id: str) -> str:
     """Say where a run can be looked at."""
     if uri.startswith("http"):
-        return f"{server_address(uri)}/#/experiments/{experiment_id}/runs/{run_id}"
+        return Addresses(f"{server_address(uri)}/{FOLDER}").mlflow(experiment_id, run_id)
     return f"run {run_id} in {shown_uri(uri)}"
 
 
@@ -377,8 +385,7 @@ class Store:
         own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
-        if self._saves_view:
-            self._save_view()
+        self.save_view()
         return str(run.info.run_id)
 
     def own_name(self, names: Sequence[str], setup: str) -> str:
@@ -398,14 +405,16 @@ class Store:
         is_here = run is not None and str(mlflow.get_tracking_uri()) == self.uri
         return str(run.info.run_id) if is_here and str(run.info.experiment_id) == self.experiment_id else None
 
-    def _save_view(self) -> None:
-        """Let the experiment open on judges; that it cannot is said, and takes nothing from the run."""
+    def save_view(self, suite: str | None = None) -> None:
+        """Let the experiment open on judges, on a suite too; that it cannot is said, and takes nothing from the run."""
+        if not self._saves_view:
+            return
         problem, what_now = "did not take the saved view of the experiment", "The run is logged all the same."
         try:
             with mlflow_errors(self.uri, problem=problem, what_now=what_now):
                 if self._tags is None:
                     self._tags = self.client.get_experiment(self.experiment_id).tags
-                missing = missing_tags(self.experiment_id, self._tags)
+                missing = missing_tags(self.experiment_id, self._tags, suite)
                 # Seen as set whatever comes: a store that refuses is asked once.
                 self._tags = {**self._tags, **missing}
                 for key, value in missing.items():
@@ -450,13 +459,36 @@ class Store:
         tags = [InputTag(key="mlflow.data.context", value="judge suite")]
         tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
 
+    def log_model_input(self, run_id: str, model_id: str) -> None:
+        """Log a judge as what the run measured: MLflow takes a run with a model *output* for training.
+
+        Such runs are missing from *Evaluation runs*.
+        """
+        from mlflow.entities import LoggedModelInput
+
+        self.client.log_inputs(run_id, models=[LoggedModelInput(model_id)])
+
     def link_model(self, run_id: str, entry: ModelEntry) -> None:
         """Let the page of a run lead to its logged model, which takes the place of earlier ones."""
-        from mlflow.entities import LoggedModelOutput
-
-        self.client.log_outputs(run_id, [LoggedModelOutput(entry.model_id, step=0)])
+        self.log_model_input(run_id, entry.model_id)
         for model_id in entry.replaced:
             self.client.delete_logged_model(model_id)
+
+    def beside(self, ending: str) -> Store:
+        """Return the store with the experiment whose name has this ending; made when it is first used."""
+        name = self.client.get_experiment(self.experiment_id).name
+        return Store(self.uri, f"{name}{ending}", artifacts=self._artifacts, saves_view=False)
+
+    def link_traces(self, run_id: str, experiment_id: str, n_traces: int) -> None:
+        """Let the description of a run, and our pages, lead to its traces: they may be in another experiment."""
+        note = self.client.get_run(run_id).data.tags.get(keys.TAG_NOTE, "")
+        link = f" [{n_traces} of its calls as traces]({Addresses(FOLDER).traces(experiment_id, run_id)})."
+        # In the first paragraph, with the other links; publishing again finds it there.
+        links, apart, text = note.partition(_APART)
+        if links.startswith(_first_link(run_id)):
+            note = f"{links.replace(link, '')}{link}{apart}{text}"
+            self.client.set_tag(run_id, keys.TAG_NOTE, note)
+        self.client.set_tag(run_id, keys.TAG_TRACES_EXPERIMENT, experiment_id)
 
     def address(self, run_id: str) -> dict[str, str]:
         """Say where a run belongs, for a file: without the password that the store's address may hold."""
@@ -466,9 +498,11 @@ class Store:
         """Say where a run can be looked at."""
         return run_link(self.uri, self.experiment_id, run_id)
 
-    def view_links(self) -> ViewLinks:
-        """Say where the judges of the experiment stand side by side."""
-        return view_links(self.uri, self.experiment_id)
+    def view_links(self, suite: str | None = None) -> ViewLinks:
+        """Say where the judges of the experiment stand side by side: those on a suite, where it has a view."""
+        key = "" if suite is None else suite_view(suite)
+        has_view = f"{keys.TAG_VIEW.removesuffix(keys.VIEW)}{key}" in (self._tags or {})
+        return view_links(self.uri, self.experiment_id, key=key if key and has_view else keys.VIEW)
 
 
 def download(uri: str, *, tracking_uri: str | None = None) -> Path:
@@ -627,6 +661,8 @@ def publish(
         if replaces or metric_keys.CALLS_TOTAL not in logged:
             if content.suite is not None:
                 store.log_dataset(run_id, content.suite)
+                if content.entry is not None:
+                    store.save_view(content.suite.name)
             _log_numbers(store, run_id, content, note)
             logged = keys.last_values(content.points)
         store.client.set_terminated(run_id, "FINISHED")
@@ -771,6 +807,8 @@ def axes_table(readings: Mapping[str, Reading]) -> str:
 
 
 _APART = "\n\n"
+_LINK_TO_TRACES = 250
+"""Characters that are left for it: traces are written after the description."""
 _TITLE = re.compile(r"\A# .*\n\n(?=\*\*)")
 """Before a verdict."""
 
@@ -790,21 +828,24 @@ def run_description(markdown: str, run_id: str, *, has_calls: bool, artifact: st
     """
     links = _links(run_id, has_calls=has_calls)
     markdown = _TITLE.sub("", markdown)
-    most = MAX_DESCRIPTION - len(links) - len(_APART)
+    most = MAX_DESCRIPTION - len(links) - len(_APART) - (_LINK_TO_TRACES if has_calls else 0)
     return f"{links}{_APART}{shortened(markdown, artifact=artifact, most=most)}"
 
 
 def own_text(description: str, run_id: str) -> str:
     """Return a description without the links that lead to the page on which it is shown."""
-    for has_calls in (True, False):
-        description = description.removeprefix(f"{_links(run_id, has_calls=has_calls)}{_APART}")
-    return description
+    links, _, text = description.partition(_APART)
+    return text if links.startswith(_first_link(run_id)) else description
 
 
 def _links(run_id: str, *, has_calls: bool) -> str:
     to = Addresses(FOLDER)
     calls = f" and [its calls]({to.calls(run_id)})" if has_calls else ""
-    return f"[Page of this run]({to.run(run_id)}){calls}, where `jrh ui` serves {'them' if has_calls else 'it'}."
+    return f"{_first_link(run_id)}{calls}, where `jrh ui` serves {'them' if has_calls else 'it'}."
+
+
+def _first_link(run_id: str) -> str:
+    return f"[Page of this run]({Addresses(FOLDER).run(run_id)})"
 
 
 # The Models page
@@ -911,7 +952,7 @@ class JudgeEntry:
 
     def _note(self, store: Store, run_id: str) -> str:
         """Say on the page of the judge what it reads, with intervals, and where its datasheet is."""
-        link = f"#/experiments/{store.experiment_id}/runs/{run_id}"
+        link = Addresses(FOLDER).mlflow(store.experiment_id, run_id)
         readings = [f"- {code(axis)}: {text}" for axis, text in self.readings.items()]
         verdict = literal(self.tags.get(keys.TAG_VERDICT, ""))
         return "\n".join(
@@ -931,7 +972,7 @@ def _shown(metrics: Iterable[Metric], dataset: str) -> dict[str, float]:
 
 def _take_over(store: Store, model_id: str, models: Sequence[LoggedModel], *, but: str) -> None:
     """Give a new entry what the ones before read on other suites; of each, as it was logged by its own run."""
-    from mlflow.entities import LoggedModelOutput, Metric
+    from mlflow.entities import Metric
     from mlflow.exceptions import MlflowException
 
     newest = {
@@ -947,4 +988,4 @@ def _take_over(store: Store, model_id: str, models: Sequence[LoggedModel], *, bu
         # A run that was deleted takes nothing more: what it read goes with it.
         with suppress(MlflowException):
             store.client.log_batch(run_id, metrics=metrics)
-            store.client.log_outputs(run_id, [LoggedModelOutput(model_id, step=0)])
+            store.log_model_input(run_id, model_id)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.measures import axes
@@ -28,9 +28,11 @@ from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 from jrh_mlflow.tracking.runs import keys
 
-VERSION = 3
+VERSION = 4
 """Of the view below: raised with every change of it, so that experiments with an earlier one get the new one."""
 NAME = "Judges"
+MOST_SUITES = 20
+"""Suites of an experiment that get a view of their own: every page of the experiment reads all of them."""
 KIND = "custom_model_development"
 """The kind of experiment that opens on runs; others open on the latency of traces."""
 READINGS = {
@@ -63,9 +65,16 @@ class ViewLinks:
     def __str__(self) -> str:
         return self.table if self.command is None else f"{self.command}   then {self.table}"
 
+    def page(self, run_id: str) -> str:
+        """Say where a run is a page of ours, and what has to serve it first."""
+        address = Addresses(self.pages).run(run_id)
+        if self.command is None:
+            return f"{address}   where the server runs with --app-name jrh"
+        return f"{self.command}   then {address}"
 
-def view_links(uri: str, experiment_id: str, *, port: int = _PORT) -> ViewLinks:
-    """Return the links to an experiment's saved view; a store that is no server is shown by `jrh ui` on a port.
+
+def view_links(uri: str, experiment_id: str, *, port: int = _PORT, key: str = keys.VIEW) -> ViewLinks:
+    """Return the links to a saved view of an experiment; a store that is no server is shown by `jrh ui` on a port.
 
     Example:
         >>> view_links("http://user:secret@mlflow:5000/", "7").table
@@ -73,7 +82,7 @@ def view_links(uri: str, experiment_id: str, *, port: int = _PORT) -> ViewLinks:
     """
     served = uri.startswith("http")
     address = _address(uri, port)
-    page = f"{address}/{_page(experiment_id)}"
+    page = f"{address}/{_page(experiment_id, key)}"
     command = None if served else f"jrh ui {_ui_argument(uri)}" + ("" if port == _PORT else f" --port {port}")
     return ViewLinks(table=page, charts=f"{page}{_CHARTS}", pages=f"{address}/{FOLDER}", command=command)
 
@@ -102,16 +111,14 @@ def trace_link(uri: str, experiment_id: str, trace_id: str) -> str:
 
     Example:
         >>> trace_link("http://mlflow:5000", "7", "tr-1")
-        'http://mlflow:5000/#/experiments/7/traces?selectedEvaluationId=tr-1&startTimeLabel=ALL'
+        'http://mlflow:5000/#/experiments/7/traces?workflowType=genai&startTimeLabel=ALL&selectedEvaluationId=tr-1'
     """
-    # Behind the trace the page lists those of the last week only, unless it is told otherwise.
-    shown = f"selectedEvaluationId={quote(trace_id)}&startTimeLabel=ALL"
-    return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/traces?{shown}"
+    return Addresses(f"{_address(uri, _PORT)}/{FOLDER}").traces(experiment_id, trace_id=trace_id)
 
 
 def queue_link(uri: str, experiment_id: str) -> str:
     """Return the page of MLflow that holds the review queues of an experiment."""
-    return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/review-queue"
+    return Addresses(f"{_address(uri, _PORT)}/{FOLDER}").experiment(experiment_id, "review-queue", mode="genai")
 
 
 def _address(uri: str, port: int) -> str:
@@ -121,9 +128,9 @@ def _address(uri: str, port: int) -> str:
 _CHARTS = "&compareRunsMode=CHART"
 
 
-def _page(experiment_id: str) -> str:
+def _page(experiment_id: str, key: str = keys.VIEW) -> str:
     # Without its `workflowType` MLflow 3.17 shows the pages of traces, whatever the kind of the experiment.
-    return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={keys.VIEW}"
+    return Addresses(FOLDER).experiment(experiment_id, "runs", mode="machine_learning", viewStateShareKey=key)
 
 
 def server_address(uri: str) -> str:
@@ -150,27 +157,43 @@ def _ui_argument(uri: str) -> str:
     return shlex.quote(shown_uri(uri))
 
 
-def missing_tags(experiment_id: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags that an experiment lacks: the view, what it opens on, and what its columns mean.
+def suite_view(suite: str) -> str:
+    """Return the key of a suite's own view."""
+    return f"{keys.VIEW}-{hashlib.sha256(suite.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
-    What somebody else has set is left as it is, and so is a view of ours that somebody changed.
+
+def missing_tags(experiment_id: str, tags: Mapping[str, str], suite: str | None = None) -> dict[str, str]:
+    """Return the tags that an experiment lacks: views, what it opens on, and what its columns mean.
+
+    One view has the judges on all suites, and with `suite` another one those on it. What somebody else has set is left
+    as it is, and so is a view of ours that somebody changed.
     """
     wanted: dict[str, str] = {}
-    if keys.TAG_VIEW not in tags or 0 < _version(tags[keys.TAG_VIEW]) < VERSION:
-        wanted[keys.TAG_VIEW] = view_value(_state(), created_ms=int(time.time() * 1000), version=VERSION)
+    views: dict[str, str | None] = {keys.TAG_VIEW: None}
+    own = f"{keys.TAG_VIEW}-"
+    # What MLflow's filter cannot quote has no view of its own.
+    if suite is not None and "'" not in suite and sum(tag.startswith(own) for tag in tags) < MOST_SUITES:
+        views[f"{keys.TAG_VIEW.removesuffix(keys.VIEW)}{suite_view(suite)}"] = suite
+    for tag, name in views.items():
+        if tag not in tags or 0 < _version(tags[tag]) < VERSION:
+            wanted[tag] = view_value(_state(name), created_ms=int(time.time() * 1000), version=VERSION, suite=name)
     if not tags.get(keys.TAG_EXPERIMENT_KIND):
         wanted[keys.TAG_EXPERIMENT_KIND] = KIND
-    if not (tags.get(keys.TAG_NOTE) or "").strip():
+    note = (tags.get(keys.TAG_NOTE) or "").strip()
+    if not note:
         wanted[keys.TAG_NOTE] = _description(experiment_id)
+    elif note.startswith(_FIRST_LINK):
+        # As earlier versions wrote it: MLflow's list of experiments shows the first words as they are.
+        wanted[keys.TAG_NOTE] = f"{_WHAT} {note}"
     return wanted
 
 
-def view_value(state: Mapping[str, Any], *, created_ms: int, version: int) -> str:
+def view_value(state: Mapping[str, Any], *, created_ms: int, version: int, suite: str | None = None) -> str:
     """Write a view as MLflow reads it: with a name for the menu `Views`, and plain for versions without that menu."""
     # Both forms in one value: a version reads the one that it knows and passes over the other.
     packed = base64.b64encode(zlib.compress(_compact(state).encode(), 9)).decode()
     view = {
-        "name": NAME,
+        "name": NAME if suite is None else f"{NAME} on {suite}"[:_LONGEST_NAME],
         "createdAt": created_ms,
         "updatedAt": created_ms,
         "state": f"deflate;{packed}",
@@ -197,20 +220,21 @@ def _compact(data: Mapping[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":"))
 
 
-def _state() -> dict[str, Any]:
-    """Return the columns and charts."""
+def _state(suite: str | None = None) -> dict[str, Any]:
+    """Return the columns and charts, of the judges on one suite or on all."""
     # In the order they are shown; the first two, name and age of a run, are always there.
     widths = {
         "attributes.`Run Name`": 275,
         "runDateAndNestInfo": 140,
+        f"params.`{keys.PARAM_SUITE_NAME}`": 130,
         **{f"tags.`{keys.own_key(axis)}`": width for axis, width in READINGS.items()},
         f"tags.`{keys.own_key(metric_keys.RELIABILITY_MEAN)}`": 135,
         f"tags.`{keys.TAG_GATE}`": 200,
         f"metrics.`{metric_keys.COST}`": 90,
         f"tags.`{keys.TAG_VERDICT}`": 420,
         f"params.`{keys.PARAM_CRITERION}`": 120,
-        f"params.`{keys.PARAM_SUITE_NAME}`": 130,
     }
+    on_suite = "" if suite is None else f" and params.`{keys.PARAM_SUITE_NAME}` = '{suite}'"
     charts = [
         _curve("target_sensitivity/curve"),
         _curve("matched_sensitivity/curve"),
@@ -219,7 +243,7 @@ def _state() -> dict[str, Any]:
         _scatter(metric_keys.COST_PER_1K_CALLS, _SENSITIVITY),
     ]
     return {
-        "searchFilter": f"tags.`{keys.TAG_KIND}` = 'evaluate'",
+        "searchFilter": f"tags.`{keys.TAG_KIND}` = 'evaluate'{on_suite}",
         "orderByKey": "attributes.start_time",
         "orderByAsc": False,
         "startTime": "ALL",
@@ -263,22 +287,30 @@ def _scatter(x: str, y: str) -> dict[str, Any]:
     return {"type": "SCATTER", **_CARD, "xaxis": {"key": x, "type": "METRIC"}, "yaxis": {"key": y, "type": "METRIC"}}
 
 
+_FIRST_LINK = "[Judges side by side]("
+_LONGEST_NAME = 80
+_WHAT = (
+    "Judges of language models, measured: each run is one judge on one suite, with its readings and their 95 % "
+    "intervals over tasks in the columns."
+)
+"""Without a link: MLflow's list of experiments shows these words as they are."""
+
+
 def _description(experiment_id: str) -> str:
     """Say what the columns mean; the page shows the first line until it is unfolded."""
     page = _page(experiment_id)
-    models = f"#/experiments/{experiment_id}/models?workflowType=machine_learning&viewMode=CHART"
+    models = Addresses(FOLDER).experiment(experiment_id, "models", mode="machine_learning", viewMode="CHART")
+    in_genai = Addresses(FOLDER).experiment(experiment_id, "evaluation-runs", mode="genai")
     meanings = [f"- `{keys.own_key(axis)}`: {axes.declared(axis).meaning}" for axis in READINGS]
     lines = [
-        f"[Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}), "
-        f"[each with its newest readings]({models}). Each run is one judge. "
+        f"{_WHAT} {_FIRST_LINK}{page}), [their curves in one picture]({page}{_CHARTS}), "
+        f"[each with its newest readings]({models}), [in GenAI mode]({in_genai}). "
         f"Datasheets and comparisons as pages: [all judges]({Addresses(FOLDER).index()}), where `jrh ui` serves them.",
         "",
         *meanings,
         f"- `{keys.own_key(metric_keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; "
         "1 is right.",
         f"- `{keys.TAG_GATE}`: what the newest `jrh gate` of the run came to.",
-        "",
-        "In brackets: the 95 % interval over tasks.",
     ]
     return "\n".join(lines)
 

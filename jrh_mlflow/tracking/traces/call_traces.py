@@ -13,7 +13,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -28,6 +28,7 @@ from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
 from jrh_mlflow.schema.presentation import Criterion, Message, part_text
+from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
@@ -38,7 +39,14 @@ from jrh_mlflow.tracking.traces.traces_in import search_traces
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Span, TraceInfo
 
-TRACES = ("failures", "all", "none")
+TRACES = ("sample", "failures", "all", "none")
+BESIDE_RUN = ":run"
+"""Ends a word of `TRACES`: the traces stay in the run's own experiment."""
+CALLS_EXPERIMENT = "-calls"
+"""Ends the name of the experiment that traces of judge calls go to: in the run's own they would be taken for those of
+an application, and its quality for theirs."""
+LEAST_SAMPLE, MAX_SAMPLE, SECONDS_PER_SAMPLED = 10, 100, 2
+"""Calls of a fair sample: the least, and one more for each so many seconds that the run took, up to the most."""
 MAX_PER_CONDITION = 5
 """Traces of one kind of failure in one condition, unless all calls are asked for."""
 SECONDS_PER_EXAMPLE = 10
@@ -109,6 +117,8 @@ class TraceDraft:
     seconds: float | None = None
     error: str | None = None
     """What went wrong; None when nothing did."""
+    llm: Mapping[str, Any] | None = None
+    """Name, inputs, outputs and attributes of a span below the first: the request to a model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,12 +158,12 @@ class ReviewedItem:
 
 
 def checked_traces(text: str) -> str:
-    """Return the word that says which calls become traces.
+    """Return the word that says which calls become traces; with `:run` behind it in the run's own experiment.
 
     Raises:
         RecipeError: when it is none of `TRACES`.
     """
-    if text not in TRACES:
+    if str(text).removesuffix(BESIDE_RUN) not in TRACES:
         raise RecipeError(f"Unknown traces {text!r}.{suggest(str(text), TRACES)} Give one of {', '.join(TRACES)}.")
     return text
 
@@ -171,15 +181,19 @@ class TracedCalls:
     seconds: float
     """How long they took: a longer run gets more traces."""
     traces: str
-    """Which calls: `failures`, `all` or `none`."""
+    """Which calls: `sample`, `failures`, `all` or `none`; with `:run` behind it in the run's own experiment."""
+    messages: Callable[..., list[dict[str, str]] | None] = lambda *_, **__: None
+    """What was sent for a call (`SentMessages.of`), None where that is not known."""
 
 
 def log_traces(store: Store, run_id: str, traced: TracedCalls) -> int:
     """Write judge calls as traces of a run, and return how many.
 
+    `sample` is a fair sample: each call has the same chance, and on one suite the same calls are drawn for every judge.
     `failures` are calls that ended as error or unparsed and calls against what is expected of them (`expectation`): a
     few per condition and kind (`examples`). `all` is every call. Simulated judges and suites without texts get traces
-    only with `all`. The run's tag `jrh.traces` says how many were written of how many there are.
+    only with `all`. The run's tag `jrh.traces` says how many were written of how many there are. They go to an
+    experiment of their own, linked to the run, which links to them.
 
     When a call began is not recorded: traces begin at the start of the run, a millisecond apart in the order of the
     calls. How long one took is the call's latency.
@@ -187,20 +201,38 @@ def log_traces(store: Store, run_id: str, traced: TracedCalls) -> int:
     Raises:
         TrackingError: when MLflow does not hold every trace in the end.
     """
-    if checked_traces(traced.traces) == "none":
+    which = checked_traces(traced.traces).removesuffix(BESIDE_RUN)
+    if which == "none":
         return 0
-    everything, calls = traced.traces == "all", traced.calls
+    calls = traced.calls
     judged = calls.assign(failure=failures(calls, traced.criterion), position=range(len(calls)))
-    wanted = judged if everything else judged[judged["failure"] != ""]
-    reason = _why_none(store, traced)
-    chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(traced.seconds))
+    wanted = judged[judged["failure"] != ""] if which == "failures" else judged
+    reason = _why_none(store, traced, which)
+    chosen = judged[:0] if reason else wanted
+    if which == "sample":
+        chosen = fair_sample(chosen, most=sample_size(traced.seconds))
+    elif which == "failures":
+        chosen = sample(chosen, few=examples(traced.seconds))
+    what = {"sample": f"calls, a fair sample of {len(chosen) / max(1, len(wanted)):.1%}", "failures": "failures"}
+    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what.get(which, 'calls')}", reason)
     if len(chosen):
+        place = store if traced.traces.endswith(BESIDE_RUN) else _calls_store(store)
         items = {item.id: item for item in traced.suite.items}
-        drafts = (_call_draft(row, items, traced.criterion, traced.judge) for row in chosen.to_dict("records"))
-        write_traces(store, run_id, drafts, kept=_KEPT)
-    what = "calls" if everything else "failures"
-    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what}", reason)
+        page = Addresses(store.view_links().pages)
+        drafts = (_call_draft(row, items, traced, run_id, page) for row in chosen.to_dict("records"))
+        write_traces(store, run_id, drafts, kept=_KEPT, place=place)
+        store.link_traces(run_id, place.experiment_id, len(chosen))
     return len(chosen)
+
+
+def _calls_store(store: Store) -> Store:
+    """Return the experiment of traces that lies beside the one of runs; it says what it holds."""
+    place = store.beside(CALLS_EXPERIMENT)
+    if not place.client.get_experiment(place.experiment_id).tags.get(keys.TAG_NOTE):
+        runs = Addresses(FOLDER).experiment(store.experiment_id, "runs", mode="machine_learning")
+        note = f"Calls of judges that were measured, as traces, a part of them. [The runs they belong to]({runs})."
+        place.client.set_experiment_tag(place.experiment_id, keys.TAG_NOTE, note)
+    return place
 
 
 def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], *, kept: str) -> int:
@@ -283,6 +315,19 @@ def examples(seconds: float) -> int:
     return min(MAX_PER_CONDITION, 1 + int(seconds // SECONDS_PER_EXAMPLE))
 
 
+def sample_size(seconds: float) -> int:
+    """Return how many calls are sampled after a run of so many seconds."""
+    return min(MAX_SAMPLE, LEAST_SAMPLE + int(seconds // SECONDS_PER_SAMPLED))
+
+
+def fair_sample(calls: pd.DataFrame, *, most: int) -> pd.DataFrame:
+    """Draw calls, each with the same chance whatever it came to; the same ones every time, of every judge."""
+    identity = zip(*(calls[name].tolist() for name in ("suite_item", "order", "replicate")), strict=True)
+    draws = [digest_of(*map(str, parts)) for parts in identity]
+    chosen: pd.DataFrame = calls.iloc[sorted(sorted(range(len(draws)), key=draws.__getitem__)[:most])]
+    return chosen
+
+
 def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
     """Take `few` failures of each kind, the same ones every time, spread over the steps of the ladder."""
     # As lists: sorting and grouping a frame takes as long as writing some of the traces.
@@ -303,11 +348,11 @@ def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
     return in_order
 
 
-def _why_none(store: Store, traced: TracedCalls) -> str:
+def _why_none(store: Store, traced: TracedCalls, which: str) -> str:
     """Say why no trace is written at all; an empty string when there is no reason."""
-    if traced.traces != "all" and traced.simulated:
+    if which != "all" and traced.simulated:
         return "simulated judge"
-    if traced.traces != "all" and not traced.suite.has_texts and traced.suite.hash_of_texts is None:
+    if which != "all" and not traced.suite.has_texts and traced.suite.hash_of_texts is None:
         return "no texts"
     return why_no_spans(store)
 
@@ -327,16 +372,48 @@ def why_no_spans(store: Store) -> str:
     return "the store takes no spans"
 
 
-def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Criterion, judge: str) -> TraceDraft:
-    call = _record(row)
+def _call_draft(
+    row: Mapping[Any, Any], items: Mapping[str, Item], traced: TracedCalls, run_id: str, page: Addresses
+) -> TraceDraft:
+    call, criterion, judge = _record(row), traced.criterion, traced.judge
     outputs = {name: value for name in _OUTPUTS if (value := getattr(call, name)) not in (None, "")}
     # A label that is no ground truth is no expectation: it is told beside its source.
     elsewhere = {*_SHOWN_ELSEWHERE} - ({"expected"} if call.label_source else set())
     cells = {name: value for name, value in asdict(call).items() if name not in elsewhere}
     attributes = {keys.own_key(name): value for name, value in cells.items() if value not in (None, "")}
+    attributes[keys.own_key("page")] = page.calls(run_id, open=call.suite_item)
     tags = {"condition": call.condition, "suite_item": call.suite_item, "outcome": call.outcome}
     tags |= {"delta": "" if call.delta is None else f"{call.delta:g}", "failure": str(row["failure"])}
+    inputs = _call_inputs(call, items.get(call.suite_item), criterion)
+    llm, metadata = _llm_call(call, items.get(call.suite_item), traced, inputs)
+    return TraceDraft(
+        name=call_name(call.suite_item, call.order, call.replicate),
+        offset_ms=int(row["position"]),
+        span=judge,
+        about=f"{call.suite_item} {call.order}".strip(),
+        inputs=inputs,
+        outputs=outputs,
+        attributes=attributes,
+        tags={"mlflow.traceName": call.condition, **{keys.own_key(name): text for name, text in tags.items() if text}},
+        notes=_call_notes(call, criterion, failed=bool(row["failure"])),
+        metadata=metadata,
+        seconds=call.latency_s,
+        error=None if call.outcome in USABLE else call.error or "",
+        llm=llm,
+    )
+
+
+def _llm_call(
+    call: CallRecord, item: Item | None, traced: TracedCalls, shown: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Return the span of the request to a model, None where none is known of, and what the trace says of its cost."""
+    key = {"order": call.order, "replicate": call.replicate, "key": call.prompt_sha256}
+    messages = traced.messages(item, **key)
+    if messages is None and call.input_tokens is None:
+        return None, {}
+    attributes: dict[str, Any] = {}
     metadata: dict[str, str] = {}
+    model = call.model or traced.judge
     if call.input_tokens is not None and call.output_tokens is not None:
         sent, got = call.input_tokens, call.output_tokens
         tokens = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
@@ -345,22 +422,12 @@ def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Cr
     if call.cost_usd is not None:
         metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
         # The model is named with a cost only: without one MLflow would look up a price of its own.
-        attributes["mlflow.llm.model"] = attributes.get(keys.own_key("model"), judge)
-        attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
-    return TraceDraft(
-        name=(call.suite_item, call.order, str(call.replicate)),
-        offset_ms=int(row["position"]),
-        span=judge,
-        about=f"{call.suite_item} {call.order}".strip(),
-        inputs=_call_inputs(call, items.get(call.suite_item), criterion),
-        outputs=outputs,
-        attributes=attributes,
-        tags={"mlflow.traceName": call.condition, **{keys.own_key(name): text for name, text in tags.items() if text}},
-        notes=_call_notes(call, criterion, failed=bool(row["failure"])),
-        metadata=metadata,
-        seconds=call.latency_s,
-        error=call.error or "" if call.outcome == "error" else None,
-    )
+        attributes |= {"mlflow.llm.model": model, "mlflow.llm.cost": {"total_cost": call.cost_usd}}
+    inputs = shown if messages is None else {"messages": messages}
+    answer = call.raw if call.raw is not None else call.answer or call.outcome
+    outputs = {"choices": [{"message": {"role": "assistant", "content": answer}}]}
+    own = {keys.own_key("model"): model, **attributes}
+    return {"name": model, "inputs": inputs, "outputs": outputs, "attributes": own}, metadata
 
 
 def _record(row: Mapping[str, Any]) -> CallRecord:
@@ -463,25 +530,32 @@ def _review_notes(reviewed: ReviewedItem) -> list[TraceNote]:
     ]
 
 
-def write_traces(store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kept: str) -> None:
+def write_traces(
+    store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kept: str, place: Store | None = None
+) -> None:
     """Write traces of a run in batches, then ask MLflow which of them it holds, whole.
+
+    They go to the experiment of `place`, the run's own when it is None.
 
     Raises:
         TrackingError: when it does not hold every one; `kept` says what is safe all the same, and what to do.
     """
     run, secrets = store.client.get_run(run_id), known_secrets()
+    experiment_id = (place or store).experiment_id
     start = partial(mlflow_internals.start_trace, uri=store.uri)
     promised: dict[str, int] = {}
     with ThreadPoolExecutor(1 if store.uri.startswith("sqlite") else _THREADS, thread_name_prefix="jrh-traces") as pool:
         for batch in _batches(_safe(draft, secrets) for draft in drafts):
-            infos = [_info(draft, run) for draft in batch]
+            infos = [_info(draft, run, experiment_id) for draft in batch]
             # The trace before its span: the other way round takes MLflow twice as long.
             list(pool.map(start, infos))
-            spans = [_span(draft, run) for draft in batch]
-            mlflow_internals.log_spans(spans, experiment_id=run.info.experiment_id, uri=store.uri)
+            spans = [span for draft in batch for span in _spans(draft, run)]
+            mlflow_internals.log_spans(spans, experiment_id=experiment_id, uri=store.uri)
+            if experiment_id != run.info.experiment_id:
+                store.client.link_traces_to_run([info.trace_id for info in infos], run_id)
             promised |= {info.trace_id: len(info.assessments) for info in infos}
     # At least as many: people may have added assessments since an earlier attempt wrote the trace.
-    stored = _stored(store, run)
+    stored = _stored(store, run, experiment_id)
     whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
     if whole < len(promised):
         raise TrackingError(f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; {kept}")
@@ -489,7 +563,7 @@ def write_traces(store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kep
 
 def _safe(draft: TraceDraft, secrets: Sequence[str]) -> TraceDraft:
     """Take keys and lone surrogates out before anything is cut: half a key would not be found."""
-    names = ("span", "about", "inputs", "outputs", "attributes", "tags", "error")
+    names = ("span", "about", "inputs", "outputs", "attributes", "tags", "error", "llm")
     texts = {name: safe_texts(getattr(draft, name), secrets) for name in names}
     cleaned = [
         replace(note, **{name: safe_texts(getattr(note, name), secrets) for name in ("value", "who", "rationale")})
@@ -502,7 +576,7 @@ def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
     batch: list[TraceDraft] = []
     characters = 0
     for draft in drafts:
-        parts = (*draft.inputs.values(), *_output_parts(draft), *draft.attributes.values())
+        parts = (*draft.inputs.values(), *_output_parts(draft), *draft.attributes.values(), draft.llm)
         size = sum(len(str(value)) for value in parts)
         # A request has a largest size; a single trace that is larger goes alone.
         if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
@@ -513,9 +587,11 @@ def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
     yield batch
 
 
-def _stored(store: Store, run: Run) -> dict[str, int]:
+def _stored(store: Store, run: Run, experiment_id: str) -> dict[str, int]:
     """Return the run's traces whose spans are there too, and how many assessments each has."""
-    traces = search_traces(store.client, [run.info.experiment_id], run_id=run.info.run_id)
+    # With the run's own experiment, which MLflow demands.
+    places = sorted({experiment_id, str(run.info.experiment_id)})
+    traces = search_traces(store.client, places, run_id=run.info.run_id)
     infos = [trace.info for trace in traces]
     return {info.trace_id: len(info.assessments) for info in infos if "mlflow.trace.spansLocation" in info.tags}
 
@@ -529,14 +605,24 @@ def _trace_id(digest: str) -> str:
     return f"tr-{digest[:32]}"
 
 
-def _info(draft: TraceDraft, run: Run) -> TraceInfo:
+def call_name(suite_item: str, order: str, replicate: int) -> tuple[str, ...]:
+    """Name a call within its run."""
+    return suite_item, order, str(replicate)
+
+
+def trace_of_call(run_id: str, suite_item: str, order: str, replicate: int) -> str:
+    """Return the id that the trace of a call has, where there is one."""
+    return _trace_id(digest_of(run_id, *call_name(suite_item, order, replicate)))
+
+
+def _info(draft: TraceDraft, run: Run, experiment_id: str) -> TraceInfo:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
     run_id = str(run.info.run_id)
     digest = digest_of(run_id, *draft.name)
     return TraceInfo(
         trace_id=_trace_id(digest),
-        trace_location=TraceLocation.from_experiment_id(run.info.experiment_id),
+        trace_location=TraceLocation.from_experiment_id(experiment_id),
         request_time=_start_ms(draft, run),
         execution_duration=None if draft.seconds is None else round(1000 * draft.seconds),
         state=TraceState.OK if draft.error is None else TraceState.ERROR,
@@ -566,9 +652,12 @@ def _assessment(note: TraceNote, run_id: str, digest: str, number: int) -> Asses
     return made
 
 
-def _span(draft: TraceDraft, run: Run) -> Span:
+def _spans(draft: TraceDraft, run: Run) -> Iterator[Span]:
     digest, start_ns = digest_of(str(run.info.run_id), *draft.name), _start_ms(draft, run) * 1_000_000
-    return finished_span(
+    end_ns = start_ns + round(1e9 * (draft.seconds or 0))
+    times: dict[str, Any] = {"start_ns": start_ns, "end_ns": end_ns}
+    error = None if draft.error is None else column(draft.error, _MAX_COLUMN)
+    yield finished_span(
         digest[:32],
         digest[32:48],
         name=column(draft.span, _MAX_TAG),
@@ -576,10 +665,12 @@ def _span(draft: TraceDraft, run: Run) -> Span:
         inputs=draft.inputs,
         outputs=draft.outputs,
         attributes=draft.attributes,
-        start_ns=start_ns,
-        end_ns=start_ns + round(1e9 * (draft.seconds or 0)),
-        error=None if draft.error is None else column(draft.error, _MAX_COLUMN),
+        error=error,
+        **times,
     )
+    if draft.llm is not None:
+        llm = {**draft.llm, "name": column(draft.llm["name"], _MAX_TAG)}
+        yield finished_span(digest[:32], digest[48:64], kind="LLM", parent=digest[32:48], **llm, **times)
 
 
 def finished_span(

@@ -54,7 +54,27 @@ def test_the_first_run_sets_the_view_the_kind_and_the_description(store: Store) 
     assert state == {key: value for key, value in saved.items() if key in state}, "plain and packed say the same"
     assert len(tags[keys.TAG_VIEW]) < 5000, "what every version of MLflow takes"
     assert tags[keys.TAG_EXPERIMENT_KIND] == "custom_model_development"
-    assert f"#/experiments/{store.experiment_id}/runs?" in tags[keys.TAG_NOTE].splitlines()[0]
+    note = tags[keys.TAG_NOTE].splitlines()[0]
+    assert f"#/experiments/{store.experiment_id}/runs?" in note
+    # MLflow's list of experiments shows the first words as they are written.
+    assert not set("[]()") & set(note[:120])
+
+
+def test_a_description_that_begins_with_a_link_gets_words_before_it_and_keeps_what_people_added(store: Store) -> None:
+    earlier = "[Judges side by side](#/experiments/1/runs), and our own words."
+    store.client.set_experiment_tag(store.experiment_id, keys.TAG_NOTE, earlier)
+    note = _run(store)[keys.TAG_NOTE]
+    assert note.endswith(f" {earlier}")
+    assert "](" not in note[:120]
+    assert _run(store)[keys.TAG_NOTE] == note
+
+
+def test_a_suite_gets_a_view_of_its_own_unless_there_are_many_or_no_filter_can_name_it() -> None:
+    tag = f"mlflow.sharedViewState.{view.suite_view('pairs')}"
+    assert tag in view.missing_tags("1", {}, "pairs")
+    many = {f"{keys.TAG_VIEW}-{number:08}": "" for number in range(view.MOST_SUITES)}
+    assert tag not in view.missing_tags("1", many, "pairs")
+    assert set(view.missing_tags("1", {}, "it's")) == set(view.missing_tags("1", {}))
 
 
 def test_every_reading_of_the_view_is_an_axis_and_explained(store: Store) -> None:
@@ -121,7 +141,14 @@ def test_an_evaluation_tells_where_judges_stand_side_by_side(store: Store) -> No
     done = jrh.evaluate(
         jrh.scripted.AlwaysTie(), suite, tracking_uri=store.uri, experiment=store._experiment, traces="none"
     )
-    assert done.view == store.view_links()
+    key = view.suite_view("two")
+    assert f"viewStateShareKey={key}" in done.view.table
+    tags = store.client.get_experiment(store.experiment_id).tags
+    saved, general = json.loads(tags[f"mlflow.sharedViewState.{key}"]), json.loads(tags[keys.TAG_VIEW])
+    assert saved["name"] == "Judges on two"
+    assert saved["searchFilter"] == f"{general['searchFilter']} and params.`suite.name` = 'two'"
+    assert saved["selectedColumns"][0] == general["selectedColumns"][0] == "params.`suite.name`"
+    assert len(tags[f"mlflow.sharedViewState.{key}"]) < 5000
     assert done.view_link == str(done.view)
     assert f"{done.view.command}   then {done.view.table}" == done.view_link
 

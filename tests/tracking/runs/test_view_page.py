@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.view import view_links
 from jrh_mlflow.tracking.traces.review_queues import queue_disagreements
 from tests.mlflow_features import before
@@ -30,7 +32,13 @@ def evaluated(store_uri: str) -> jrh.Evaluation:
 
 
 @pytest.fixture(scope="module")
-def browser(evaluated: jrh.Evaluation) -> Iterator[Browser]:
+def traced(store_uri: str) -> jrh.Evaluation:
+    suite = jrh.Suite(name="two pairs", items=jrh.load_suite("datasheet-short").items[:2])
+    return jrh.evaluate(lambda shown: "1", suite, tracking_uri=store_uri, experiment="the saved view", traces="all")
+
+
+@pytest.fixture(scope="module")
+def browser(evaluated: jrh.Evaluation, traced: jrh.Evaluation) -> Iterator[Browser]:
     # After the evaluation: an open browser keeps an event loop running.
     with chromium() as found:
         yield found
@@ -63,6 +71,32 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
     page.get_by_text(trace["question"]).nth(1).wait_for(timeout=PATIENCE_MS, state="attached")
     page.goto(again.links[0])
     page.get_by_text("Look again", exact=True).first.wait_for(timeout=PATIENCE_MS)
+
+
+def test_a_judge_is_listed_under_evaluation_runs_and_on_the_models_page(
+    evaluated: jrh.Evaluation, url: str, browser: Browser
+) -> None:
+    experiment_id = evaluated.view.table.partition("/experiments/")[2].partition("/")[0]
+    page = browser.new_page(viewport={"width": 1900, "height": 900})
+    modes = {"evaluation-runs": "genai", "models": "machine_learning"}
+    for tab, mode in modes.items():
+        page.goto(f"{url}/#/experiments/{experiment_id}/{tab}?workflowType={mode}")
+        page.locator("main").get_by_text("Llama8B (simulated)").first.wait_for(timeout=PATIENCE_MS)
+
+
+def test_the_description_of_a_run_leads_to_its_traces_and_to_no_others(
+    traced: jrh.Evaluation, store_uri: str, url: str, browser: Browser
+) -> None:
+    tags = MlflowClient(store_uri).get_run(traced.run_id).data.tags
+    [link] = re.findall(r"\((#/experiments/\d+/traces[^)]*)\)", tags[keys.TAG_NOTE])
+    page = browser.new_page(viewport={"width": 1900, "height": 900})
+    page.goto(f"{url}/{link}")
+    for item in dict.fromkeys(traced.calls["suite_item"]):
+        page.get_by_text(item).first.wait_for(timeout=PATIENCE_MS)
+    # Another run has none in the list.
+    page.goto(f"{url}/{link.replace(traced.run_id, '0' * 32)}")
+    page.reload()
+    page.get_by_text(re.compile("No traces|No results|no traces")).first.wait_for(timeout=PATIENCE_MS)
 
 
 def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(

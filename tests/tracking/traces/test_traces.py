@@ -15,7 +15,7 @@ from typing import Any
 import mlflow
 import pandas as pd
 import pytest
-from mlflow.entities import Trace
+from mlflow.entities import Span, Trace
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls
@@ -27,17 +27,24 @@ from jrh_mlflow.measuring.replay import recorded_suite
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Message, Presentation
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.runs.store import Store
 from jrh_mlflow.tracking.traces.call_traces import (
+    LEAST_SAMPLE,
     MAX_PER_CONDITION,
+    MAX_SAMPLE,
     checked_traces,
     examples,
     expectation,
     failures,
+    fair_sample,
     log_traces,
     sample,
+    sample_size,
+    trace_of_call,
 )
+from tests.loopback import LoopbackServer
 from tests.servers import running_server
 
 KEY = "sk-planted-0123456789abcdef"
@@ -92,13 +99,24 @@ def logged(store: Store, measured: Measured) -> tuple[str, int]:
 
 def traces_of(store: Store, run_id: str, **search: Any) -> list[Trace]:
     found, token = [], None
+    places = [store.experiment_id, store.beside("-calls").experiment_id]
     while True:
-        page = store.client.search_traces(
-            locations=[store.experiment_id], run_id=run_id, max_results=500, page_token=token, **search
-        )
+        page = store.client.search_traces(locations=places, run_id=run_id, max_results=500, page_token=token, **search)
         found, token = [*found, *page], page.token
         if not token:
             return found
+
+
+def root(trace: Trace) -> Span:
+    """The span of the judge; below it may be the one of a model."""
+    (span,) = (one for one in trace.data.spans if one.parent_id is None)
+    return span
+
+
+def model_span(trace: Trace) -> Span:
+    (span,) = (one for one in trace.data.spans if one.parent_id is not None)
+    assert span.parent_id == root(trace).span_id
+    return span
 
 
 def tag(store: Store, run_id: str) -> str | None:
@@ -117,7 +135,8 @@ def first_always(shown: Presentation) -> jrh.Answer:
 
 
 def test_an_unknown_word_is_refused_with_a_suggestion():
-    assert [checked_traces(word) for word in ("failures", "all", "none")] == ["failures", "all", "none"]
+    known = ["sample", "failures", "all", "none", "sample:run", "all:run"]
+    assert [checked_traces(word) for word in known] == known
     with pytest.raises(RecipeError, match="Did you mean 'failures'"):
         checked_traces("failure")
 
@@ -209,7 +228,7 @@ def test_failures_are_linked_to_the_run_with_expectation_feedback_and_contents_a
     items = {item.id: item for item in small.items}
     for trace in found:
         assert trace.info.trace_metadata["mlflow.sourceRun"] == run_id
-        (span,) = trace.data.spans
+        span = root(trace)
         item = items[span.attributes["jrh.suite_item"]]
         u, v = ("first", "second") if span.attributes["jrh.order"] == "uv" else ("second", "first")
         assert (span.inputs[u], span.inputs[v]) == (item.u, item.v)
@@ -245,7 +264,7 @@ def test_all_is_every_call_with_its_latency_tokens_and_cost(store, tiny):
     assert tag(store, run_id) == f"{n} of {n} calls"
     rows = {(row.suite_item, row.order): row for row in measured.calls.itertuples()}
     for trace in traces_of(store, run_id):
-        seen = trace.data.spans[0].attributes
+        seen, llm = root(trace).attributes, model_span(trace)
         row = rows.pop((seen["jrh.suite_item"], seen["jrh.order"]))
         assert trace.info.execution_duration == round(1000 * row.latency_s)
         assert seen["jrh.latency_s"] == row.latency_s
@@ -254,6 +273,9 @@ def test_all_is_every_call_with_its_latency_tokens_and_cost(store, tiny):
         assert (seen["jrh.input_tokens"], seen["jrh.output_tokens"], seen["jrh.cost_usd"]) == (120, 7, 0.0002)
         assert trace.info.token_usage == {"input_tokens": 120, "output_tokens": 7, "total_tokens": 127}
         assert json.loads(trace.info.trace_metadata["mlflow.trace.cost"]) == {"total_cost": 0.0002}
+        assert llm.span_type == "LLM"
+        assert llm.attributes["mlflow.chat.tokenUsage"]["total_tokens"] == 127
+        assert llm.llm_cost == {"total_cost": 0.0002}
     assert rows == {}
 
 
@@ -266,8 +288,8 @@ def test_an_unknown_cost_stays_unknown_even_where_mlflow_knows_a_price(either, t
     run_id, _ = logged(either, measured)
     for trace in traces_of(either, run_id):
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
-        assert trace.data.spans[0].llm_cost is None
-        assert trace.data.spans[0].attributes["jrh.model"] == "gpt-4o-mini"
+        assert {one.llm_cost for one in trace.data.spans} == {None}
+        assert {one.attributes["jrh.model"] for one in trace.data.spans} == {"gpt-4o-mini"}
 
 
 def test_errors_and_unreadable_answers_are_told_apart(store):
@@ -278,14 +300,13 @@ def test_errors_and_unreadable_answers_are_told_apart(store):
 
     run_id, n = logged(store, asked(broken, jrh.Suite(name="one", items=[PAIR]), traces="failures"))
     found = traces_of(store, run_id)
-    assert {one.info.state.value for one in found} == {"ERROR", "OK"}
+    assert {one.info.state.value for one in found} == {"ERROR"}
     assert (n, tag(store, run_id)) == (2, "2 of 2 failures")
     for trace in found:
-        outputs, state = trace.data.spans[0].outputs, trace.info.state.value
+        outputs, failed = root(trace).outputs, root(trace).outputs["outcome"] == "error"
         assert assessed(trace)["met_expectation"] == "no answer"
         assert trace.info.tags["jrh.failure"] == outputs["outcome"]
-        assert state == ("ERROR" if outputs["outcome"] == "error" else "OK")
-        assert ("no service" if state == "ERROR" else "the first, perhaps") in outputs["error"]
+        assert ("no service" if failed else "the first, perhaps") in outputs["error"]
 
 
 def test_none_writes_nothing_and_says_nothing(store, small):
@@ -322,7 +343,7 @@ def test_recorded_judgments_without_texts_get_traces_only_when_all_are_asked_for
     assert (n, tag(store, run_id)) == (0, "0 of 1 failures (no texts)")
     run_id, n = logged(store, replace(theirs, traces="all"))
     found = traces_of(store, run_id)
-    assert [one.data.spans[0].inputs for one in found] == [{"suite_item": "p"}] * 2
+    assert [root(one).inputs for one in found] == [{"suite_item": "p"}] * 2
     assert sorted(assessed(one)["met_expectation"] for one in found) == ["no", "yes"]
 
 
@@ -337,7 +358,7 @@ def test_a_criterion_that_offers_no_tie_expects_none(store, small):
 def test_the_criterion_in_ones_own_words_is_shown(store):
     judge = resolve_judge(first_always).with_criterion("Prefer the one that greets.")
     run_id, _ = logged(store, asked(judge, jrh.Suite(name="one", items=[PAIR]), traces="all"))
-    assert {one.data.spans[0].inputs["rubric"] for one in traces_of(store, run_id)} == {"Prefer the one that greets."}
+    assert {root(one).inputs["rubric"] for one in traces_of(store, run_id)} == {"Prefer the one that greets."}
 
 
 def test_responses_and_transcripts_have_traces_too(either):
@@ -359,9 +380,9 @@ def test_responses_and_transcripts_have_traces_too(either):
     assert n == 2
     assert assessed(found["r"]) == {"expected_answer": "bad", "met_expectation": "no"}
     assert found["r"].info.tags["jrh.failure"] == "wrong label"
-    assert found["r"].data.spans[0].inputs["response"] == "Go away."
+    assert root(found["r"]).inputs["response"] == "Go away."
     assert assessed(found["t"])["met_expectation"] == "yes"
-    shown = found["t"].data.spans[0].inputs["transcript"]
+    shown = root(found["t"]).inputs["transcript"]
     assert [one["role"] for one in shown] == ["user", "assistant", "tool"]
     assert json.loads(shown[1]["tool_calls"])[0]["arguments"] == {"deep": deep}
 
@@ -376,7 +397,7 @@ def test_over_http_two_hundred_traces_are_all_there_with_their_spans(server):
     found = traces_of(server, run_id)
     assert (n, len(found), tag(server, run_id)) == (200, 200, "200 of 200 calls")
     assert len({one.info.trace_id for one in found}) == 200
-    assert all(len(one.data.spans) == 1 and len(one.info.assessments) == 2 for one in found)
+    assert all(len(one.data.spans) == 2 and len(one.info.assessments) == 2 for one in found)
 
 
 def test_hostile_text_survives(either):
@@ -388,12 +409,12 @@ def test_hostile_text_survives(either):
         return jrh.Answer("1", rationale=HOSTILE)
 
     run_id, n = logged(either, asked(hostile, jrh.Suite(name="hostile", items=[item]), traces="all"))
-    found = {one.data.spans[0].outputs["outcome"]: one for one in traces_of(either, run_id)}
+    found = {root(one).outputs["outcome"]: one for one in traces_of(either, run_id)}
     assert n == len(found) == 2
-    said = found["verdict"].data.spans[0]
+    said = root(found["verdict"])
     assert (said.inputs["first"], said.inputs["second"]) == (clean_text(item.v), item.u)
     assert said.outputs["rationale"] == SURVIVES
-    assert found["error"].data.spans[0].outputs["error"] == f"RuntimeError: {SURVIVES}"
+    assert root(found["error"]).outputs["error"] == f"RuntimeError: {SURVIVES}"
     for trace in found.values():
         feedback = trace.info.assessments[1]
         assert "<script>" in feedback.rationale
@@ -415,8 +436,8 @@ def test_a_planted_key_is_in_nothing_that_is_written(store_uri, tmp_path, monkey
     run_id, n = logged(own, measured)
     found = traces_of(own, run_id)
     assert n == len(found) == 2
-    assert {one.data.spans[0].outputs["outcome"] for one in found} == {"verdict", "error"}
-    rationale = next(one.data.spans[0].outputs["rationale"] for one in found if one.info.state.value == "OK")
+    assert {root(one).outputs["outcome"] for one in found} == {"verdict", "error"}
+    rationale = next(root(one).outputs["rationale"] for one in found if one.info.state.value == "OK")
     assert rationale.startswith("My key is [key].")
     for file in tmp_path.rglob("*"):
         assert KEY.encode() not in (file.read_bytes() if file.is_file() else b"")
@@ -438,16 +459,17 @@ def test_writing_the_same_traces_again_changes_nothing(either):
 @pytest.mark.parametrize(
     "lost",
     [
-        "INSERT ON assessments WHEN NEW.assessment_type = 'feedback'",
-        "INSERT ON trace_tags WHEN NEW.key = 'mlflow.trace.spansLocation'",
-        "INSERT ON trace_request_metadata WHEN NEW.key = 'mlflow.sourceRun'",
+        ("assessments WHEN NEW.assessment_type = 'feedback'",),
+        ("trace_tags WHEN NEW.key = 'mlflow.trace.spansLocation'",),
+        ("trace_request_metadata WHEN NEW.key = 'mlflow.sourceRun'", "entity_associations"),
     ],
     ids=["feedback", "span", "link to the run"],
 )
 def test_a_store_that_loses_something_without_a_word_is_found_out(store_uri, tmp_path, lost):
     own = own_store(store_uri, tmp_path)
     with sqlite3.connect(tmp_path / "own" / "mlflow.db") as connection:
-        connection.execute(f"CREATE TRIGGER lossy BEFORE {lost} BEGIN SELECT RAISE(IGNORE); END")
+        for number, rows in enumerate(lost):
+            connection.execute(f"CREATE TRIGGER lossy{number} BEFORE INSERT ON {rows} BEGIN SELECT RAISE(IGNORE); END")
     connection.close()
     measured = asked(first_always, jrh.Suite(name="one", items=[PAIR]), traces="all")
     with pytest.raises(TrackingError, match="MLflow holds 0 of 2 traces of run"):
@@ -468,12 +490,61 @@ def test_no_global_state_of_mlflow_is_touched(store, small):
     assert (mlflow.get_tracking_uri(), mlflow.active_run(), mlflow.get_last_active_trace_id()) == before
 
 
-def test_an_evaluation_logs_the_traces_of_its_failures(store, small):
+def test_an_evaluation_logs_a_fair_sample_with_its_share_in_an_experiment_of_its_own(store, small):
     done = jrh.evaluate(first_always, small, experiment="tests", tracking_uri=store.uri)
-    said = tag(store, done.run_id)
-    assert said is not None
-    assert said.startswith(f"{len(traces_of(store, done.run_id, include_spans=False))} of ")
-    assert store.client.get_run(done.run_id).info.status == "FINISHED"
+    run, found = store.client.get_run(done.run_id), traces_of(store, done.run_id, include_spans=False)
+    assert LEAST_SAMPLE <= len(found) <= MAX_SAMPLE
+    share = f"{len(found) / len(done.calls):.1%}"
+    assert run.data.tags["jrh.traces"] == f"{len(found)} of {len(done.calls)} calls, a fair sample of {share}"
+    place = store.beside("-calls").experiment_id
+    assert run.data.tags["jrh.traces_experiment"] == place != store.experiment_id
+    assert Addresses("jrh/").traces(place, done.run_id) in run.data.tags["mlflow.note.content"].partition("\n\n")[0]
+    assert store.client.search_traces(locations=[store.experiment_id], run_id=done.run_id) == []
+    with sqlite3.connect(store.uri.removeprefix("sqlite:///")) as connection:
+        linked = "SELECT count(*) FROM entity_associations WHERE destination_id = ? AND source_type = 'trace'"
+        assert connection.execute(linked, [done.run_id]).fetchone() == (len(found),)
+    connection.close()
+    assert run.info.status == "FINISHED"
+    for one in traces_of(store, done.run_id):
+        item = one.info.tags["jrh.suite_item"]
+        assert root(one).attributes["jrh.page"] == Addresses(done.view.pages).calls(done.run_id, open=item)
+
+
+def test_traces_stay_with_the_run_where_that_is_asked_for(store):
+    run_id, n = logged(store, asked(first_always, jrh.Suite(name="one", items=[PAIR]), traces="all:run"))
+    found = store.client.search_traces(locations=[store.experiment_id], run_id=run_id)
+    assert n == len(found) == 2
+    assert store.client.get_run(run_id).data.tags["jrh.traces_experiment"] == store.experiment_id
+
+
+def test_a_fair_sample_draws_calls_whatever_they_came_to_and_the_same_ones_of_every_judge():
+    calls = pd.DataFrame([{"suite_item": f"i{n}", "order": "uv", "replicate": 0, "failure": ""} for n in range(2000)])
+    taken = fair_sample(calls, most=500)
+    assert len(taken) == 500
+    again = fair_sample(calls.assign(failure="error"), most=500)
+    assert list(again["suite_item"]) == list(taken["suite_item"])
+    # A half of the calls has a half of the sample, within four standard errors.
+    assert abs((taken.index < 1000).sum() - 250) < 4 * (500 * 0.25 * 0.75) ** 0.5
+    assert len(fair_sample(calls.head(3), most=500)) == 3
+    assert [sample_size(seconds) for seconds in (0.0, 20.0, 3600.0)] == [LEAST_SAMPLE, LEAST_SAMPLE + 10, MAX_SAMPLE]
+
+
+def test_the_trace_of_a_prompted_judge_has_the_messages_that_were_sent(store, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    same = replace(PAIR, id="same", v=PAIR.u, better=None, condition="vacuum_identical")
+    suite = jrh.Suite(name="one", items=[PAIR, same])
+    with LoopbackServer(record=True) as server:
+        judge = jrh.PromptedJudge("openai/m", api_base=server.url)
+        done = jrh.evaluate(judge, suite, experiment="tests", tracking_uri=store.uri, traces="all", replicates=2)
+    found = traces_of(store, done.run_id)
+    sent = [json.dumps(request["body"]["messages"], sort_keys=True) for request in server.requests]
+    shown = [json.dumps(model_span(one).inputs["messages"], sort_keys=True) for one in found]
+    assert sorted(shown) == sorted(sent)
+    raw = {model_span(one).outputs["choices"][0]["message"]["content"] for one in found}
+    assert raw == set(done.calls["raw"])
+    assert {one.info.trace_id for one in found} == {
+        trace_of_call(done.run_id, row.suite_item, row.order, row.replicate) for row in done.calls.itertuples()
+    }
 
 
 def own_store(store_uri: str, tmp_path: Path) -> Store:

@@ -1,0 +1,47 @@
+"""The messages that a prompted judge sent for a call: made again from its definition, and proven by the call's hash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, cast
+
+from jrh_mlflow.engine.calls import presentation_of
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.schema.items import Call, Item, Order
+from jrh_mlflow.tracking.judges.identity import judge_from
+
+_MOST_ALIKE = 64
+"""Requests with the same bytes in one run that are told apart by their number."""
+
+
+class SentMessages:
+    """What the judge of a run sent."""
+
+    def __init__(self, definition: Mapping[str, Any] | None) -> None:
+        """Take the judge's definition; None, or one of a judge that sends no messages of ours, has none to show."""
+        self._definition = definition
+
+    @cached_property
+    def _judge(self) -> PromptedJudge | None:
+        if self._definition is None or self._definition.get("kind") != "prompted":
+            return None
+        return cast(PromptedJudge, judge_from(self._definition))
+
+    def of(self, item: Item | None, *, order: str, replicate: int, key: str | None) -> list[dict[str, str]] | None:
+        """Return the messages of a call; None where they cannot be proven to be those that were sent.
+
+        Args:
+            item: What was judged; None, or one without texts, has no messages.
+            order: Of a pair.
+            replicate: Of the call.
+            key: `prompt_sha256` of the call: the hash of the whole request.
+        """
+        judge = self._judge
+        if judge is None or item is None or item.instruction is None:
+            return None
+        shown = presentation_of(item, cast(Order, order), judge.tie_criterion)
+        request = judge.request(Call(item=item, order=cast(Order, order), replicate=replicate, presentation=shown))
+        # The n-th request with the same bytes has a key of its own: a replicate, or both orders of equal texts.
+        is_sent = any(request.key(number) == key for number in range(_MOST_ALIKE + 2 * replicate))
+        return [dict(message) for message in request.messages] if is_sent else None
