@@ -207,32 +207,37 @@ def log_traces(store: Store, run_id: str, traced: TracedCalls) -> int:
     calls = traced.calls
     judged = calls.assign(failure=failures(calls, traced.criterion), position=range(len(calls)))
     wanted = judged[judged["failure"] != ""] if which == "failures" else judged
-    reason = _why_none(store, traced, which)
+    place, reason = store, _why_none(store, traced, which)
+    if not reason and len(wanted) and not traced.traces.endswith(BESIDE_RUN):
+        place, reason = _calls_store(store)
     chosen = judged[:0] if reason else wanted
     if which == "sample":
         chosen = fair_sample(chosen, most=sample_size(traced.seconds))
     elif which == "failures":
         chosen = sample(chosen, few=examples(traced.seconds))
-    what = {"sample": f"calls, a fair sample of {len(chosen) / max(1, len(wanted)):.1%}", "failures": "failures"}
-    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what.get(which, 'calls')}", reason)
     if len(chosen):
-        place = store if traced.traces.endswith(BESIDE_RUN) else _calls_store(store)
         items = {item.id: item for item in traced.suite.items}
         page = Addresses(store.view_links().pages)
         drafts = (_call_draft(row, items, traced, run_id, page) for row in chosen.to_dict("records"))
         write_traces(store, run_id, drafts, kept=_KEPT, place=place)
         store.link_traces(run_id, place.experiment_id, len(chosen))
+    what = {"sample": f"calls, a fair sample of {len(chosen) / max(1, len(wanted)):.1%}", "failures": "failures"}
+    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what.get(which, 'calls')}", reason)
     return len(chosen)
 
 
-def _calls_store(store: Store) -> Store:
-    """Return the experiment of traces that lies beside the one of runs; it says what it holds."""
+def _calls_store(store: Store) -> tuple[Store, str]:
+    """Return the experiment of traces beside the one of runs, which says what it holds, and why it takes none."""
     place = store.beside(CALLS_EXPERIMENT)
-    if not place.client.get_experiment(place.experiment_id).tags.get(keys.TAG_NOTE):
+    experiment = place.client.get_experiment(place.experiment_id)
+    if experiment.lifecycle_stage == "deleted":
+        # Whoever deleted it wants none of them; the run must not fail for it.
+        return place, f"experiment {experiment.name} was deleted"
+    if not experiment.tags.get(keys.TAG_NOTE):
         runs = Addresses(FOLDER).experiment(store.experiment_id, "runs", mode="machine_learning")
         note = f"Calls of judges that were measured, as traces, a part of them. [The runs they belong to]({runs})."
         place.client.set_experiment_tag(place.experiment_id, keys.TAG_NOTE, note)
-    return place
+    return place, ""
 
 
 def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], *, kept: str) -> int:

@@ -116,6 +116,9 @@ def test_an_evaluated_judge_is_one_entry_with_its_params_its_readings_and_their_
     assert set(done.logged) - set(on_page) == {"time/seconds", "target_sensitivity/curve", "matched_sensitivity/curve"}
     assert run.data.metrics == done.logged
     assert models_of(run) == [entry.model_id]
+    # What *Evaluation runs* of the GenAI mode asks for, and by what it leaves runs out.
+    [listed] = store.client.search_runs([store.experiment_id])
+    assert (listed.info.run_id, listed.outputs.model_outputs) == (done.run_id, [])
     for tag in (keys.TAG_PROFILE, keys.TAG_SIMULATED, keys.TAG_FINGERPRINT, keys.own_key("dark_current")):
         assert entry.tags[tag] == run.data.tags[tag]
     assert entry.tags[keys.TAG_SIMULATED] == "true"

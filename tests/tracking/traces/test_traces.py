@@ -517,6 +517,18 @@ def test_traces_stay_with_the_run_where_that_is_asked_for(store):
     assert store.client.get_run(run_id).data.tags["jrh.traces_experiment"] == store.experiment_id
 
 
+def test_an_experiment_of_traces_that_was_deleted_takes_none_and_costs_no_run(store_uri):
+    store = Store(store_uri, "deleted traces")
+    store.client.delete_experiment(store.beside("-calls").experiment_id)
+    done = jrh.evaluate(
+        first_always, jrh.Suite(name="one", items=[PAIR]), experiment="deleted traces", tracking_uri=store.uri
+    )
+    run = store.client.get_run(done.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["jrh.traces"].startswith("0 of 2 calls")
+    assert "jrh.traces_experiment" not in run.data.tags
+
+
 def test_a_fair_sample_draws_calls_whatever_they_came_to_and_the_same_ones_of_every_judge():
     calls = pd.DataFrame([{"suite_item": f"i{n}", "order": "uv", "replicate": 0, "failure": ""} for n in range(2000)])
     taken = fair_sample(calls, most=500)
