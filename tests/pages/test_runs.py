@@ -184,7 +184,7 @@ def test_a_datasheet_is_made_from_what_the_run_holds_and_leads_on(client, runs):
     status, headers, content = client.send("GET", f"/datasheet/{runs['oracle']}")
     assert (status, headers["content-security-policy"]) == (200, FORM_POLICY)
     assert "script-src" not in FORM_POLICY
-    for link in ("../", f"../calls/{runs['oracle']}", f"/runs/{runs['oracle']}"):
+    for link in ("../", f"../calls/{runs['oracle']}", f"/runs/{runs['oracle']}?workflowType=machine_learning"):
         assert f'{link}"' in content.decode()
     assert client.send("GET", f"/datasheet/{runs['oracle']}")[2] == content
 

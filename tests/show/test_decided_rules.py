@@ -17,7 +17,8 @@ from jrh_mlflow.show.decided_rules import (
     with_markdown_section,
     with_section,
 )
-from jrh_mlflow.show.page import Page
+from jrh_mlflow.show.glossary import term_id, with_terms
+from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.plain_text import line_text
 from tests.comparing.test_comparison_page import HOSTILE, read
 
@@ -72,10 +73,11 @@ def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> No
 
 
 @pytest.mark.parametrize("lead", ["", "The dark current is low."], ids=["no glossary before", "a glossary before"])
-def test_every_term_of_a_section_that_is_put_into_a_page_is_in_its_glossary(lead: str) -> None:
-    page = with_section(Page(title="A judge", lead=lead).to_html(), gate())
+def test_every_term_that_a_page_links_to_is_in_its_glossary_whatever_part_it_stands_in(lead: str) -> None:
+    section = Section(heading="Readings", blocks=[with_terms("a table with 95 % by task")])
+    page = with_section(Page(title="A judge", lead=lead, sections=[section]).to_html(), gate())
     linked, explained = (set(re.findall(rf'{name}="#?(term-\d+)"', page)) for name in ("href", "id"))
-    assert linked
+    assert term_id("95 % by task") in linked
     assert linked <= explained
     assert page.count('class="glossary"') == 1
     assert page == with_section(page, gate())
