@@ -174,6 +174,16 @@ class JudgeOptions(Options):
     structured: bool | None = option(None, "true or false", "Ask for a JSON schema; where known to work.")
     answer_style: str = option("letters", "a name", "Slots as letters or digits.")
     logprobs: bool = option(False, "true or false", "Ask for token probabilities: the verdict's confidence.")
+    messages: Any = option(
+        None, "a list of messages or a file", "JSON file of your own messages with placeholders, sent as they are."
+    )
+    raw: bool | None = option(None, "true or false", "Add nothing to --messages; they need no other prompt.")
+    verdict: Any = option(
+        None,
+        "a pattern or a mapping",
+        "How the answer to --messages is read: a regular expression with a group, or JSON such as "
+        '{"json": "winner"}, {"A": "1", "B": "2", "C": "tie"}, {"function": "file.py:name"}.',
+    )
 
     @field_validator("model")
     @classmethod

@@ -217,7 +217,12 @@ def recipe_judge(
         raise inside.error(f"give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
     if isinstance(inside.data.get("prompt"), str):
         written["prompt"] = _prompt_file(inside.data["prompt"], document)
+    if isinstance(inside.data.get("messages"), str):
+        written["messages"] = document.beside(inside.data["messages"])
     with inside.named():
+        verdict = inside.data.get("verdict")
+        if isinstance(verdict, Mapping) and "function" in verdict:
+            written["verdict"] = function_from_text(document.code(str(verdict["function"])))
         if ways == ["model"]:
             return PromptedJudge(**written)
         criterion = written.pop("tie_criterion", None)

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from jrh_mlflow.models.trust import allow_key_to, name_address
 from jrh_mlflow.options import JudgeOptions, Options, RunOptions
+from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
@@ -198,7 +199,20 @@ def judge_arguments(options: dict[str, Any]) -> dict[str, Any]:
     name_address(arguments.get("api_base"), None)
     if "extra" in arguments:
         arguments["extra"] = extra_fields(arguments["extra"])
+    if "verdict" in arguments:
+        arguments["verdict"] = _read_verdict(arguments["verdict"])
     return arguments
+
+
+def _read_verdict(text: str) -> object:
+    """Read `--verdict`: JSON where it begins with a brace, else a pattern; what is typed may name code."""
+    if not text.startswith("{"):
+        return text
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError):
+        raise click.UsageError("--verdict begins with { but is not JSON.") from None
+    return function_from_text(str(form["function"])) if list(form) == ["function"] else form
 
 
 def prompted_judge(arguments: dict[str, Any]) -> PromptedJudge:

@@ -169,7 +169,11 @@ def shown_when_stopped(*, as_json: bool, markdown: bool = False) -> Iterator[Non
         if done is None:
             raise
         far = f": {done.truncated.rpartition(': ')[2]}" if done.truncated else ""
-        more = "; the same command continues" if done.truncated and done.judge.settings["kind"] == "prompted" else ""
+        more = (
+            "; the same command continues"
+            if done.truncated and done.judge.settings["kind"] in ("prompted", "raw")
+            else ""
+        )
         with suppress(OSError):  # the terminal may be gone
             print_evaluations([done], as_json=as_json, markdown=markdown)
             click.echo(f"Stopped{far}{more}.", err=True)

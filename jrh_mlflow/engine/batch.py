@@ -341,7 +341,7 @@ def exported_requests(
     for where, data in read_requests(files):
         try:
             name, body = str(data["custom_id"]), data["body"]
-            request = _request(body, judge)
+            request = judge.request_of(body)
         except (KeyError, TypeError, ValueError):
             raise RecipeError(f"{where} is no request of a batch export. Give the file that was exported.") from None
         number = _number(request, name, start=counts[request.key(0)])
@@ -357,11 +357,6 @@ def _number(request: Request, name: str, *, start: int) -> int | None:
     """Return which of several identical requests has this key; None when it is no key of this request."""
     # Exported in rising order, so the number is nearly always the next one.
     return next((n for n in chain(range(start, _MOST_ALIKE), range(start)) if request.key(n) == name), None)
-
-
-def _request(body: Mapping[str, Any], judge: PromptedJudge) -> Request:
-    schema = body["response_format"]["json_schema"]["schema"] if "response_format" in body else None
-    return judge.request_with(tuple(dict(message) for message in body["messages"]), schema=schema)
 
 
 def _difference(body: Mapping[str, Any], request: Request) -> str:

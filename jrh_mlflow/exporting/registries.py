@@ -10,6 +10,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.measuring.resolve import resolve_judge, resolve_suite
 from jrh_mlflow.options import AUTOMATIC
 from jrh_mlflow.suites import Suite
@@ -97,7 +98,7 @@ def prompted_inside(judge: Judge) -> PromptedJudge:
     """
     if isinstance(judge, PointwiseJudge):
         return prompted_inside(judge.inner)
-    if not isinstance(judge, PromptedJudge):
+    if not isinstance(judge, PromptedJudge) or isinstance(judge, RawJudge):
         raise RecipeError(f"{judge.name!r} is a {judge.kind} judge: only a model's prompt can be registered.")
     return judge
 

@@ -15,6 +15,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge, rendering, shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.measuring.resolve import BUILT_IN, resolve_judge
 from jrh_mlflow.models.catalog import endpoint_of, split_model
 from jrh_mlflow.options import JudgeOptions
@@ -406,7 +407,11 @@ class _Running:
     def _of_same_model(self) -> Iterator[MeasuredJudge]:
         """Yield the runs that asked the same model; MLflow's judges and code are known by their names only."""
         has_own = self.datasheet is not None  # Which is not in this store: no other run is a better answer.
-        if has_own or self.judge is None or self.judge.kind not in (PromptedJudge.kind, PointwiseJudge.kind):
+        if (
+            has_own
+            or self.judge is None
+            or self.judge.kind not in (PromptedJudge.kind, RawJudge.kind, PointwiseJudge.kind)
+        ):
             return
         settings = self.judge.settings()
         wanted = keys.grouped_params({"judge": {name: settings[name] for name in ("model", "kind")}})
@@ -512,7 +517,7 @@ def _as_asked(definition: Definition) -> Definition:
     """Return a definition with the endpoint that the environment names here, where no address is kept: it is asked."""
     if "inner" in definition:
         return {**definition, "inner": _as_asked(definition["inner"])}
-    if definition["kind"] != "prompted" or definition["api_base"] or definition["recorded"]:
+    if definition["kind"] not in ("prompted", "raw") or definition["api_base"] or definition["recorded"]:
         return definition
     return {**definition, "endpoint": endpoint_of(definition["model"])}
 

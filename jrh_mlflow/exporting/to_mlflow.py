@@ -40,6 +40,7 @@ from jrh_mlflow.exporting.exported_scorers import keep_every_verdict, note_regis
 from jrh_mlflow.exporting.status import NamedRun, State, Status, named_run, page_of_run, status, status_of_export
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.judges.rendering import fill, fitting
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.catalog import entry_of, split_model
@@ -643,7 +644,7 @@ def mlflow_model(model: str) -> str:
 def _prompted(judge: Judge) -> PromptedJudge:
     if isinstance(judge, MlflowJudge):
         raise RecipeError(f"{brief_name(judge.name)} is an MLflow judge already: register and schedule it as it is.")
-    if not isinstance(judge, PromptedJudge):
+    if not isinstance(judge, PromptedJudge) or isinstance(judge, RawJudge):
         raise RecipeError(
             f'form="make_judge" needs a model with a prompt, and {brief_name(judge.name)} is a {judge.kind} judge. '
             'Use form="scorer", or write it as a PromptedJudge.'

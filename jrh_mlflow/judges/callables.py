@@ -80,7 +80,7 @@ class CallableJudge(AnsweringJudge):
 
     def fingerprint(self) -> str | None:
         """Hash the code with what it closes over and the globals it names; None where these are not plain."""
-        parts = _fingerprint_parts(self.function)
+        parts = function_parts(self.function)
         if parts is None:
             return None
         return hashlib.sha256(repr((parts, self.tie_criterion)).encode()).hexdigest()
@@ -93,7 +93,7 @@ def _name(function: object) -> str:
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__).rpartition("<locals>.")[2]
 
 
-def _fingerprint_parts(function: object, seen: tuple[object, ...] = ()) -> tuple[object, ...] | None:
+def function_parts(function: object, seen: tuple[object, ...] = ()) -> tuple[object, ...] | None:
     """Return what decides a function's answers, or None when some of it cannot be told from a look at it."""
     # A callable object or a C function may hold anything: two that differ could look the same.
     if not isinstance(function, types.FunctionType):
@@ -115,7 +115,7 @@ def _held_part(value: object, holder: types.FunctionType, seen: tuple[object, ..
         return f"{type(value).__name__} {value.__name__}"
     if isinstance(value, types.FunctionType):
         # Functions that call each other would be followed for ever.
-        return value.__qualname__ if value in seen else _fingerprint_parts(value, seen)
+        return value.__qualname__ if value in seen else function_parts(value, seen)
     if isinstance(value, type) and value.__module__ != holder.__module__:
         return f"{value.__module__}.{value.__qualname__}"
     return None

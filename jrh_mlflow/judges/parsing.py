@@ -315,6 +315,7 @@ PROBLEMS: Mapping[str, str] = {
     "missing_verdict": "the last JSON object has no key 'verdict'",
     "conflicting": "several JSON objects give different verdicts",
     "not_an_answer": "the verdict is none of the answers",
+    "no_match": "the answer has no verdict in the form that was given",
 }
 """Why there is no answer, by code."""
 
@@ -493,10 +494,9 @@ def read(response: Response, names: Mapping[str, str], *, shown: Sequence[str] =
         >>> read(response, {"A": "1", "B": "2"}).answer
         '2'
     """
-    problem = _provider_problem(response)
-    raw = clean_text(response.refusal or response.text or "") or None
-    if problem is not None:
-        return ParsedAnswer(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
+    if ended := answer_problem(response):
+        return ended
+    raw = _raw(response)
     try:
         reading = _read_text(response, names, shown)
     except UnreadableError as unreadable:
@@ -506,6 +506,19 @@ def read(response: Response, names: Mapping[str, str], *, shown: Sequence[str] =
     if _finish(response) in _LENGTH:
         reading = replace(reading, problem="truncated", detail=f"{PROBLEMS['truncated']} ({reading.problem})")
     return replace(reading, text=raw)
+
+
+def answer_problem(response: Response, *, or_arguments: bool = False) -> ParsedAnswer | None:
+    """Return how a response without anything to read ended; with `or_arguments` those of a tool call can be read."""
+    problem = _provider_problem(response)
+    if problem is None or (problem == "tool_call" and or_arguments and response.tool_arguments):
+        return None
+    outcome = "error" if problem in _ERRORS else "unparsed"
+    return ParsedAnswer(outcome=outcome, problem=problem, text=_raw(response))
+
+
+def _raw(response: Response) -> str | None:
+    return clean_text(response.refusal or response.text or "") or None
 
 
 def text_problem(response: Response) -> str | None:
@@ -542,12 +555,12 @@ def _read_text(response: Response, names: Mapping[str, str], shown: Sequence[str
         raise UnreadableError("missing_verdict")
     reason = fields.get("reason")
     rationale = kept_text(clean_text(reason)) if isinstance(reason, str) else None
-    outcome, answer, why_not = _answer(fields["verdict"], names)
+    outcome, answer, why_not = named_answer(fields["verdict"], names)
     if why_not is not None:
         return ParsedAnswer(
             outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200]
         )
-    rivals = (name for name in (*names, ABSTAIN) if _answer(name, names)[:2] != (outcome, answer))
+    rivals = (name for name in (*names, ABSTAIN) if named_answer(name, names)[:2] != (outcome, answer))
     # Of a remark that was cut off nobody knows how it would have ended.
     finished = _finish(response) not in _LENGTH
     if not (_closes(spoken[last.end :]) or (finished and _is_remark(spoken, last, rivals))):
@@ -595,11 +608,11 @@ def _is_remark(spoken: str, span: Span, others: Iterable[str]) -> bool:
         return False
     # In another language nobody here could tell whether it takes the answer back.
     is_short = len(words.strip()) <= _LONGEST_REMARK and words.isascii()
-    return is_short and not _DOUBT.search(words) and not any(_named(name).search(words) for name in others)
+    return is_short and not _DOUBT.search(words) and not any(word_pattern(name).search(words) for name in others)
 
 
 @lru_cache(maxsize=256)
-def _named(name: str) -> re.Pattern[str]:
+def word_pattern(name: str) -> re.Pattern[str]:
     """Find a name as a word of its own; a letter only as it is written, for `a` is a word of English."""
     return re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", re.IGNORECASE if len(name) > 1 else 0)
 
@@ -612,8 +625,8 @@ def _has_words(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:
-    """Return outcome, answer and the reason when there is none."""
+def named_answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:
+    """Return outcome, answer and the reason when there is none, of a verdict in the names that the judge was told."""
     if isinstance(verdict, int | float) and not isinstance(verdict, bool):
         # 3 and 3.0 are the level "3"; the text "3.0" is not, for texts are compared as they stand.
         verdict = next((name for name in names if _as_number(name) == verdict), verdict)
@@ -633,7 +646,7 @@ def _said(text: str, span: Span, names: Mapping[str, str]) -> tuple[str, str] | 
         fields = object_fields(text[span.start : span.end])
     except UnreadableError:
         return None  # an echo of the format or a draft; the last object is read by itself
-    outcome, answer, why_not = _answer(fields.get("verdict"), names)
+    outcome, answer, why_not = named_answer(fields.get("verdict"), names)
     return None if why_not is not None else (outcome, answer)
 
 

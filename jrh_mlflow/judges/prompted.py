@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from jrh_mlflow.errors import RecipeError
@@ -73,6 +75,16 @@ class PromptedJudge(ModelJudge):
     """
 
     kind = "prompted"
+    __signature__: ClassVar[inspect.Signature]
+    """That of `__init__`: Python would show that of `__new__`."""
+
+    def __new__(cls, *_: Any, messages: object = None, **__: Any) -> Self:
+        """Make a `RawJudge` where the messages are the user's own."""
+        if messages is None or cls is not PromptedJudge:
+            return super().__new__(cls)
+        from jrh_mlflow.judges.raw import RawJudge
+
+        return super().__new__(cast("type[Self]", RawJudge))
 
     def __init__(
         self,
@@ -91,6 +103,9 @@ class PromptedJudge(ModelJudge):
         structured: bool | None = None,
         answer_style: str = "letters",
         logprobs: bool = False,
+        messages: Sequence[Mapping[str, Any]] | str | Path | None = None,
+        raw: bool | None = None,
+        verdict: object = None,
     ) -> None:
         """Set the judge up; nothing is sent and no provider library is loaded.
 
@@ -116,7 +131,15 @@ class PromptedJudge(ModelJudge):
             structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
             answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
+            messages: Your own messages with placeholders (`judges/raw.py`), or a JSON file of them: sent as they are,
+                with no field that you do not give. `prompt`, `rubric`, `structured` and `answer_style` do not go with
+                them.
+            raw: True beside `messages`: nothing of this package is added to the request.
+            verdict: How the answer to your own messages is read (`judges/verdict_forms.py`): a regular expression with
+                a group, `{"json": PATH}`, `{"A": "1", "B": "2", "C": "tie"}`, `{"logprobs": {…}}` or a function.
         """
+        if raw or verdict is not None:
+            raise RecipeError("`raw` and `verdict` are for a judge with its own `messages`: give them.")
         given = JudgeOptions.checked(
             {
                 "model": model,
@@ -210,10 +233,10 @@ class PromptedJudge(ModelJudge):
             "structured": self._takes_schema,
             "logprobs": False,
         }
-        parts = [_model_name(self.model, self._shown)]
+        parts = [model_name(self.model, self._shown)]
         parts += [] if self.tie_criterion == _USUAL else [_criterion_name(self.tie_criterion)]
         parts += [] if self._prompt_name == AUTOMATIC else [f"prompt={_word(self._prompt_name)}"]
-        parts += [] if not self.rubric else [f"rubric={_digest(self.rubric)}"]
+        parts += [] if not self.rubric else [f"rubric={digest(self.rubric)}"]
         for name, value in self.settings().items():
             if name not in _NAMED_APART and not (name in usual and value == usual[name]):
                 parts += _setting_name(name, value)
@@ -271,6 +294,11 @@ class PromptedJudge(ModelJudge):
             extra=self._fields,
         )
 
+    def request_of(self, body: Mapping[str, Any]) -> Request:
+        """Return the request whose body this is."""
+        schema = body["response_format"]["json_schema"]["schema"] if "response_format" in body else None
+        return self.request_with(tuple(dict(message) for message in body["messages"]), schema=schema)
+
     @property
     def _fields(self) -> dict[str, Any]:
         """Further fields of the request body."""
@@ -312,7 +340,7 @@ class PromptedJudge(ModelJudge):
             parts.append(f"# Rubric of the judge, before the suite's\n\n{self.rubric}\n")
         return "\n".join([*parts, super().prompt()])
 
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> str | None:
         """Hash everything that can change an answer; the name and the keys cannot."""
         automatic = self.template.name == AUTOMATIC
         templates = [self.texts.templates[name] for name in rendering.BUILT_IN] if automatic else [self.template]
@@ -322,7 +350,7 @@ class PromptedJudge(ModelJudge):
         # The tag names the form, so that hashes of two forms are never taken for one another.
         return hashlib.sha256(f"jrh-prompted-1\n{text}".encode()).hexdigest()
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any] | None:
         """Everything that a request is made of, the texts of this package among it."""
         return self.defined_by(
             name=self._name,
@@ -363,6 +391,26 @@ class PromptedJudge(ModelJudge):
         return {"templates": templates, "format": self.texts.format, "no_rubric": self.texts.no_rubric}
 
     @classmethod
+    def from_openai(
+        cls, request: Mapping[str, Any], *, example: Mapping[str, str], verdict: object, **more: Any
+    ) -> PromptedJudge:
+        """Make the judge whose request was logged.
+
+        Args:
+            request: The body of a chat completion: `model`, `messages` and whatever else was sent.
+            example: The texts of that request that change from call to call, by placeholder: `instruction`, `first`,
+                `second`, `response`, … Each must stand in the messages exactly once.
+            verdict: As for the constructor.
+            more: Further arguments of the constructor, such as `api_base` or `name`.
+
+        Raises:
+            RecipeError: where a text of the example is not found, or is found more than once, with the places.
+        """
+        from jrh_mlflow.judges.raw import from_openai
+
+        return from_openai(request, example, verdict=verdict, **more)
+
+    @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> PromptedJudge:
         """Make the judge again that a definition is of: same requests, wherever and with whatever version."""
         name_address(definition["api_base"], "A run or registered judge")
@@ -401,6 +449,9 @@ class PromptedJudge(ModelJudge):
 
     def _names(self, shown: Presentation) -> Mapping[str, str]:
         return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
+
+
+PromptedJudge.__signature__ = inspect.signature(partial(PromptedJudge.__init__, None))
 
 
 def _template_facts(template: Template) -> dict[str, Any]:
@@ -491,7 +542,8 @@ def _is_secret(name: str) -> bool:
     return not _SECRET_WORDS.isdisjoint(words) or bool(words and words[-1] in _SECRET_ENDINGS)
 
 
-def _model_name(model: str, shown: str) -> str:
+def model_name(model: str, shown: str) -> str:
+    """Return a model's name as judges are called by it."""
     # The file's name alone would be the same for two files; eight digits of the hash tell them apart.
     if model.startswith(BY_HASH):
         return f"{shown}-{model.removeprefix(BY_HASH)[:8]}"
@@ -503,10 +555,10 @@ def _model_name(model: str, shown: str) -> str:
 
 
 def _criterion_name(criterion: Criterion) -> str:
-    of_a_sentence = criterion.offers_tie and criterion.name == _digest(criterion.text)
+    of_a_sentence = criterion.offers_tie and criterion.name == digest(criterion.text)
     if criterion in TIE_CRITERIA.values() or of_a_sentence:
         return criterion.name
-    return f"criterion={_digest([criterion.name, criterion.text, criterion.offers_tie])}"
+    return f"criterion={digest([criterion.name, criterion.text, criterion.offers_tie])}"
 
 
 def _setting_name(name: str, value: object) -> Iterator[str]:
@@ -524,7 +576,7 @@ def _address_name(address: str) -> str:
     """Tell where the judge is asked: by the host alone where the rest is as usual."""
     host = urlsplit(address).netloc
     usual = {f"http://{host}/v1": f"@{host}", f"https://{host}/v1": f"@https://{host}"}
-    return usual.get(address) or f"@{_word(host)}-{_digest(address)}"
+    return usual.get(address) or f"@{_word(host)}-{digest(address)}"
 
 
 def _value_name(value: object) -> str:
@@ -537,9 +589,10 @@ def _value_name(value: object) -> str:
 
 def _word(text: str) -> str:
     """Return a text that is one short word as it is, and any other as a digest."""
-    return text if _WORD.fullmatch(text) else _digest(text)
+    return text if _WORD.fullmatch(text) else digest(text)
 
 
-def _digest(value: object) -> str:
+def digest(value: object) -> str:
+    """Return a short name for what has none: `own-` and eight digits of its hash."""
     text = value if isinstance(value, str) else json.dumps(value)
     return f"own-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

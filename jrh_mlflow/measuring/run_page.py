@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.measures import records
 from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts
@@ -175,7 +176,7 @@ def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: Mapping[s
 
 def judge_answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[records.Answerer]:
     """Return which models answered; only those of a prompted judge name themselves."""
-    return records.answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
+    return records.answerers(calls) if judge.settings.get("kind") in (PromptedJudge.kind, RawJudge.kind) else []
 
 
 def answers_served(judge: JudgeFacts, calls: pd.DataFrame) -> records.JournalAnswers | None:

@@ -146,7 +146,7 @@ def prompt_size(request: Request) -> int:
     """Return an upper bound of a request's input tokens: all its bytes, schema and `extra` included, plus overhead."""
     size = REQUEST_OVERHEAD_TOKENS
     for message in request.messages:
-        size += MESSAGE_OVERHEAD_TOKENS + sum(len(text.encode("utf-8", "replace")) for text in message.values())
+        size += MESSAGE_OVERHEAD_TOKENS + sum(map(_n_bytes, message.values()))
     if request.response_schema is not None:
         size += SCHEMA_OVERHEAD_TOKENS + _n_bytes(request.response_schema)
     if request.extra:
@@ -155,8 +155,9 @@ def prompt_size(request: Request) -> int:
     return size
 
 
-def _n_bytes(data: Mapping[str, Any]) -> int:
-    return len(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
+def _n_bytes(data: Any) -> int:
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return len(text.encode("utf-8", "replace"))
 
 
 def _from_override(name: str, given: tuple[float, float]) -> Price:

@@ -16,7 +16,7 @@ class Request:
 
     model: str
     """A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`."""
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, Any], ...]
     temperature: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
@@ -28,6 +28,8 @@ class Request:
     """Who answers where `api_base` is None, as the environment says (`endpoint_of`); nothing is sent there for it."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request body, as the user gave them."""
+    verbatim: bool = False
+    """The body is model, messages and `extra`, and nothing else: `max_tokens` is then only what a cap reckons with."""
 
     def canonical(self) -> str:
         """Return canonical JSON: the same request is the same text on every machine."""
@@ -39,6 +41,9 @@ class Request:
         # One endpoint is one endpoint, wherever its address comes from.
         values["api_base"] = values.pop("endpoint") if self.api_base is None else self.api_base
         values.pop("endpoint", None)
+        if not self.verbatim:
+            # The keys of all other requests are those of versions that knew no such field.
+            del values["verbatim"]
         return _compact(values)
 
     def key(self, replicate: int) -> str:
@@ -73,6 +78,8 @@ class Response:
     """What the provider says of the system behind the answer, where it says it."""
     cached_tokens: int | None = None
     """Of the input tokens, those that the provider had in its cache."""
+    tool_arguments: str | None = None
+    """Arguments of the first tool call, of a message without text."""
 
     def to_json(self) -> str:
         """Return the form the journal keeps."""
@@ -81,9 +88,10 @@ class Response:
     @cached_property
     def _json(self) -> str:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.cached_tokens is None:
-            # As versions wrote it that did not know of them, so that they can read it.
-            del values["cached_tokens"]
+        for name in ("cached_tokens", "tool_arguments"):
+            if values[name] is None:
+                # As versions wrote it that did not know of them, so that they can read it.
+                del values[name]
         return _compact(values)
 
     @classmethod

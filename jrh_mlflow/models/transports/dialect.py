@@ -245,6 +245,8 @@ _RESERVED_EXTRA = frozenset(
     | {"timeout", "max_retries", "num_retries"}
 )
 """Names `extra` may not hold: they have a field of their own, hold a key, or would escape budget and journal."""
+_OF_THE_ANSWER = frozenset({"max_tokens", "max_completion_tokens", "n", "stream"})
+"""Of these, what a request that is sent as it is may say: the judge has checked it."""
 
 
 def request_fields(request: Request) -> dict[str, Any]:
@@ -253,11 +255,14 @@ def request_fields(request: Request) -> dict[str, Any]:
     Raises:
         TransportError: `extra` holds a reserved name.
     """
-    if wrong := sorted(_RESERVED_EXTRA.intersection(request.extra)):
+    reserved = _RESERVED_EXTRA - _OF_THE_ANSWER if request.verbatim else _RESERVED_EXTRA
+    if wrong := sorted(reserved.intersection(request.extra)):
         raise TransportError(
             "bad_request", f"`extra` may not hold {', '.join(wrong)}: use the judge's own setting for it."
         )
     fields: dict[str, Any] = {}
+    if request.verbatim:
+        return fields
     for name in ("temperature", "max_tokens", "seed"):
         if (value := getattr(request, name)) is not None:
             fields[name] = value
@@ -341,7 +346,16 @@ def read_completion(data: object, status: int = 200) -> Response:
         **answerer,
         **usage,
         logprobs=_logprobs(choice.get("logprobs")),
+        tool_arguments=_arguments(message) if is_tool_call else None,
     )
+
+
+def _arguments(message: Mapping[str, Any]) -> str | None:
+    """Return the arguments of the first tool call, as the model wrote them."""
+    calls = message.get("tool_calls")
+    first = calls[0] if isinstance(calls, list) and calls else {"function": message.get("function_call")}
+    function = first.get("function") if isinstance(first, Mapping) else None
+    return _text(function.get("arguments")) if isinstance(function, Mapping) else None
 
 
 def _content(content: object) -> tuple[str | None, str | None]:

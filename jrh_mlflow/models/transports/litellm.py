@@ -38,7 +38,7 @@ from jrh_mlflow.models.transports._base import PACKINGS, BodyError, FailureKind,
 from jrh_mlflow.models.transports.direct import connect_s, find_key, never_connected
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.text import blank_secrets, clean_text
+from jrh_mlflow.text import blank_secrets, clean_data, clean_text
 
 if TYPE_CHECKING:
     import httpx
@@ -149,7 +149,7 @@ class LiteLLMTransport(Transport):
         return {
             **arguments,
             "model": request.model,
-            "messages": [{name: clean_text(text) for name, text in message.items()} for message in request.messages],
+            "messages": clean_data([dict(message) for message in request.messages])[0],
             "timeout": httpx.Timeout(_CLIENT_TIMEOUT_S, connect=connect_s(timeout_s)),
             # Each attempt must be booked and must hold a slot: retries are the engine's.
             "max_retries": 0,
@@ -319,7 +319,7 @@ def _choice(choice: Any) -> dict[str, Any]:
         "message": {
             "content": message.content,
             "refusal": refusal,
-            "tool_calls": bool(getattr(message, "tool_calls", None)),
+            "tool_calls": [_plain(call) for call in getattr(message, "tool_calls", None) or ()],
         },
         "logprobs": _plain(getattr(choice, "logprobs", None)),
     }

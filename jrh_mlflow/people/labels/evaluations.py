@@ -353,7 +353,7 @@ def _with_expected(run: LoggedRun, known: LabelTable) -> LabelTable:
 def _identity(run: LoggedRun) -> dict[str, str]:
     """Return what MLflow tells of a scorer too: its name and model; the name of a function says nothing there."""
     params = keys.param_group(run.params, "judge")
-    known = {"mlflow": ("name", "model"), "prompted": ("model",)}.get(params.get("kind", ""), ())
+    known = {"mlflow": ("name", "model"), "prompted": ("model",), "raw": ("model",)}.get(params.get("kind", ""), ())
     # Of a scorer that is code the model is its name.
     return fact_texts(
         {key: params[key] for key in known if key in params and (key == "name" or params[key] != params.get("name"))}

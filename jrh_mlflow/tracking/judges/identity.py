@@ -25,6 +25,7 @@ from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted, shown_name
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.measures.records import answerers
 from jrh_mlflow.models.local.weights import shown_model
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
@@ -107,6 +108,7 @@ def judge_from(definition: Definition) -> Judge:
 
 _MAKERS: dict[str, Callable[[Definition], Judge]] = {
     "prompted": PromptedJudge.from_definition,
+    "raw": RawJudge.from_definition,
     "pointwise": lambda definition: PointwiseJudge.from_definition(judge_from(definition["inner"]), definition),
     "scripted": scripted.from_definition,
     "mlflow": MlflowJudge.from_definition,
@@ -167,6 +169,15 @@ def _prompted_facts(definition: Definition) -> Iterator[Fact]:
         yield ("settings", name), definition[name]
     for name, value in definition["extra"].items():
         yield ("settings", f"extra.{name}"), value
+
+
+def _raw_facts(definition: Definition) -> Iterator[Fact]:
+    yield ("model", "model"), definition["model"]
+    yield ("model", "endpoint"), definition["api_base"] or definition["endpoint"]
+    yield ("prompt", "messages"), json.dumps(definition["messages"], ensure_ascii=False)
+    yield ("prompt", "verdict"), definition["verdict"]
+    for name, value in definition["fields"].items():
+        yield ("settings", name), value
 
 
 def _templates_sent(definition: Definition) -> str:
@@ -244,6 +255,7 @@ def _other_facts(definition: Definition) -> Iterator[Fact]:
 
 _FACTS: dict[str, Callable[[Definition], Iterator[Fact]]] = {
     "prompted": _prompted_facts,
+    "raw": _raw_facts,
     "pointwise": _pointwise_facts,
     "scripted": _scripted_facts,
     "mlflow": _mlflow_facts,
