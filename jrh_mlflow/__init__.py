@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
+    from jrh_mlflow.judges.service import http_judge as http_judge
     from jrh_mlflow.measuring.evaluate import evaluate as evaluate
     from jrh_mlflow.measuring.evaluation import Evaluation as Evaluation
     from jrh_mlflow.measuring.resolve import load_suite as load_suite
@@ -79,6 +80,7 @@ _HOMES = dict(
             "generation.writers": "Generator",
             "judges": "scripted",
             "judges.prompted": "PromptedJudge",
+            "judges.service": "http_judge",
             "measuring.evaluate": "evaluate",
             "measuring.evaluation": "Evaluation",
             "measuring.resolve": "load_suite pointwise",

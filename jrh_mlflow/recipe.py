@@ -13,6 +13,7 @@ from jrh_mlflow.generation.editor import STAGES
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.service import http_judge
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.measuring.until import until
 from jrh_mlflow.models import trust
@@ -26,6 +27,7 @@ from jrh_mlflow.yaml_files import Document
 _VERIFIER = "verifier"
 """Another word for the validator."""
 _TEXTS = ("rubric", "tie_criterion")
+_SERVICE = ("url", "body", "answer", "usage", "headers")
 """Of a judge, what may stand in a file."""
 GENERATION_KEYS = (*(name for name in GenerationSettings.model_fields if name != "progress"), "output", _VERIFIER)
 
@@ -207,22 +209,25 @@ def recipe_judge(
     Raises:
         RecipeError: saying what is wrong with it.
     """
-    inside = document.inside(place, _in_full(data), ("callable", "scripted", *JudgeOptions.model_fields))
+    inside = document.inside(place, _in_full(data), ("callable", "scripted", *_SERVICE, *JudgeOptions.model_fields))
     # What overrides was typed on the command line, where its files were read already.
     inside.data = {key: value for key, value in inside.data.items() if key not in (overrides or {})}
     written = {key: inside.text(value, key) if key in _TEXTS else value for key, value in inside.data.items()}
     written |= overrides or {}
-    ways = [key for key in ("callable", "scripted", "model") if key in written]
+    ways = [key for key in ("callable", "scripted", "model", "url") if key in written]
     if len(ways) != 1:
-        raise inside.error(f"give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
+        raise inside.error(f"give one of `model`, `callable`, `scripted` or `url`, not {len(ways)} of them.")
     if isinstance(inside.data.get("prompt"), str):
         written["prompt"] = _prompt_file(inside.data["prompt"], document)
     if isinstance(inside.data.get("messages"), str):
         written["messages"] = document.beside(inside.data["messages"])
     with inside.named():
-        verdict = inside.data.get("verdict")
-        if isinstance(verdict, Mapping) and "function" in verdict:
-            written["verdict"] = function_from_text(document.code(str(verdict["function"])))
+        for key in ("verdict", "answer"):
+            form = inside.data.get(key)
+            if isinstance(form, Mapping) and "function" in form:
+                written[key] = function_from_text(document.code(str(form["function"])))
+        if ways == ["url"]:
+            return http_judge(**written)
         if ways == ["model"]:
             return PromptedJudge(**written)
         criterion = written.pop("tie_criterion", None)

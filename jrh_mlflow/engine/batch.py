@@ -162,6 +162,8 @@ def export_batch(
 
 def _demand_dialect(judge: PromptedJudge) -> None:
     provider, _ = split_model(judge.model)
+    if judge.kind == "http":
+        raise RecipeError("Batch files are of the OpenAI dialect, and this judge is a service of its own.")
     if provider in OPENAI_DIALECT or (provider is None and judge.api_base):
         return
     known = "openai/… or hosted_vllm/…, or give api_base"

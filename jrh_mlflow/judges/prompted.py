@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -451,7 +450,8 @@ class PromptedJudge(ModelJudge):
         return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
 
 
-PromptedJudge.__signature__ = inspect.signature(partial(PromptedJudge.__init__, None))
+_OF_INIT = inspect.signature(PromptedJudge.__init__)
+PromptedJudge.__signature__ = _OF_INIT.replace(parameters=list(_OF_INIT.parameters.values())[1:])
 
 
 def _template_facts(template: Template) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.callables import function_parts
@@ -94,11 +94,14 @@ class RawJudge(PromptedJudge):
         self.reasoning_effort, self.logprobs = self.fields.get("reasoning_effort"), bool(self.fields.get("logprobs"))
         self.rubric, self.structured, self.answer_style, self.used = None, False, "letters", ()
         self.prompt_uri = self.prompt_version = None
-        self.tie_criterion = Criterion(name=_AS_WRITTEN, text="", offers_tie=self.verdict_form.offers_tie)
+        self.tie_criterion = self._as_written()
         if tie_criterion is not None:
             self.tie_criterion = self._own_criterion(tie_criterion)
         self.api_base = address_of(model, api_base)
         self._is_given, self._pinned = bool(api_base), None
+
+    def _as_written(self) -> Criterion:
+        return Criterion(name=_AS_WRITTEN, text="", offers_tie=self.verdict_form.offers_tie)
 
     def with_criterion(self, spec: str | Criterion) -> Self:
         """Return the judge with another text for `{criterion}`."""
@@ -156,7 +159,7 @@ class RawJudge(PromptedJudge):
     def _request(self, messages: Sequence[Mapping[str, Any]]) -> Request:
         return Request(
             model=self.model,
-            messages=tuple(dict(message) for message in messages),
+            messages=tuple(messages),
             max_tokens=self.max_tokens,
             api_base=self.api_base,
             endpoint=self.endpoint,
@@ -185,11 +188,9 @@ class RawJudge(PromptedJudge):
 
     def prompt(self) -> str:
         """The messages with their placeholders, and how the verdict is read."""
-        form = self.verdict_form
-        how = form.spec() or {form.form: getattr(form.value, "__qualname__", repr(form.value))}
         parts = [f"# {message.get('role', 'message')}\n\n{_shown(message)}\n" for message in self.messages]
         tail = [f"# {{criterion}}\n\n{self.tie_criterion.text}\n"] if self.tie_criterion.text else []
-        return "\n".join([*parts, *tail, f"# How the verdict is read\n\n{json.dumps(how, ensure_ascii=False)}\n"])
+        return "\n".join([*parts, *tail, f"# How the verdict is read\n\n{self.verdict_form.shown()}\n"])
 
     def _identity(self) -> str:
         form = self.verdict_form
@@ -342,10 +343,19 @@ def _checked_messages(messages: object) -> list[dict[str, Any]]:
         messages = _read_messages(Path(messages))
     if not isinstance(messages, list | tuple) or not messages or not all(isinstance(m, Mapping) for m in messages):
         raise RecipeError("`messages` must be a list of messages, each with `role` and `content`, or a JSON file.")
+    return cast("list[dict[str, Any]]", checked_places(list(messages), "messages"))
+
+
+def checked_places(written: Any, what: str) -> Any:
+    """Return plain JSON that has a placeholder.
+
+    Raises:
+        RecipeError: where it has none, or is no JSON.
+    """
     try:
-        plain: list[dict[str, Any]] = json.loads(json.dumps(list(messages), allow_nan=False))
+        plain = json.loads(json.dumps(written, allow_nan=False))
     except (TypeError, ValueError):
-        raise RecipeError("`messages` must be plain JSON, as they are sent.") from None
+        raise RecipeError(f"`{what}` must be plain JSON, as it is sent.") from None
     if not any(match[2] for text in _texts(plain) for match in _PLACE.finditer(text)):
         raise RecipeError(_nothing_shown("pair", ["first", "second"], plain))
     return plain

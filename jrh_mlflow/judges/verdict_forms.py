@@ -28,6 +28,7 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import parsing
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, ParsedAnswer, UnreadableError
+from jrh_mlflow.models.transports.service import value_at
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.schema.requests import Response
 
@@ -35,7 +36,6 @@ FORMS = ("pattern", "json", "words", "logprobs", "function")
 ALLOWED_CODE = "JRH_ALLOW_CODE"
 """Names of functions (`module:name`, with commas between them) that a logged or registered judge may import."""
 _SLOTS = {"A": "1", "B": "2", "1": "1", "2": "2", TIE: TIE}
-_STEP = re.compile(r"[^.\[\]]+")
 _PATH = re.compile(r"\$?\.?[^.\[\]]+(\.[^.\[\]]+|\[\d+\])*")
 
 
@@ -89,6 +89,11 @@ class VerdictForm:
             return {self.form: self.value, **words}
         name, source = _importable(self.value), _source(self.value)
         return None if name is None or source is None else {"function": name, "source_sha256": source}
+
+    def shown(self) -> str:
+        """Return the form as people read it."""
+        spec = self.spec() or {self.form: getattr(self.value, "__qualname__", repr(self.value))}
+        return json.dumps(spec, ensure_ascii=False)
 
     @classmethod
     def of_spec(cls, spec: Mapping[str, Any]) -> VerdictForm:
@@ -152,7 +157,10 @@ class VerdictForm:
         if self.form == "function":
             return [_called(self.value, text)]
         if self.form == "json":
-            return [_at(_json_in(text), self.value)]
+            try:
+                return [value_at(_json_in(text), self.value)]
+            except KeyError:
+                raise UnreadableError("no_match", f"the JSON has nothing at {self.value}") from None
         if self.form == "pattern":
             found: list[object] = [match[1] for match in re.finditer(self.value, text) if match[1] is not None]
         else:
@@ -227,17 +235,6 @@ def _json_in(text: str) -> object:
     if not objects:
         raise UnreadableError("no_json")
     return parsing.object_fields(text[objects[-1].start : objects[-1].end])
-
-
-def _at(data: object, path: str) -> object:
-    for step in _STEP.findall(path.removeprefix("$")):
-        if isinstance(data, Mapping) and step in data:
-            data = data[step]
-        elif isinstance(data, list) and step.isdigit() and int(step) < len(data):
-            data = data[int(step)]
-        else:
-            raise UnreadableError("no_match", f"the JSON has nothing at {path}")
-    return data
 
 
 def _likeliest(response: Response, tokens: Mapping[str, str]) -> ParsedAnswer:

@@ -25,7 +25,7 @@ VARIABLE = "JRH_ALLOW_KEY_TO"
 """Hosts that may get keys, for processes without a command line; `.env` cannot set it."""
 _FILE = "allow_key_to"
 """In the user's own folder: one host per line."""
-_ADDRESS_KEYS = ("api_base", "base_url", "extra", "tracking_uri", "journal")
+_ADDRESS_KEYS = ("api_base", "base_url", "url", "extra", "tracking_uri", "journal")
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
 _LOGINS = {

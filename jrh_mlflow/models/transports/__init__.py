@@ -17,10 +17,16 @@ from jrh_mlflow.models.transports._base import known_secrets as known_secrets
 from jrh_mlflow.models.transports._base import safe_text as safe_text
 from jrh_mlflow.models.transports.direct import DirectTransport as DirectTransport
 from jrh_mlflow.models.transports.litellm import LiteLLMTransport as LiteLLMTransport
+from jrh_mlflow.models.transports.service import PREFIX as SERVICE
+from jrh_mlflow.models.transports.service import ServiceTransport as ServiceTransport
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 
-_BUILT_IN: dict[str, type[Transport]] = {"direct": DirectTransport, "litellm": LiteLLMTransport}
+_BUILT_IN: dict[str, type[Transport]] = {
+    "direct": DirectTransport,
+    "litellm": LiteLLMTransport,
+    "service": ServiceTransport,
+}
 
 
 def what_is_missing(model: str, api_base: str | None) -> str | None:
@@ -70,6 +76,8 @@ def pick_transport(model: str, api_base: str | None) -> str:
         >>> pick_transport("my-model", "http://localhost:8000/v1"), pick_transport("ollama_chat/x", "http://localhost:11434")
         ('direct', 'litellm')
     """
+    if model.startswith(SERVICE):
+        return "service"
     prefix = model.partition("/")[0]
     for plugin in plugins(TRANSPORTS):
         if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):

@@ -105,7 +105,7 @@ def resolve(model: str, api_base: str | None) -> Endpoint:
         url=base if base.endswith("/chat/completions") else f"{base}/chat/completions",
         model=name,
         key=key,
-        proxy=_proxy_for(base),
+        proxy=proxy_for(base),
         max_tokens="max_completion_tokens" if provider == "openai" and _REASONING.match(name) else "max_tokens",
     )
 
@@ -136,7 +136,8 @@ def find_key(provider: str, model: str, *, has_own_base: bool) -> str:
     return key or NO_KEY
 
 
-def _proxy_for(base: str) -> str | None:
+def proxy_for(base: str) -> str | None:
+    """Return the proxy that the environment names for an address."""
     parts = urllib.parse.urlsplit(base)
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None
@@ -222,7 +223,9 @@ class DirectTransport(Transport):
             self._addresses[key] = resolve(*key)
         return self._addresses[key]
 
-    async def _post(self, address: Endpoint, data: bytes, timeout_s: float) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post(
+        self, address: Endpoint, data: bytes, timeout_s: float, *, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Mapping[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
@@ -231,7 +234,7 @@ class DirectTransport(Transport):
             async with self._session.post(
                 address.url,
                 data=data,
-                headers={"Authorization": f"Bearer {address.key}"},
+                headers={"Authorization": f"Bearer {address.key}"} if headers is None else headers,
                 timeout=aiohttp.ClientTimeout(total=timeout_s, connect=connect_s(timeout_s)),
                 # Most redirects would turn the POST into a GET; the error asks for the final address instead.
                 allow_redirects=False,

@@ -26,6 +26,7 @@ from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted, sho
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.raw import RawJudge
+from jrh_mlflow.judges.service import HttpJudge
 from jrh_mlflow.measures.records import answerers
 from jrh_mlflow.models.local.weights import shown_model
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
@@ -109,6 +110,7 @@ def judge_from(definition: Definition) -> Judge:
 _MAKERS: dict[str, Callable[[Definition], Judge]] = {
     "prompted": PromptedJudge.from_definition,
     "raw": RawJudge.from_definition,
+    "http": HttpJudge.from_definition,
     "pointwise": lambda definition: PointwiseJudge.from_definition(judge_from(definition["inner"]), definition),
     "scripted": scripted.from_definition,
     "mlflow": MlflowJudge.from_definition,
@@ -178,6 +180,13 @@ def _raw_facts(definition: Definition) -> Iterator[Fact]:
     yield ("prompt", "verdict"), definition["verdict"]
     for name, value in definition["fields"].items():
         yield ("settings", name), value
+
+
+def _http_facts(definition: Definition) -> Iterator[Fact]:
+    yield ("model", "endpoint"), definition["url"]
+    yield ("prompt", "body"), json.dumps(definition["body"], ensure_ascii=False)
+    yield ("prompt", "verdict"), definition["verdict"]
+    yield ("settings", "headers"), definition["headers"]
 
 
 def _templates_sent(definition: Definition) -> str:
@@ -256,6 +265,7 @@ def _other_facts(definition: Definition) -> Iterator[Fact]:
 _FACTS: dict[str, Callable[[Definition], Iterator[Fact]]] = {
     "prompted": _prompted_facts,
     "raw": _raw_facts,
+    "http": _http_facts,
     "pointwise": _pointwise_facts,
     "scripted": _scripted_facts,
     "mlflow": _mlflow_facts,
