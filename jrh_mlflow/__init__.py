@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
-    from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
-    from jrh_mlflow.judges.service import http_judge as http_judge
+    from jrh_mlflow.judges.http_judge import http_judge as http_judge
+    from jrh_mlflow.judges.raw import PromptedJudge as PromptedJudge
     from jrh_mlflow.measuring.evaluate import evaluate as evaluate
     from jrh_mlflow.measuring.evaluation import Evaluation as Evaluation
     from jrh_mlflow.measuring.resolve import load_suite as load_suite
@@ -79,8 +79,8 @@ _HOMES = dict(
             "generation.generate": "generate",
             "generation.writers": "Generator",
             "judges": "scripted",
-            "judges.prompted": "PromptedJudge",
-            "judges.service": "http_judge",
+            "judges.http_judge": "http_judge",
+            "judges.raw": "PromptedJudge",
             "measuring.evaluate": "evaluate",
             "measuring.evaluation": "Evaluation",
             "measuring.resolve": "load_suite pointwise",

@@ -12,8 +12,8 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.editor import STAGES
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.judges.service import http_judge
+from jrh_mlflow.judges.http_judge import http_judge
+from jrh_mlflow.judges.raw import PromptedJudge
 from jrh_mlflow.measuring.resolve import judge_from_text
 from jrh_mlflow.measuring.until import until
 from jrh_mlflow.models import trust

@@ -130,7 +130,7 @@ def evaluate(
         print_evaluations([resumed], as_json=as_json, markdown=markdown)
         return
     dry_run, prompt_name = options.pop("dry_run"), options.pop("register_prompt")
-    recipe = _recipe(recipe_file, options)
+    recipe = joined_recipe(recipe_file, options)
     if recipe.criteria is not None:
         raise click.UsageError("The recipe has `criteria`: run it with `jrh shift`.")
     # Checked before the first call: a name that MLflow refuses should not be known only after all is paid.
@@ -169,7 +169,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
         raise click.UsageError("--dry-run prices one arm at a time: use `jrh evaluate --dry-run --criterion …`.")
     if options["judge_tie_criterion"]:
         raise click.UsageError("A shift takes --criteria, once per arm.")
-    recipe = _recipe(recipe_file, options)
+    recipe = joined_recipe(recipe_file, options)
     arms = tuple(given_text(arm, what="criteria") for arm in criteria) or recipe.criteria or ("allowed", "strict")
     with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
@@ -210,7 +210,7 @@ def _register(result: Evaluation, named: tuple[str, str | None] | None) -> None:
         click.echo(f"note: The prompt is {version}.", err=True)
 
 
-def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
+def joined_recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
     """Join a recipe file and the options typed beside it."""
     from jrh_mlflow.recipe import Recipe, load_recipe
 

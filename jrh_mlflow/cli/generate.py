@@ -291,7 +291,7 @@ def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> objec
         from jrh_mlflow.measuring.resolve import judge_from_text
 
         return judge_from_text(text)
-    from jrh_mlflow.judges.prompted import PromptedJudge
+    from jrh_mlflow.judges.raw import PromptedJudge
 
     try:
         return PromptedJudge(text, **{"api_base": api_base, **fields})

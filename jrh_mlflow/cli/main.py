@@ -40,6 +40,7 @@ COMMANDS = {
     "align": ("align", "Align a judge with people's labels, and prove on other traces that it helped."),
     "plan": ("plan", "Say before anything is paid how many calls, or labels of people, are needed."),
     "gate": ("gate", "Decide by rules whether a logged judge may go on, with an exit code for CI."),
+    "prompt": ("prompt", "Show the exact request of an item, or ask about three and show what is understood."),
     "status": ("status", "Say whether the judge that runs is the one that was measured, and what differs."),
 }
 

@@ -16,7 +16,7 @@ from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
-    from jrh_mlflow.judges.prompted import PromptedJudge
+    from jrh_mlflow.judges.raw import PromptedJudge
 
 F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", int, float)
@@ -222,7 +222,7 @@ def prompted_judge(arguments: dict[str, Any]) -> PromptedJudge:
         click.UsageError: when an option is missing or makes no sense.
         RecipeError: when a prompt, criterion or file is not found, or a key was given as an option.
     """
-    from jrh_mlflow.judges.prompted import PromptedJudge
+    from jrh_mlflow.judges.raw import PromptedJudge
 
     if "model" not in arguments:
         raise click.UsageError("Give --model.")

@@ -45,6 +45,7 @@ from jrh_mlflow.models.prices import (
 from jrh_mlflow.models.transports import FailureKind, TransportError, safe_text
 from jrh_mlflow.models.transports.dialect import chat_body, decode, encode, is_error, read_completion, read_error
 from jrh_mlflow.models.transports.direct import resolve
+from jrh_mlflow.models.transports.service import PREFIX as SERVICE
 from jrh_mlflow.outputs import check_free, check_packed
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.suites.suite import Suite
@@ -175,10 +176,13 @@ def _line(request: Request, key: str) -> bytes:
         request.canonical().encode()
     except UnicodeEncodeError:
         raise RecipeError("A prompt holds half a character (a lone surrogate). Mend its template or rubric.") from None
-    return encode({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": _body(request)}) + b"\n"
+    return encode({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": request_body(request)}) + b"\n"
 
 
-def _body(request: Request) -> dict[str, Any]:
+def request_body(request: Request) -> dict[str, Any]:
+    """Return the body of a request, as the direct transport would send it; of a service the one that it is posted."""
+    if request.model.startswith(SERVICE):
+        return dict(request.extra["body"])
     model, max_tokens = _wire_names(request.model, request.api_base)
     try:
         return chat_body(request, model=model, max_tokens=max_tokens)
@@ -347,7 +351,7 @@ def exported_requests(
         except (KeyError, TypeError, ValueError):
             raise RecipeError(f"{where} is no request of a batch export. Give the file that was exported.") from None
         number = _number(request, name, start=counts[request.key(0)])
-        if number is None and (by_request or not _OUR_ID.fullmatch(name)) and _body(request) == body:
+        if number is None and (by_request or not _OUR_ID.fullmatch(name)) and request_body(request) == body:
             number = counts[request.key(0)]
         if number is None:
             raise RecipeError(f"{where}: {_difference(body, request)} Give the options of the export.")
@@ -362,7 +366,7 @@ def _number(request: Request, name: str, *, start: int) -> int | None:
 
 
 def _difference(body: Mapping[str, Any], request: Request) -> str:
-    now = _body(request)
+    now = request_body(request)
     names = sorted(name for name in {*now, *body} if now.get(name) != body.get(name))
     unseen = "provider, api_base or texts, or the file is of a version with other keys (--by-request)"
     return f"the judge was another one, it differs in {', '.join(names) or unseen}."

@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -77,13 +77,15 @@ class PromptedJudge(ModelJudge):
     __signature__: ClassVar[inspect.Signature]
     """That of `__init__`: Python would show that of `__new__`."""
 
+    of_messages: ClassVar[type[PromptedJudge]]
+    """`RawJudge`, which says so itself: what judges with messages of their own are."""
+    of_request: ClassVar[Callable[..., PromptedJudge]]
+    """Makes one from a request that was logged."""
+
     def __new__(cls, *_: Any, messages: object = None, **__: Any) -> Self:
         """Make a `RawJudge` where the messages are the user's own."""
-        if messages is None or cls is not PromptedJudge:
-            return super().__new__(cls)
-        from jrh_mlflow.judges.raw import RawJudge
-
-        return super().__new__(cast("type[Self]", RawJudge))
+        is_raw = messages is not None and cls is PromptedJudge
+        return super().__new__(cast("type[Self]", PromptedJudge.of_messages) if is_raw else cls)
 
     def __init__(
         self,
@@ -235,7 +237,7 @@ class PromptedJudge(ModelJudge):
         parts = [model_name(self.model, self._shown)]
         parts += [] if self.tie_criterion == _USUAL else [_criterion_name(self.tie_criterion)]
         parts += [] if self._prompt_name == AUTOMATIC else [f"prompt={_word(self._prompt_name)}"]
-        parts += [] if not self.rubric else [f"rubric={digest(self.rubric)}"]
+        parts += [] if not self.rubric else [f"rubric={digest_name(self.rubric)}"]
         for name, value in self.settings().items():
             if name not in _NAMED_APART and not (name in usual and value == usual[name]):
                 parts += _setting_name(name, value)
@@ -405,9 +407,7 @@ class PromptedJudge(ModelJudge):
         Raises:
             RecipeError: where a text of the example is not found, or is found more than once, with the places.
         """
-        from jrh_mlflow.judges.raw import from_openai
-
-        return from_openai(request, example, verdict=verdict, **more)
+        return PromptedJudge.of_request(request, example, verdict=verdict, **more)
 
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> PromptedJudge:
@@ -555,10 +555,10 @@ def model_name(model: str, shown: str) -> str:
 
 
 def _criterion_name(criterion: Criterion) -> str:
-    of_a_sentence = criterion.offers_tie and criterion.name == digest(criterion.text)
+    of_a_sentence = criterion.offers_tie and criterion.name == digest_name(criterion.text)
     if criterion in TIE_CRITERIA.values() or of_a_sentence:
         return criterion.name
-    return f"criterion={digest([criterion.name, criterion.text, criterion.offers_tie])}"
+    return f"criterion={digest_name([criterion.name, criterion.text, criterion.offers_tie])}"
 
 
 def _setting_name(name: str, value: object) -> Iterator[str]:
@@ -576,7 +576,7 @@ def _address_name(address: str) -> str:
     """Tell where the judge is asked: by the host alone where the rest is as usual."""
     host = urlsplit(address).netloc
     usual = {f"http://{host}/v1": f"@{host}", f"https://{host}/v1": f"@https://{host}"}
-    return usual.get(address) or f"@{_word(host)}-{digest(address)}"
+    return usual.get(address) or f"@{_word(host)}-{digest_name(address)}"
 
 
 def _value_name(value: object) -> str:
@@ -589,10 +589,10 @@ def _value_name(value: object) -> str:
 
 def _word(text: str) -> str:
     """Return a text that is one short word as it is, and any other as a digest."""
-    return text if _WORD.fullmatch(text) else digest(text)
+    return text if _WORD.fullmatch(text) else digest_name(text)
 
 
-def digest(value: object) -> str:
+def digest_name(value: object) -> str:
     """Return a short name for what has none: `own-` and eight digits of its hash."""
     text = value if isinstance(value, str) else json.dumps(value)
     return f"own-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.callables import function_parts
 from jrh_mlflow.judges.parsing import ParsedAnswer
-from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra, digest, model_name
+from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra, digest_name, model_name
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.catalog import entry_of
 from jrh_mlflow.models.local.weights import canonical, shown_model
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
+
+__all__ = ["PLACES", "PromptedJudge", "RawJudge", "checked_places", "judge_of_request"]
 
 PLACES = ("instruction", "rubric", "context", "criterion", "first", "second", "response", "transcript")
 _NEEDED = {"pair": ("first", "second"), "response": ("response",), "transcript": ("transcript",)}
@@ -125,7 +127,7 @@ class RawJudge(PromptedJudge):
         return frozenset(match[2] for text in _texts(self.messages) for match in _PLACE.finditer(text) if match[2])
 
     def _default_name(self) -> str:
-        parts = [model_name(self.model, self._shown), f"raw={digest(self._identity())}"]
+        parts = [model_name(self.model, self._shown), f"raw={digest_name(self._identity())}"]
         return " ".join(parts)
 
     def check_cap(self, price: Any) -> None:
@@ -180,7 +182,7 @@ class RawJudge(PromptedJudge):
             "kind": self.kind,
             "tie_criterion": self.tie_criterion.name,
             **fields,
-            "prompt": digest(json.dumps(self.messages)),
+            "prompt": digest_name(json.dumps(self.messages)),
             "verdict": self.verdict_form.form,
             "api_base": self.api_base or self.endpoint,
             **{f"extra.{key}": json.dumps(v) if isinstance(v, dict | list) else v for key, v in more.items()},
@@ -252,7 +254,7 @@ class RawJudge(PromptedJudge):
         return judge
 
 
-def from_openai(
+def judge_of_request(
     request: Mapping[str, Any], example: Mapping[str, str], *, verdict: object, **more: Any
 ) -> PromptedJudge:
     """Make the judge of a request that was logged; see `PromptedJudge.from_openai`."""
@@ -397,3 +399,6 @@ def _nothing_shown(kind: str, missing: Sequence[str], messages: object) -> str:
 def _shown(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=1)
+
+
+PromptedJudge.of_messages, PromptedJudge.of_request = RawJudge, staticmethod(judge_of_request)

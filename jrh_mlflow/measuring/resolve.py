@@ -23,7 +23,7 @@ from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.judges import Judge, ModelJudge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.options import Moment, read_moment
@@ -151,7 +151,7 @@ class Prepared:
 
     def has_to_send(self, calls: Iterable[Call] | None = None) -> bool:
         """Whether the judge must be asked anything that the journal does not answer, of every call or of some."""
-        judge, calls = self._model_calls(calls)
+        judge, calls = self.model_calls(calls)
         if judge is None or not may_exist(self.journal):
             return True
         with journal_at(self.journal) as journal:
@@ -164,7 +164,7 @@ class Prepared:
         With `afresh` as if the journal answered nothing: it is not opened.
         """
         n_calls = self.n_calls if calls is None else len(calls)
-        judge, model_calls = self._model_calls(calls)
+        judge, model_calls = self.model_calls(calls)
         if judge is None:
             return Quote(calls=n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
         if afresh:
@@ -172,7 +172,7 @@ class Prepared:
         with journal_at(self.journal) as journal:
             return quote(judge, model_calls, journal, self.price, fresh_after=self.freshness)
 
-    def _model_calls(self, calls: Iterable[Call] | None = None) -> tuple[ModelJudge | None, Iterable[Call]]:
+    def model_calls(self, calls: Iterable[Call] | None = None) -> tuple[ModelJudge | None, Iterable[Call]]:
         """Return the judge that writes requests, if one does, and the calls it writes them for."""
         calls = self.plan() if calls is None else calls
         if isinstance(self.judge, PointwiseJudge) and isinstance(self.judge.inner, ModelJudge):

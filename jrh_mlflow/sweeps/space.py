@@ -26,7 +26,7 @@ from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN, REGISTRY
 from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy, item_decisions, part_of, tally

@@ -72,6 +72,19 @@ def test_a_judge_of_ones_own(here: World) -> None:
     assert done.metrics["cost/usd"] == pytest.approx(0.0001 * len(done.calls))
 
 
+class Chain:
+    """Stands for a runnable of LangChain."""
+
+    def invoke(self, given: dict[str, str]) -> str:
+        return "A" if given["a"] >= given["b"] else "B"
+
+
+def test_the_judge_one_has(here: World) -> None:
+    page = Printed("docs/howto/judge_you_have.md", here, names={"chain": Chain()}).run()
+    assert page.names["judge"].settings()["kind"] == "http"
+    assert len(page.names["done"].calls) > 0
+
+
 def test_reading_a_datasheet(here: World) -> None:
     Printed("docs/howto/read_datasheet.md", here).run()
 

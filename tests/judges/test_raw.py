@@ -11,8 +11,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.judges.raw import RawJudge
+from jrh_mlflow.judges.raw import PromptedJudge, RawJudge
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.prices import Price
 from jrh_mlflow.models.transports.dialect import chat_body, read_completion

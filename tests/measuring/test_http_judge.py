@@ -15,7 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.batch import export_batch
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
-from jrh_mlflow.judges.service import HttpJudge
+from jrh_mlflow.judges.http_judge import HttpJudge
 from jrh_mlflow.recipe import load_recipe
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.judges.identity import judge_from

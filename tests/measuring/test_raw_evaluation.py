@@ -14,7 +14,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.batch import exported_requests
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.raw import PromptedJudge
 from jrh_mlflow.schema.items import Item
 from tests.loopback import LoopbackServer
 from tests.models.transport_tools import Transports, send, set_environment

@@ -23,10 +23,10 @@ from jrh_mlflow.engine.calls import Numbering, plan_calls
 from jrh_mlflow.engine.sessions import record
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted, shown_name
+from jrh_mlflow.judges.http_judge import HttpJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.raw import RawJudge
-from jrh_mlflow.judges.service import HttpJudge
 from jrh_mlflow.measures.records import answerers
 from jrh_mlflow.models.local.weights import shown_model
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions

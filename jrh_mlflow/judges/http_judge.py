@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.prompted import address_of, digest, holds_secret
+from jrh_mlflow.judges.prompted import address_of, digest_name, holds_secret
 from jrh_mlflow.judges.raw import RawJudge, checked_places
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.prices import Overrides, Price, price_of
@@ -102,14 +102,14 @@ class HttpJudge(RawJudge):
             "model": self.model,
             "kind": self.kind,
             "tie_criterion": self.tie_criterion.name,
-            "prompt": digest(json.dumps(self.messages)),
+            "prompt": digest_name(json.dumps(self.messages)),
             "verdict": self.verdict_form.form,
             "api_base": self.api_base,
             **{f"header.{name}": text for name, text in self.headers.items()},
         }
 
     def _default_name(self) -> str:
-        return f"{self.model.partition('/')[2]} {digest(self._identity())}"
+        return f"{self.model.partition('/')[2]} {digest_name(self._identity())}"
 
     def prompt(self) -> str:
         """The body with its placeholders, and how the verdict is read."""
