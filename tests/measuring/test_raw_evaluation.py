@@ -74,7 +74,8 @@ def test_measured_and_exported_it_sends_what_production_sends(suite, store_uri):
         assert params["judge.kind"] == "raw"
         assert params["judge.temperature"] == "0.7"
         scorer = jrh.to_mlflow(done.run_id, tracking_uri=store_uri, orders="one")
-        scorer(inputs={"instruction": "New?"}, outputs={"A": "a", "B": "b"})
+        said = scorer(inputs={"instruction": "New?"}, outputs={"A": "a", "B": "b"})
+        assert said.error is None, said.error
         assert server.requests[-1]["body"] == production("New?", "a", "b")
         assert jrh.status(made(server), tracking_uri=store_uri).state == "measured"
 
