@@ -55,6 +55,8 @@ _PAGES: dict[tuple[str, tuple[str, ...], tuple[int, ...], str], str] = {}
 """Store, runs, when they ended and where the page lies, to the page: eight judges take seconds to compare."""
 _CAPTIONS = {
     "heatmap.png": "Scores of every judge on every test, with 95 % intervals by source and n",
+    "dark_current_by_stable.png": "Preferences where nothing is there, and wordings preferred among equals",
+    "positional_by_stable.png": "Equals decided by their place, and by their wording",
     "cost_curve.png": "Share of right answers against dollars spent",
 }
 

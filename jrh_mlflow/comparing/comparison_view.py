@@ -18,7 +18,7 @@ from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls
+from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls, planes
 from jrh_mlflow.show.figures.reliability import cost_curve, heatmap
 from jrh_mlflow.show.html import Addresses, kept, render_part
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name, statistic_name
@@ -629,9 +629,11 @@ def _worst_section(worst: Mapping[str, Sequence[WorstItem]], links: JudgeLinks |
 def comparison_figures(
     comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str, calls_of: CallsOf = no_calls
 ) -> dict[str, Figure]:
-    """Draw a comparison, by file name: tests × judges, and score against dollars where costs are known."""
+    """Draw a comparison, by file name: tests × judges, datasheets in a plane, score against known dollars."""
+    cells = comparison.cells
     figures = {
-        "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title, calls_of=calls_of),
+        "heatmap.png": heatmap(cells, letters=comparison.letters, title=title, calls_of=calls_of),
+        **planes({name: {axis: row[name] for axis, row in cells.items()} for name in comparison.judges}),
         "cost_curve.png": cost_curve(calls),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -9,9 +9,11 @@ preferences on pairs of equal quality, both as (k + 1/2) / (n + 1). Sweeps draw 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from jrh_mlflow.comparing.recommendation import (
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, headline_axes, task_counts
+from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -47,11 +50,12 @@ from jrh_mlflow.show import numbers
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
-from jrh_mlflow.show.figures.svg import figure_files
+from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.readings import brief_readings, reading_columns
-from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.show.tables import Cell, Column, Table, reading_cell
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, share_correlation
@@ -100,9 +104,12 @@ class CriterionShift:
     @property
     def page(self) -> Page:
         """What every medium shows of it."""
+        return self._page()
+
+    def _page(self, **served: Any) -> Page:
         first = next(iter(self.arms.values())).judge
         notes = [SIMULATED_NOTE] if first.simulated else []
-        return shift_page(_sheets(self.arms), self.shifts, judge=first.label, notes=notes)
+        return shift_page(_sheets(self.arms), self.shifts, judge=first.label, notes=notes, **served)
 
     @property
     def verdict(self) -> Verdict:
@@ -236,6 +243,7 @@ def _arm_name(arm: Judge) -> str:
 
 def _content(done: CriterionShift, facts: JudgeFacts, suite: Suite, *, metrics: Metrics) -> RunContent:
     readings, markdown, verdict = shift_readings(done.shifts), done.to_markdown(), done.verdict
+    drawings, runs = draw(_figures(done.arms)), {name: arm.run_id for name, arm in done.arms.items() if arm.run_id}
     return RunContent(
         points=keys.all_points(readings) if metrics == "all" else keys.value_points(headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(done.arms)}, "suite": keys.suite_facts(suite)},
@@ -246,7 +254,8 @@ def _content(done: CriterionShift, facts: JudgeFacts, suite: Suite, *, metrics: 
             _JSON: {"verdict": verdict.to_dict(), "shifts": plain_data(done.shifts), "metrics": done.metrics},
             _MARKDOWN: markdown,
             keys.AXES_TABLE: axes_table(readings),
-            **figure_files(_figures(done.arms)),
+            keys.PAGE_JSON: done._page(drawings=drawings, runs=runs).to_dict(),
+            **figure_files(drawings),
         },
         suite=suite,
         # The runs of the arms keep it.
@@ -284,12 +293,24 @@ class ShiftRow:
     shift: Reading
 
 
-def shift_table(base: str, arm: str) -> Table[ShiftRow]:
-    """Declare what is shown of the shift from one criterion to another."""
+def shift_table(base: str, arm: str, runs: Mapping[str, str] = MappingProxyType({})) -> Table[ShiftRow]:
+    """Declare what is shown of the shift from one criterion to another; readings of `runs` lead to their calls."""
+
+    def calls(of: str, row: ShiftRow) -> str | None:
+        return FROM_RUN.calls(runs[of], axis=row.axis) if of in runs and has_calls(row.axis) else None
+
+    def column(of: str, reading: Callable[[ShiftRow], Reading | None]) -> Column[ShiftRow]:
+        return Column(
+            of,
+            lambda row: _value_cell(reading(row)),
+            exact=lambda row: numbers.value_text(reading(row)),
+            link=partial(calls, of),
+        )
+
     return Table.of(
         Column("axis", lambda row: axis_name(row.axis)),
-        Column(base, lambda row: _value_text(row.before), exact=lambda row: numbers.value_text(row.before)),
-        Column(arm, lambda row: _value_text(row.after), exact=lambda row: numbers.value_text(row.after)),
+        column(base, lambda row: row.before),
+        column(arm, lambda row: row.after),
         Column("shift", _moved_text),
         Column("95 % by task", _ends_text),
         Column("n", lambda row: _size_text(row.shift)),
@@ -301,8 +322,10 @@ def _size_text(shift: Reading) -> str:
     return f"{shift.n:,} {shift.unit}{'' if shift.n == 1 else 's'}" if isinstance(shift, Estimate) else "–"
 
 
-def _value_text(reading: Reading | None) -> str:
-    return numbers.value_text(reading) if isinstance(reading, Estimate) else numbers.reading_text(reading)
+def _value_cell(reading: Reading | None) -> Cell:
+    if reading is None or not isinstance(reading, Estimate):
+        return Cell(numbers.reading_text(reading))
+    return reading_cell(reading, numbers.value_text(reading))
 
 
 def _moved_text(row: ShiftRow) -> str:
@@ -315,7 +338,13 @@ def _ends_text(row: ShiftRow) -> str:
 
 
 def shift_page(
-    sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[str, Reading], *, judge: str, notes: Sequence[str] = ()
+    sheets: Mapping[str, Mapping[str, Reading]],
+    shifts: Mapping[str, Reading],
+    *,
+    judge: str,
+    notes: Sequence[str] = (),
+    drawings: Sequence[Drawing] = (),
+    runs: Mapping[str, str] = MappingProxyType({}),
 ) -> Page:
     """Return each axis under the base criterion and under the others, and how far it moved.
 
@@ -324,6 +353,8 @@ def shift_page(
         shifts: `<criterion>/<axis>` to the difference against the base.
         judge: Whose criterion it is.
         notes: What to know first.
+        drawings: Its figures.
+        runs: Criterion to its run, where the page leads to their calls.
     """
     base = next(iter(sheets))
     rows = {
@@ -335,8 +366,10 @@ def shift_page(
         for arm, own in _by_arm(sheets, shifts).items()
     }
     sections = [
-        Section(heading=f"{base} to {arm}", blocks=[shift_table(base, arm)(listed)]) for arm, listed in rows.items()
+        Section(heading=f"{base} to {arm}", blocks=[shift_table(base, arm, runs)(listed)])
+        for arm, listed in rows.items()
     ]
+    sections.append(Section(heading="Figures", blocks=[drawings], media=("html",)))
     about = Section(
         heading="How to read it",
         blocks=[_ABOUT, *(line for line in numbers.bounds_note(shifts.values()) if line)],

@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from jrh_mlflow.decisions.gate_verdict import gate_verdict
+from jrh_mlflow.measures.axes import find
+from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.rules import STATE_WORDS, RuleCheck, State, overall
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
@@ -28,9 +30,10 @@ from jrh_mlflow.show.decided_rules import (
     with_markdown_section,
     with_section,
 )
-from jrh_mlflow.show.html import Addresses
+from jrh_mlflow.show.html import FROM_RUN, Addresses
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.numbers import number_text
+from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.plain_text import (
     MAX_DESCRIPTION,
     line_text,
@@ -181,6 +184,20 @@ class Gate:
         """Names what was gated."""
         return f"Gate: {self.subject}"
 
+    @property
+    def page(self) -> Page:
+        """What the page of its run shows: the rules, each number with the calls behind it."""
+        shares = {check.rule.text: _served(check, self.gated_run) for check in self.results}
+        rows = [replace(row, **shares[row.rule]) for row in gate_rows(self.results)]
+        return Page(
+            title=self.title,
+            lead=self.verdict.sentences[0],
+            sentences=[*self.verdict.sentences[1:], self.reason],
+            notes=self.shown_notes,
+            facts=self.facts,
+            sections=[Section(heading="Rules", blocks=[CHECKS(rows)])],
+        )
+
     def to_lines(self) -> list[str]:
         """Return what a terminal shows."""
         return [*said_lines(self.verdict.sentences), "", *gate_lines(self.results), *wrapped_line("gate", self.reason)]
@@ -275,8 +292,24 @@ def gate_content(gate: Gate) -> RunContent:
         tags={keys.TAG_VERDICT: gate.verdict.sentences[0], **(gate.look.tags if gate.look else {})},
         description=gate.to_markdown(),
         described_in=_MARKDOWN,
-        artifacts={keys.GATE_JSON: gate.to_dict(), _MARKDOWN: gate.to_markdown()},
+        artifacts={
+            keys.GATE_JSON: gate.to_dict(),
+            _MARKDOWN: gate.to_markdown(),
+            keys.PAGE_JSON: gate.page.to_dict(),
+        },
     )
+
+
+def _served(check: RuleCheck, run_id: str | None) -> dict[str, Any]:
+    """Return what a page can do with the number of a rule: draw it, and lead to its calls."""
+    key = check.rule.axis
+    # Rules of differences and of facts name more than an axis.
+    if not check.rule.text.startswith(f"{key} ") or " - " in check.rule.text:
+        return {}
+    axis = find(key)
+    share = axis.statistic == "rate" if axis else key.endswith("/accuracy")
+    leads = run_id is not None and key != APPLICATION and has_calls(key)
+    return {"share": share, "address": FROM_RUN.calls(run_id, axis=key) if leads and run_id else ""}
 
 
 def _show(store: Store, gate: Gate, gated: str, run_id: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.show.numbers import spent_text
+from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain
 from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_manifest
@@ -34,7 +35,6 @@ _MAX_REASONS = 12
 _TITLES = {"items": "made", "set_aside": "set aside", "validator_rejected": "rejected by the validator"}
 APART = ("verified", "unverified")
 """What is counted where items are kept that no validator confirmed."""
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 
 
 def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_id: str, similarity: str) -> Suite:
@@ -172,9 +172,9 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
         metric_keys.CPU_SECONDS: made.cpu_seconds,
         metric_keys.SECONDS: made.seconds,
     }
-    markdown = generation_markdown(suite, made, writer=writer.name)
+    page = generation_page(suite, made, writer=writer.name)
     # MLflow cuts long descriptions: the examples are then left to the artifact.
-    fits = len(markdown) <= MAX_DESCRIPTION
+    short = page if len(page.to_markdown()) <= MAX_DESCRIPTION else replace(page, sections=page.sections[:-1])
     truncated = suite.origin.get("truncated")
     own = {name: prepared.stages[name].prompt.text for name in own_stages(prepared.stages)}
     prompts = {f"{keys.PROMPTS_FOLDER}/{name}.txt": text for name, text in own.items()}
@@ -182,12 +182,13 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     return RunContent(
         points=keys.known_points(values),
         params=_params(prepared, writer, suite),
-        description=markdown if fits else generation_markdown(suite, made, writer=writer.name, examples=False),
+        description=short.to_markdown(),
         described_in=keys.GENERATION_MARKDOWN,
         tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
         artifacts={
             keys.SET_ASIDE_FILE: "".join(rows),
-            keys.GENERATION_MARKDOWN: markdown,
+            keys.GENERATION_MARKDOWN: page.to_markdown(),
+            keys.PAGE_JSON: page.to_dict(),
             **prompts,
             **({} if prepared.labelling is None else {keys.LABELS_FILE: label_table(prepared.plan)}),
         },
@@ -233,24 +234,23 @@ def _logged(test: ReliabilityTest) -> dict[str, object]:
     return {name: value for name, value in test.settings.items() if name != "prompt"}
 
 
-def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
-    """Render what was made, what was set aside and why, with examples."""
+def generation_page(suite: Suite, made: Made, *, writer: str) -> Page:
+    """Return what was made, what was set aside and why, with examples in the last section."""
     n_baseline = sum(item.condition == BASELINE for item in made.items)
-    lines = [f"# Reliability suite: {_plain(suite.name)}", ""]
-    lines += [f"> {_plain(note, cut=False)}" for note in made.notes] + [""] * bool(made.notes)
-    lines += [
-        f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
-        f"{_plain(writer)}; {made.total('set_aside')} set aside.",
-        "",
-        *([f"Labels: {_plain(', '.join(suite.labels.named), cut=False)}.", ""] if suite.labels else []),
-        counts_table(suite, made).to_markdown(),
-        "",
-        *_reasons(made.set_aside),
-        *(_examples(made.items) if examples else [f"Examples are in the artifact `{keys.GENERATION_MARKDOWN}`.", ""]),
-        _cost(made),
-        "",
-    ]
-    return "\n".join(lines)
+    return Page(
+        title=f"Reliability suite: {suite.name}",
+        lead=(
+            f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
+            f"{writer}; {made.total('set_aside')} set aside."
+        ),
+        sentences=[*([f"Labels: {', '.join(suite.labels.named)}."] if suite.labels else []), _cost(made)],
+        notes=made.notes,
+        sections=[
+            Section(heading="Tests", blocks=[counts_table(suite, made)]),
+            Section(heading="Why items were set aside (last attempt)", blocks=[_reasons(made.set_aside)]),
+            Section(heading="Examples", blocks=[_examples(made.items)]),
+        ],
+    )
 
 
 def counts_table(suite: Suite, made: Made) -> FilledTable[tuple[str, Counts]]:
@@ -258,9 +258,7 @@ def counts_table(suite: Suite, made: Made) -> FilledTable[tuple[str, Counts]]:
     apart = () if suite.origin.get("pass_required", True) else APART
     names = ["items", "set_aside", "attempts", "validator_rejected", *apart]
     names += ["unwrapped"] if made.total("unwrapped") else []
-    test: Column[tuple[str, Counts]] = Column(
-        "test", lambda row: row[0], exact=lambda row: _plain(row[0]), brief=True, marked=True
-    )
+    test: Column[tuple[str, Counts]] = Column("test", lambda row: row[0], brief=True)
     return Table((test, *map(_counted, names)))(made.tests.items())
 
 
@@ -284,39 +282,35 @@ def problem_kind(problem: str) -> str:
 
 
 _REASONS = Table[tuple[str, int]].of(
-    Column("reason", lambda row: _plain(row[0]), marked=True),
+    Column("reason", lambda row: _brief(row[0])),
     Column("items", lambda row: str(row[1])),
 )
 
 
-def _reasons(aside: Sequence[SetAside]) -> list[str]:
+def _reasons(aside: Sequence[SetAside]) -> FilledTable[tuple[str, int]]:
     """Count why items were set aside: the problems of their last attempt, or why none could be made."""
     problems = [item.attempts[-1].problems if item.attempts else (item.reason,) for item in aside]
     counts = Counter(problem_kind(problem) for listed in problems for problem in listed)
-    if not counts:
-        return []
-    rows = _REASONS(counts.most_common(_MAX_REASONS)).to_markdown()
-    return ["### Why items were set aside (last attempt)", "", rows, ""]
+    return _REASONS(counts.most_common(_MAX_REASONS))
 
 
 _EXAMPLES = Table[tuple[Item, Item]].of(
-    Column("condition", lambda pair: _plain(pair[1].condition), marked=True),
-    Column("original", lambda pair: _plain(_from_the_change(*_before_and_after(*pair))[0]), marked=True),
-    Column("perturbed", lambda pair: _plain(_from_the_change(*_before_and_after(*pair))[1]), marked=True),
-    Column("expected", lambda pair: _plain(pair[1].expected or "–"), marked=True),
+    Column("condition", lambda pair: pair[1].condition),
+    Column("original", lambda pair: _brief(_from_the_change(*_before_and_after(*pair))[0]), words=True),
+    Column("perturbed", lambda pair: _brief(_from_the_change(*_before_and_after(*pair))[1]), words=True),
+    Column("expected", lambda pair: _brief(pair[1].expected or "–"), words=True),
 )
 """A source, and what was made of it."""
 
 
-def _examples(items: Sequence[Item]) -> list[str]:
+def _examples(items: Sequence[Item]) -> FilledTable[tuple[Item, Item]]:
     """Show the first item of each test beside its source."""
     sources = {item.original: item for item in items if item.condition == BASELINE}
     first: dict[str, Item] = {}
     for item in items:
         if item.condition != BASELINE:
             first.setdefault(item.condition, item)
-    pairs = [(sources[item.original], item) for item in first.values()]
-    return ["### Examples", "", _EXAMPLES(pairs).to_markdown(), ""] if pairs else []
+    return _EXAMPLES((sources[item.original], item) for item in first.values())
 
 
 def _before_and_after(source: Item, item: Item) -> tuple[str, str]:
@@ -352,10 +346,7 @@ def _cost(made: Made) -> str:
     return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, all models together."
 
 
-def _plain(text: str, *, cut: bool = True) -> str:
-    """Return a text that cannot be anything but text in Markdown or HTML."""
+def _brief(text: str) -> str:
+    """Keep the beginning of a text, in one line."""
     flat = plain(text)
-    if cut and len(flat) > _MAX_SHOWN:
-        flat = flat[: _MAX_SHOWN - 1] + "…"
-    # `table` escapes the bar itself.
-    return _MARKDOWN.sub(lambda mark: mark[0] if mark[0] == "|" else f"\\{mark[0]}", html.escape(flat, quote=False))
+    return flat if len(flat) <= _MAX_SHOWN else f"{flat[: _MAX_SHOWN - 1]}…"

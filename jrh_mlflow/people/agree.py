@@ -414,6 +414,7 @@ def agreement_content(done: Agreement) -> RunContent:
             keys.AGREEMENT_JSON: done.to_dict(),
             keys.AGREEMENT_MARKDOWN: markdown,
             keys.AGREEMENT_PAGE: done.to_html(),
+            keys.PAGE_JSON: done._page(done._drawings).to_dict(),
             # Labels and names come from anywhere: none of them is to run as a formula.
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
             **figure_files(done._drawings),

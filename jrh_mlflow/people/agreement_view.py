@@ -53,7 +53,7 @@ from jrh_mlflow.show.readings import (
     readings_frame,
     readings_table,
 )
-from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, frame_rows
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, frame_rows, reading_cell
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _groups(report: AgreementReport) -> FilledTable[str]:
     axes = [axis for axis in _BY_GROUP if any(isinstance(own[axis], Estimate) for own in groups.values())]
 
     def axis_column(axis: str) -> Column[str]:
-        return Column(axis_name(axis), lambda name: cell_text(groups[name][axis]))
+        return Column(axis_name(axis), lambda name: reading_cell(groups[name][axis]))
 
     table: Table[str] = Table.of(
         Column("group", lambda name: name, as_code=True),

@@ -52,9 +52,9 @@ from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import figure_files
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import interval_text, reading_text
-from jrh_mlflow.show.page import Page
+from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.corrected_rates import bounded_mean
@@ -234,6 +234,9 @@ class Corrected:
     @property
     def page(self) -> Page:
         """What people see of it, without its figures."""
+        return self._page()
+
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         return corrected_page(
             self.readings,
             title=self.title,
@@ -244,6 +247,7 @@ class Corrected:
             facts=self._facts,
             versions=self._version_readings,
             differences=self._difference_rows if len(self.versions) > 2 else [],
+            drawings=drawings,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -1019,7 +1023,7 @@ def _with_versions_logged(done: Corrected, versions: Mapping[str, Judged], track
 
 def corrected_content(done: Corrected) -> RunContent:
     """Return what a run of kind `correct` holds."""
-    markdown = done.to_markdown()
+    markdown, drawings = done.to_markdown(), draw(done._figures())
     names = ("scorer", "level", "method", "n_labelled", "n_unlabelled", "pool")
     return RunContent(
         points=_points(done),
@@ -1033,6 +1037,7 @@ def corrected_content(done: Corrected) -> RunContent:
         artifacts={
             keys.CORRECTED_JSON: done.to_dict(),
             keys.CORRECTED_MARKDOWN: markdown,
-            **figure_files(done._figures()),
+            keys.PAGE_JSON: done._page(drawings).to_dict(),
+            **figure_files(drawings),
         },
     )

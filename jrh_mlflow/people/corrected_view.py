@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_inches, label_rows, marks, short, write_corners
 from jrh_mlflow.show.numbers import interval_text, missing_text, number_text, source_ends
-from jrh_mlflow.show.page import Facts, Page, Section
-from jrh_mlflow.show.tables import Column, FilledTable, Table
+from jrh_mlflow.show.page import Drawing, Facts, Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def corrected_table(
     """Show every reading with its interval, n and what was left out."""
     table: Table[tuple[str, Reading]] = Table.of(
         Column("reading", lambda row: LABELS[row[0]]),
-        Column("value", lambda row: _value(row[1], signed=signed)),
+        Column("value", lambda row: reading_cell(row[1], _value(row[1], signed=signed))),
         Column(level_text(level), lambda row: _interval(row[1])),
         Column("n", lambda row: f"{row[1].n:,}"),
         Column("left out", lambda row: f"{row[1].excluded:,}"),
@@ -86,6 +86,7 @@ def corrected_page(
     facts: Mapping[str, str],
     versions: Mapping[str, Mapping[str, Reading]],
     differences: Sequence[Mapping[str, Any]] = (),
+    drawings: Sequence[Drawing] = (),
 ) -> Page:
     """Return the headline, what a reader must know, the readings, those of each version, and how labels were drawn."""
     own = {f"Version {name}": readings for name, readings in versions.items()}
@@ -101,6 +102,7 @@ def corrected_page(
                 Section(heading=name, blocks=[corrected_table(rows, level=level, signed=bool(own) and name not in own)])
                 for name, rows in tables.items()
             ),
+            Section(heading="Figures", blocks=[drawings], media=("html",)),
             Section(heading="How it was read", blocks=[Facts(facts)]),
         ],
     )

@@ -41,6 +41,7 @@ from jrh_mlflow.review.decisions import (
 )
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.show.numbers import interval_text, number_text
+from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.suites.dataset import is_missing, read_table
 from jrh_mlflow.suites.suite import Suite, holds_suite
@@ -296,14 +297,16 @@ def _run_content(review: Review, done: Finished, *, who: str) -> RunContent:
     tags = table_tags(keys.DECISIONS_TABLE)
     if generated := done.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
+    page = _page(facts)
     return RunContent(
         points=points,
         params={"suite": facts["suite"], "parent": parent, "review": {"finished_by": who}},
-        description=_note(facts),
+        description=page.to_markdown(),
         described_in=keys.REVIEW_JSON,
         tags=tags,
         artifacts={
             keys.REVIEW_JSON: json.dumps(facts, indent=1) + "\n",
+            keys.PAGE_JSON: page.to_dict(),
             keys.DECISIONS_TABLE: table_text(rows),
             keys.DECISIONS_FILE: _events_csv(review),
         },
@@ -426,8 +429,8 @@ def _events_csv(review: Review) -> bytes:
 _STATES = Table[tuple[str, int]].of(Column("state", lambda row: row[0]), Column("items", lambda row: str(row[1])))
 
 
-def _note(facts: Mapping[str, Any]) -> str:
-    """Return the run's description; names are not in it, since they are anybody's text."""
+def _page(facts: Mapping[str, Any]) -> Page:
+    """Return what people see of the run."""
     reading = facts["validator_agreement"]
     agreement = "The validator gave no verdict on what was decided."
     if reading["kind"] == "estimate":
@@ -443,8 +446,8 @@ def _note(facts: Mapping[str, Any]) -> str:
             sum(reviewer[name] for reviewer in facts["assignment"]["reviewers"]) for name in ("decided", "assigned")
         )
         reviewers.append(f"Assigned: {done} of {assigned} decided by whom they were assigned to.")
-    lines = ["# Review", "", _STATES(facts["states"].items()).to_markdown(), "", agreement, "", " ".join(reviewers)]
-    return "\n".join(lines) + "\n"
+    states = Section(heading="Items", blocks=[_STATES(facts["states"].items())])
+    return Page(title=f"Review of {facts['parent']['name']}", lead=agreement, sentences=reviewers, sections=[states])
 
 
 def finish_now(catalog: ReviewCatalog, *, reviewer: str, allow_undecided: bool, log: ReviewLogger) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from jrh_mlflow.show.html import explained, render_page
 from jrh_mlflow.show.names import rule_name
 from jrh_mlflow.show.numbers import amount_text, interval_text, number_text
 from jrh_mlflow.show.plain_text import line_text
-from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table, Whisker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,10 @@ class DecidedRule:
     """In place of an estimate where only a bound is known, such as `> 5`."""
     size: str = ""
     """On how much it stands, where that is more than `n` and its tasks: `60 of 120 calls`."""
+    share: bool = False
+    """Whether the number lies between 0 and 1, where a page can draw it."""
+    address: str = ""
+    """Of the calls behind the number, on a served page."""
 
     @property
     def is_fact(self) -> bool:
@@ -56,6 +60,13 @@ class DecidedRule:
     def measured(self) -> str:
         """The number, or the bound that is known of it."""
         return self.censored or (amount_text if self.is_fact else number_text)(self.estimate)
+
+    @property
+    def cell(self) -> Cell:
+        """The number as tables show it."""
+        drawn = self.share and self.low is not None and self.high is not None
+        whisker = Whisker(low=self.low or 0.0, high=self.high or 0.0, value=self.estimate) if drawn else None
+        return Cell(self.measured, whisker=whisker)
 
     @property
     def between(self) -> str:
@@ -107,7 +118,14 @@ CHECKS: Table[DecidedRule] = Table.of(
         words=True,
     ),
     Column("✓", lambda check: _SIGNS[check.state]),
-    Column("measured", lambda check: check.measured, value=lambda check: check.estimate, name="estimate", brief=True),
+    Column(
+        "measured",
+        lambda check: check.cell,
+        value=lambda check: check.estimate,
+        name="estimate",
+        brief=True,
+        link=lambda check: check.address or None,
+    ),
     Column("between", lambda check: check.between, brief=True),
     Column("low", value=lambda check: check.low),
     Column("high", value=lambda check: check.high),

@@ -176,6 +176,10 @@ class Addresses:
         return f"{up}#/experiments/{_part(experiment_id)}/{tab}?{urlencode({'workflowType': mode, **query})}"
 
 
+FROM_RUN = Addresses("../")
+"""Links on the page of a run, which a run keeps (`Page.to_dict`)."""
+
+
 def _part(text: str) -> str:
     # By default `quote` keeps `/`, which would become a part of the path.
     return quote(text, safe="")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.show.glossary import terms_among
@@ -148,6 +149,44 @@ class Page:
             lines += ["", section.heading, *_text_blocks(section)]
         return lines
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a page shows as plain JSON-ready data, its drawings by name: a run keeps it (`PAGE_FILE`)."""
+        return {
+            "title": self.title,
+            "lead": _said(self.lead, str),
+            "sentences": [_said(sentence, str) for sentence in self.sentences],
+            "notes": list(self.notes),
+            "marks": list(self.marks),
+            "facts": {name: str(value) for name, value in self.facts.items()},
+            "findings": dict(self.findings),
+            "tiles": [asdict(tile) for tile in self.tiles],
+            "sections": [
+                {
+                    "heading": section.heading,
+                    "folded": section.folded,
+                    "opened": section.opened,
+                    "blocks": list(filter(None, map(_plain_block, _blocks(section, "html")))),
+                }
+                for section in self._sections("html")
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], figures: Mapping[str, bytes]) -> Page:
+        """Read what `to_dict` wrote; anybody may have written the file, and nothing in it comes to life.
+
+        Args:
+            data: The file.
+            figures: Name to the SVG file of the run.
+        """
+        sections = [
+            Section(**{**section, "blocks": [_read_block(block, figures) for block in section["blocks"]]}, always=True)
+            for section in data["sections"]
+        ]
+        return cls(
+            **{**data, "tiles": [Tile(**{**tile, "address": ""}) for tile in data["tiles"]], "sections": sections}
+        )
+
     def _sections(self, medium: Medium) -> Iterator[Section]:
         for section in self.sections:
             if is_shown_in(section, medium):
@@ -158,6 +197,39 @@ class Page:
         """Its tables that have rows, such as a card shows."""
         blocks = (block for section in self.sections for block in _blocks(section, "html"))
         return [block for block in blocks if isinstance(block, FilledTable) and block.rows]
+
+
+def _plain_block(block: Any) -> dict[str, Any] | None:
+    if isinstance(block, FilledTable):
+        return {"table": block.to_dict()} if block.rows else None
+    if isinstance(block, Facts):
+        return {"facts": {name: str(value) for name, value in block.values.items()}}
+    if _is_markup(block):
+        return None
+    if isinstance(block, str) or callable(block):
+        return {"text": _said(block, str)}
+    return {"figures": {drawing.name: drawing.caption for drawing in block}}
+
+
+def _read_block(block: Mapping[str, Any], figures: Mapping[str, bytes]) -> Any:
+    ((kind, data),) = block.items()
+    if kind == "table":
+        return FilledTable.from_dict(data)
+    if kind == "facts":
+        return Facts(data)
+    if kind == "text":
+        return str(data)
+    return [
+        Drawing(str(caption), _picture(caption, figures[name])) for name, caption in data.items() if name in figures
+    ]
+
+
+def _picture(caption: str, file: bytes) -> Markup:
+    """Show a file of a run as a picture: as such it can neither run nor load anything."""
+    from markupsafe import Markup
+
+    source = b64encode(file).decode()
+    return Markup('<img class="picture" alt="{}" src="data:image/svg+xml;base64,{}">').format(caption, source)
 
 
 def section_markdown(section: Section) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from jrh_mlflow.show.html import Addresses, render_page
+from jrh_mlflow.show.page import Navigation, Page, Section
+from jrh_mlflow.show.tables import Column, Table
 
+_log = logging.getLogger("jrh_mlflow")
 MOST_RELATED = 200
 KINDS = {
     "evaluate": "evaluation",
@@ -92,21 +97,67 @@ class RunFamily:
     """Whether it kept calls of a judge, as an evaluation does that fails in the middle."""
     sources: tuple[RunSummary, ...]
     """What it was made of, and its parent."""
+    shown: bytes | None = None
+    """What its page shows (`Page.to_dict`), as it was logged."""
+    figures: Mapping[str, bytes] = field(default_factory=dict)
+    """Name to SVG file."""
     children: tuple[RunSummary, ...]
     """Nested runs, newest first; at most MOST_RELATED."""
 
 
 def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
-    """Render a run of any kind; every text is escaped, the description is shown as it was written."""
-    return render_page(
-        "run.html",
-        title=family.run.name,
-        run=family.run,
-        page=family.page,
-        has_calls=family.has_calls,
-        groups={"Made of": family.sources, "Runs inside it": family.children},
-        kinds=KINDS,
-        more=len(family.children) >= MOST_RELATED,
-        most=MOST_RELATED,
-        addresses=addresses,
+    """Render a run of any kind: the page that its verb made of it, then what belongs to it.
+
+    Earlier versions and other tools log no such page: of their runs the description is shown as it was written.
+    """
+    run = family.run
+    page = _own_page(family) or Page(title=run.name, lead=run.verdict, sections=[_described(run)])
+    facts = {"kind": _kind(run), "status": run.status.lower(), "started": run.started, "run": run.run_id}
+    marks = {"simulated": run.simulated, "recorded": run.recorded, f"truncated: {run.truncated}": run.truncated}
+    return replace(
+        page,
+        marks=[mark for mark, is_so in marks.items() if is_so],
+        facts={**page.facts, **facts},
+        sections=[*page.sections, _belonging(family, addresses)],
+        navigation=Navigation(addresses=addresses, here="run", run_id=run.run_id, experiment_id=run.experiment_id),
+    ).to_html()
+
+
+def _own_page(family: RunFamily) -> Page | None:
+    if family.shown is None:
+        return None
+    try:
+        return Page.from_dict(json.loads(family.shown), family.figures)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        _log.warning("The page of run %s cannot be read: its description is shown.", family.run.run_id, exc_info=True)
+        return None
+
+
+def _kind(run: RunSummary) -> str:
+    return KINDS.get(run.kind, run.kind) or "not logged by jrh"
+
+
+def _described(run: RunSummary) -> Section:
+    from markupsafe import Markup
+
+    text = Markup('<pre tabindex="0">{}</pre>').format(run.description) if run.description else "It has none."
+    return Section(heading="Description", blocks=[text], always=True)
+
+
+def _belonging(family: RunFamily, to: Addresses) -> Section:
+    """List the files of a run that have a page, what it was made of and the runs inside it."""
+    own: Table[tuple[str, str]] = Table.of(
+        Column("of this run", lambda row: row[0], link=lambda row: row[1], words=True)
     )
+    run_id = family.run.run_id
+    pages = [("the calls that it kept", to.calls(run_id))] if family.has_calls else []
+    pages += [(f"the page that it wrote, as it was logged: {family.page}", to.logged(run_id))] if family.page else []
+    runs: Table[tuple[str, RunSummary]] = Table.of(
+        Column("run", lambda row: row[1].name, link=lambda row: to.run(row[1].run_id), words=True),
+        Column("kind", lambda row: _kind(row[1]), words=True),
+        Column("what it says", lambda row: row[1].verdict, words=True),
+    )
+    groups = {"made of": family.sources, "runs inside it": family.children}
+    more = f"{MOST_RELATED} runs inside it are shown; MLflow lists all." if len(family.children) >= MOST_RELATED else ""
+    listed = [(name, run) for name, members in groups.items() for run in members]
+    return Section(heading="What belongs to it", blocks=[own(pages), runs(listed, more=more, group=lambda row: row[0])])

@@ -14,13 +14,15 @@ from a model or a file: each renderer makes it harmless.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.html import render_part
+from jrh_mlflow.show.numbers import cell_text, source_ends
 from jrh_mlflow.show.plain_text import aligned, code, line_text, plain
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ MOST = 8
 """Rows of a long table that a card or a terminal shows; the others are counted."""
 # No bracket and no blank, either of which would end a link in Markdown.
 _PLAIN_ADDRESS = re.compile(r"https?://[A-Za-z0-9./:#?&=%~+_-]+")
+_KNOWN_ADDRESS = re.compile(
+    rf"\.\./(run|calls|datasheet)/[0-9a-f]{{32}}(\?[A-Za-z0-9_.%&=+-]*)?|{_PLAIN_ADDRESS.pattern}"
+)
+"""Pages beside that of a run, and whole addresses."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +68,21 @@ class Cell:
     """Parts of the text, in order, and where each leads on a page."""
     span: int = 1
     """Columns of a page that it takes; what stands behind it in them is not shown."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Cell:
+        """Read what `asdict` made of a cell, from a file that anybody may have written: it leads to our pages only."""
+        ends = data.get("whisker")
+        links = [(str(text), str(to) if _KNOWN_ADDRESS.fullmatch(str(to)) else "") for text, to in data["links"]]
+        return cls(
+            data["text"],
+            below=tuple(map(str, data["below"])),
+            whisker=ends and Whisker(**ends),
+            hover=data["hover"],
+            tone=data["tone"],
+            links=tuple(links),
+            span=int(data["span"]),
+        )
 
     @property
     def line(self) -> str:
@@ -117,6 +138,15 @@ class Column(Generic[Row]):
         cell = shown if isinstance(shown, Cell) else Cell(shown)
         address = self.link(row) if self.link else None
         return replace(cell, links=((cell.text, address),)) if address else cell
+
+
+def reading_cell(reading: Reading, text: str | None = None) -> Cell:
+    """Write a reading with its interval, or as `text` says; pages draw where a share lies between 0 and 1."""
+    cell = Cell(cell_text(reading) if text is None else text)
+    if not isinstance(reading, Estimate) or reading.statistic != "rate":
+        return cell
+    low, high = (reading.value if end is None else end for end in source_ends(reading))
+    return replace(cell, whisker=Whisker(low=low, high=high, value=reading.value))
 
 
 def field_column(
@@ -215,6 +245,34 @@ class FilledTable(Generic[Row]):
         return [
             (name, [(tone, cells) for _, tone, cells in rows]) for name, rows in groupby(named, key=lambda row: row[0])
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a page shows of it as plain JSON-ready data; what is more than a text is left to its text."""
+        columns = self.shown()
+        return {
+            "columns": [{"head": each.head, "words": each.words, "meaning": each.meaning} for each in columns],
+            "rows": [[asdict(cell) for cell in cells] for cells in self.cells()],
+            "tones": [self.tone(row) if self.tone else "" for row in self.rows],
+            "groups": [self.group(row) if self.group else "" for row in self.rows],
+            "more": self.more,
+            "style": self.style,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FilledTable[Any]:
+        """Read what `to_dict` wrote."""
+
+        def column(at: int, facts: Mapping[str, Any]) -> Column[Any]:
+            return Column(text=lambda row: row[0][at], **facts)
+
+        cells = [tuple(map(Cell.from_dict, row)) for row in data["rows"]]
+        return Table(tuple(column(at, facts) for at, facts in enumerate(data["columns"])))(
+            zip(cells, data["tones"], data["groups"], strict=True),
+            more=data["more"],
+            style=data["style"],
+            tone=lambda row: str(row[1]),
+            group=lambda row: str(row[2]),
+        )
 
     @property
     def meanings(self) -> dict[str, str]:

@@ -342,13 +342,13 @@ class Member:
     configuration: Configuration
     search: TrialResult
     """On the searched half: the best of many, so it tends to be too good."""
-    holdout: TrialResult | None
+    holdout: TrialResult | None = None
     """On the half nobody searched; None when it was not measured there."""
-    probability: float | None
+    probability: float | None = None
     """Share of resampled tasks in which the search has it on the front."""
-    tie: Tie | None
+    tie: Tie | None = None
     """Against the best, on the held-out half."""
-    on_front: bool
+    on_front: bool = False
     """Of the searched half."""
     seed: int = 0
 

@@ -82,6 +82,8 @@ class Sweep:
     """Every trial: its choices, how it ended, what it measured."""
     members: list[Member]
     """Configurations measured in full: those held out first, the most reliable where they were searched first."""
+    stopped: list[Member]
+    """Configurations that were stopped early (pruned), read up to there."""
     hypervolume: Reading
     importance: Mapping[str, Mapping[str, float] | str]
     operating: Sequence[OperatingPoint]
@@ -167,6 +169,7 @@ class Sweep:
             "unknown_costs": self.paid.unknown,
             "front": [member.to_dict() for member in self.front],
             "measured": [member.to_dict() for member in self.members],
+            "stopped": [member.to_dict() for member in self.stopped],
             "best": self.best_key,
             "cheapest_tied": self.cheapest_key,
             "hypervolume": self.hypervolume.to_dict(),
@@ -213,7 +216,7 @@ class Sweep:
     @property
     def dots(self) -> list[sweep_view.Dot]:
         """The configurations that have a number and a price: those that the map shows."""
-        return [dot for member in self.members if (dot := _dot(member))]
+        return [dot for member in (*self.members, *self.stopped) if (dot := _dot(member))]
 
     def to_json(self) -> str:
         """Return `to_dict` as text."""
@@ -228,9 +231,12 @@ class Sweep:
         """What every medium shows of it; its map is drawn for the run alone."""
         return self._page()
 
-    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
+    def _page(self, drawings: Sequence[Drawing] = (), *, served: bool = False) -> Page:
+        facts = self.to_dict()
+        for kind in ("front", "measured", "stopped"):
+            facts[kind] = [{**member, "served": served} for member in facts[kind]]
         return sweep_view.sweep_page(
-            self.to_dict(),
+            facts,
             drawings,
             ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
             differences=[(member.tie.difference, member.tied) for member in self.members if member.tie],
@@ -271,6 +277,11 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
         constraints=[str(limit) for limit in context.space.limits],
         trials=trials_frame(trials, seed=seed),
         members=_members(context, findings, tied, front=front, mapped=mapped),
+        stopped=[
+            Member(configuration=configuration, search=TrialResult.from_dict(trial.user_attrs[RESULT]), seed=seed)
+            for key, trial in trials.measured().items()
+            if trial.state.name == "PRUNED" and (configuration := trials.by_key.get(key))
+        ],
         hypervolume=hypervolume,
         importance=importance(trials.study, objectives, seed=seed),
         operating=points,
@@ -394,6 +405,7 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
             sweep_view.SWEEP_MARKDOWN: markdown,
             sweep_view.TRIALS_FILE: report_frame(done.trials),
             keys.SWEEP_PAGE: done._page([drawing for drawing in drawings if drawing.name == "pareto"]).to_html(),
+            keys.PAGE_JSON: done._page(drawings, served=True).to_dict(),
             **figure_files(drawings),
         },
     )
@@ -415,4 +427,5 @@ def _dot(member: Member) -> sweep_view.Dot | None:
         held_out=member.holdout is not None,
         search=member.search.tally.value,
         run_id=member.fair.run_id,
+        stopped=bool(member.fair.truncated),
     )

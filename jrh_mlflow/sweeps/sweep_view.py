@@ -15,10 +15,22 @@ from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift
 from jrh_mlflow.comparing.recommendation import closing_section
 from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.show.figures.canvas import MARKERS, PALETTE, Spot, canvas, hover_spots, reach, short
+from jrh_mlflow.show.figures.canvas import (
+    MARKERS,
+    PALETTE,
+    Spot,
+    canvas,
+    hover_spots,
+    list_lines,
+    reach,
+    short,
+    spread_prices,
+    write_list,
+)
+from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Only, Page, Section
-from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table, Whisker
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -33,10 +45,12 @@ _MOST_OTHERS = 20
 """Configurations off the front that Markdown lists; all are in trials.csv."""
 _MOST_LINES = 10
 """Configurations on a terminal."""
+_LEGEND = "bars: 95 % by task; filled, dashed: front of the searched half; orange: tied with the best; ×: stopped early"
+_STOPPED = "Read on fewer items, up to where each was surely worse than a configuration that costs no more."
 _MAP = (
     "Each dot is a configuration with its 95 % interval over whole tasks. Front and best were picked on the searched "
     "half (dashed line); dots are read on the held-out half, which had no say. Filled: on the front. Orange ring: "
-    "cannot be told from the best. Point at a dot to read it."
+    "cannot be told from the best. Cross: stopped early, once it was surely worse than a cheaper one."
 )
 
 
@@ -108,10 +122,12 @@ def reading_facts(reading: Facts) -> str:
     return f"{number_text(reading['value'])} {interval_text(reading['cluster_low'], reading['cluster_high'])}"
 
 
-def _reliability_text(member: Facts) -> str:
+def _reliability_cell(member: Facts) -> Cell:
     # Not in round brackets: after the interval's square ones Markdown would read a link.
-    half = ", searched half" if member["holdout_value"] is None else ""
-    return reading_facts(member["reliability"]) + half
+    half, reading = ", searched half" if member["holdout_value"] is None else "", member["reliability"]
+    ends = [reading.get(f"cluster_{end}") for end in ("low", "high")]
+    whisker = None if None in ends else Whisker(low=ends[0], high=ends[1], value=reading["value"])
+    return Cell(reading_facts(reading) + half, whisker=whisker)
 
 
 def _dollars(member: Facts) -> str:
@@ -137,9 +153,17 @@ def _front_text(member: Facts) -> str:
     return ("yes" if member["on_front"] else "no") + ("" if chance is None else f" ({chance:.2f})")
 
 
+def _run_address(member: Facts) -> str | None:
+    return FROM_RUN.run(_run_of(member)) if member.get("served") else None
+
+
+def _calls_address(member: Facts) -> str | None:
+    return FROM_RUN.calls(_run_of(member)) if member.get("served") else None
+
+
 MEMBERS: Table[Facts] = Table.of(
-    Column("configuration", lambda member: member["label"], brief=True),
-    Column("reliability", _reliability_text, brief=True),
+    Column("configuration", lambda member: member["label"], brief=True, link=_run_address),
+    Column("reliability", _reliability_cell, brief=True, link=_calls_address),
     Column("search", lambda member: number_text(member["search_value"])),
     Column("bias", lambda member: number_text(member["bias"], signed=True)),
     Column("$ per 1,000", _dollars, brief=True),
@@ -191,6 +215,7 @@ def _configurations(sweep: Facts) -> list[Section]:
             ],
             media=("html", "text"),
         ),
+        Section(heading="Stopped early", blocks=[members_table(sweep.get("stopped", ())), _STOPPED]),
     ]
 
 
@@ -280,6 +305,8 @@ class Dot:
     """Measured on the held-out half; otherwise the value is the search's."""
     search: float
     run_id: str
+    stopped: bool = False
+    """Pruned: it ended before its items did."""
 
 
 def sweep_figures(dots: Sequence[Dot], points: Sequence[OperatingPoint], *, title: str) -> dict[str, Figure]:
@@ -297,7 +324,11 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
         return None
     front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
     named = front[:_MOST_NAMED]
-    figure, axes = canvas(8.6, 4.9 + 0.27 * len(named), left=0.85, bottom=0.75 + 0.27 * len(named))
+    numbered = (
+        f"{number}  {dot.label}   {number_text(dot.value)} for ${dot.usd:.3g}" for number, dot in enumerate(named, 1)
+    )
+    lines, listed = list_lines([*numbered, _LEGEND])
+    figure, axes = canvas(8.8, 4.9 + listed, left=0.85, right=0.45, bottom=0.75 + listed)
     for dot in dots:
         _draw(axes, dot)
     if front:
@@ -308,15 +339,10 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     for number, dot in enumerate(named, 1):
         offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
         axes.annotate(str(number), (dot.usd, dot.value), fontweight="bold", color=PALETTE[0], **offset)
-        line = f"{number}  {short(dot.label, most=90)}   {number_text(dot.value)} for ${dot.usd:.3g}"
-        figure.text(0.02, (0.1 + 0.27 * (len(named) - number)) / figure.get_figheight(), line, fontsize=10)
-    prices = [dot.usd for dot in dots]
-    if min(prices) > 0 and max(prices) / min(prices) > 5:
-        axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda usd, _: f"${usd:g}")
-    legend = "bars: 95 % by task; filled, dashed: front of the searched half; orange: tied with the best"
-    axes.set(xlabel=f"dollars per 1,000 judgments   ({legend})", ylabel="reliability")
-    axes.set_title(title, loc="left")
+    write_list(figure, lines, ["black"] * len(named) + ["#444444"])
+    spread_prices(axes)
+    axes.set(xlabel="dollars per 1,000 judgments", ylabel="reliability")
+    axes.set_title(short(title, most=80), loc="left")
     return figure
 
 
@@ -345,7 +371,8 @@ def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
 
 def _dot_text(dot: Dot) -> str:
     read = f"{dot.label}: {number_text(dot.value)} {interval_text(dot.low, dot.high)}"
-    return f"{read}, {money_text(dot.usd)} per 1,000 judgments{'' if dot.held_out else ', search only'}"
+    how = "" if dot.held_out else ", stopped early" if dot.stopped else ", search only"
+    return f"{read}, {money_text(dot.usd)} per 1,000 judgments{how}"
 
 
 def _draw(axes: Axes, dot: Dot) -> None:
@@ -353,7 +380,8 @@ def _draw(axes: Axes, dot: Dot) -> None:
     face, edge = colour if dot.on_front else "white", PALETTE[1] if dot.tied else colour
     marker: dict[str, Any] = {"markerfacecolor": face, "markeredgecolor": edge, "markeredgewidth": 2, "markersize": 8}
     bars = reach([(dot.value, dot.low, dot.high)])
-    axes.errorbar([dot.usd], [dot.value], yerr=bars, color=colour, marker="o", capsize=3, **marker)
+    shape = "x" if dot.stopped else "o"
+    axes.errorbar([dot.usd], [dot.value], yerr=bars, color=colour, marker=shape, capsize=3, **marker)
 
 
 def _points(axes: Axes, points: Sequence[OperatingPoint], *, colour: str, marker: str) -> None:

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.report import generation_markdown
+from jrh_mlflow.generation.report import generation_page
 from tests.generation.tools import LABELS, RUBRIC, rows, run
 
 pytestmark = pytest.mark.quick
@@ -116,7 +116,7 @@ def test_what_a_test_cannot_be_made_of_is_set_aside_with_the_reason(store_uri: s
     folder = MlflowClient(tracking_uri=store_uri).download_artifacts(done.run_id, "", str(tmp_path))
     (line,) = (Path(folder) / "set_aside.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["reason"] == aside.reason
-    assert "too few" in generation_markdown(done.suite, done.made, writer="x")
+    assert "too few" in generation_page(done.suite, done.made, writer="x").to_markdown()
 
 
 def test_a_suite_of_baselines_only_says_so(store_uri: str) -> None:
@@ -142,7 +142,7 @@ def test_model_text_in_the_note_is_only_text(store_uri: str) -> None:
     done = run(data, None, store_uri, generator=lambda brief, temperature: written, tests="semantic_paraphrase")
     (item,) = [item for item in done.suite.items if item.condition == "semantic_paraphrase"]
     assert "<script>" in (item.response or "")
-    note = generation_markdown(done.suite, done.made, writer="f")
+    note = generation_page(done.suite, done.made, writer="f").to_markdown()
     assert "<script>" not in note
     assert "![x]" not in note
 

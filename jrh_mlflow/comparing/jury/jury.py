@@ -17,7 +17,7 @@ from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import figure_files
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.spreadsheets import report_frame
@@ -52,7 +52,11 @@ class Jury(MadeOfRuns):
     @property
     def page(self) -> Page:
         """What every medium shows of it."""
-        return jury_view.jury_page(self.report, self.verdict, title=self.title, notes=run_notes(self.runs))
+        return self._page()
+
+    def _page(self, **served: Any) -> Page:
+        notes = run_notes(self.runs)
+        return jury_view.jury_page(self.report, self.verdict, title=self.title, notes=notes, **served)
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
@@ -190,6 +194,7 @@ def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
 def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
     """Return what the run of a jury holds."""
     report, markdown = done.report, done.to_markdown()
+    drawings = draw(jury_view.jury_figures(report, title=done.title))
     own = {
         "runs": ", ".join(run.run_id for run in done.runs),
         "rule": report.rule.vote,
@@ -210,6 +215,7 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
                 f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame)
                 for name, frame in jury_view.jury_tables(report).items()
             },
-            **figure_files(jury_view.jury_figures(report, title=done.title)),
+            keys.PAGE_JSON: done._page(drawings=drawings, runs={run.judge: run.run_id for run in done.runs}).to_dict(),
+            **figure_files(drawings),
         },
     )

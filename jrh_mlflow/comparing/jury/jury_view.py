@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.comparison_view import n_text, reading_values
@@ -22,12 +23,16 @@ from jrh_mlflow.show.figures.canvas import (
     hover_spots,
     label_cells,
     label_inches,
+    list_lines,
     marks,
     short,
+    spread_prices,
     wrapped,
     write_cell,
     write_corners,
+    write_list,
 )
+from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import (
     cell_text,
@@ -36,8 +41,8 @@ from jrh_mlflow.show.numbers import (
     number_text,
     reading_text,
 )
-from jrh_mlflow.show.page import Page, Section
-from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table, field_column
+from jrh_mlflow.show.page import Drawing, Page, Section
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, field_column, reading_cell
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -58,8 +63,6 @@ _HOW = (
     "votes leaves the denominator."
 )
 _CELL_WIDTH, _CELL_HEIGHT = 1.25, 0.62
-_LINE = 0.27
-"""Inches of a line of the list under the map of costs."""
 
 
 def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
@@ -81,11 +84,19 @@ def _seats(report: JuryReport) -> list[tuple[str, Seat]]:
     return [(JURY, jury), *report.seats.items()]
 
 
-def seats_table(report: JuryReport) -> FilledTable[tuple[str, Seat]]:
-    """Return the jury and its judges, each with its readings and what it costs."""
+def seats_table(report: JuryReport, runs: Mapping[str, str] = MappingProxyType({})) -> FilledTable[tuple[str, Seat]]:
+    """Return the jury and its judges, each with its readings and what it costs; those of `runs` lead to their calls."""
+
+    def calls(row: tuple[str, Seat]) -> str | None:
+        return FROM_RUN.calls(runs[row[0]]) if row[0] in runs else None
+
     columns: list[Column[tuple[str, Seat]]] = [
-        Column("judge", lambda row: row[0]),
-        *(Column(head, partial(_axis_text, axis)) for axis, head in _AXES.items() if axis in report.readings),
+        Column("judge", lambda row: row[0], link=lambda row: FROM_RUN.run(runs[row[0]]) if row[0] in runs else None),
+        *(
+            Column(head, partial(_axis_cell, axis), link=calls)
+            for axis, head in _AXES.items()
+            if axis in report.readings
+        ),
         Column("n", lambda row: n_text([row[1].readings["accuracy"]])),
         Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
     ]
@@ -94,15 +105,15 @@ def seats_table(report: JuryReport) -> FilledTable[tuple[str, Seat]]:
     return Table(tuple(columns))(_seats(report))
 
 
-def _axis_text(axis: str, row: tuple[str, Seat]) -> str:
-    return cell_text(row[1].readings[axis])
+def _axis_cell(axis: str, row: tuple[str, Seat]) -> Cell:
+    return reading_cell(row[1].readings[axis])
 
 
 AGREEMENTS: Table[PairAgreement] = Table.of(
     Column("judges", lambda pair: f"{pair.a} · {pair.b}"),
     field_column("a"),
     field_column("b"),
-    Column("agreement", lambda pair: cell_text(pair.agreement)),
+    Column("agreement", lambda pair: reading_cell(pair.agreement)),
     *reading_values(lambda pair: pair.agreement),
     field_column("ac1", number_text, head="AC1"),
     field_column("error_correlation", number_text, head="correlation of errors"),
@@ -116,7 +127,7 @@ SEAT_AXES: Table[tuple[str, Seat, str]] = Table.of(
 )
 CONDITIONS: Table[tuple[str, Reading]] = Table.of(
     Column("test", lambda row: axis_name(row[0]), value=lambda row: row[0], name="condition"),
-    Column("accuracy", lambda row: cell_text(row[1])),
+    Column("accuracy", lambda row: reading_cell(row[1])),
     *reading_values(lambda row: row[1]),
     Column("n", lambda row: n_text([row[1]])),
 )
@@ -134,7 +145,7 @@ HALVES: Table[tuple[int, HalfChoice]] = Table.of(
         value=lambda row: row[1].in_sample,
         name="in_sample",
     ),
-    Column("accuracy on the other half", lambda row: cell_text(row[1].out_of_sample)),
+    Column("accuracy on the other half", lambda row: reading_cell(row[1].out_of_sample)),
     *reading_values(lambda row: row[1].out_of_sample),
     Column("n", lambda row: n_text([row[1].out_of_sample])),
     Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
@@ -143,7 +154,7 @@ Priced = tuple[str, Reading, float | None]
 """Name, accuracy and dollars of 1,000 judgments."""
 ACCURACIES: Table[Priced] = Table.of(
     Column("judges", lambda row: row[0]),
-    Column("accuracy", lambda row: cell_text(row[1])),
+    Column("accuracy", lambda row: reading_cell(row[1])),
     Column("n", lambda row: n_text([row[1]])),
     Column("$ per 1,000", lambda row: money_text(row[2])),
 )
@@ -161,7 +172,15 @@ def jury_card(report: JuryReport) -> list[FilledTable[Any]]:
     return [seats_table(report), ACCURACIES(others)]
 
 
-def jury_page(report: JuryReport, verdict: Verdict, *, title: str, notes: Sequence[str] = ()) -> Page:
+def jury_page(
+    report: JuryReport,
+    verdict: Verdict,
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    drawings: Sequence[Drawing] = (),
+    runs: Mapping[str, str] = MappingProxyType({}),
+) -> Page:
     """Return what to do, the jury beside its judges, effective votes, agreement, the best panel and the cascade."""
     rule, n_judges = report.rule, len(report.judges)
     how = f"ties: {rule.ties}; " if rule.vote != "unanimous" else ""
@@ -175,7 +194,8 @@ def jury_page(report: JuryReport, verdict: Verdict, *, title: str, notes: Sequen
         ],
         notes=(*notes, *report.notes),
         sections=[
-            Section(heading="The jury and its judges", blocks=[seats_table(report), _HOW, *_reasons(report)]),
+            Section(heading="The jury and its judges", blocks=[seats_table(report, runs), _HOW, *_reasons(report)]),
+            Section(heading="Figures", blocks=[drawings], media=("html",)),
             Section(heading="Effective number of votes", blocks=[_effective_text(report)], always=True),
             _conditions(report.by_condition),
             _agreement(report),
@@ -322,8 +342,11 @@ def cost_map(report: JuryReport) -> Figure | None:
     dots = _dots(report)
     if not dots:
         return None
-    listed = _LINE * len(dots)
-    figure, axes = canvas(8.6, 5.3 + listed, left=0.85, bottom=0.8 + listed)
+    lines, listed = list_lines(
+        f"{number}  {number_text(reading.value)} for ${usd:.3g}, n {reading.n}   {label}"
+        for number, (label, reading, usd, _) in enumerate(dots, 1)
+    )
+    figure, axes = canvas(8.8, 5.3 + listed, left=0.85, right=0.45, bottom=0.8 + listed)
     panels = report.best.points if isinstance(report.best, BestPanel) else ()
     priced = [(point.usd_per_1k, point.accuracy) for point in panels if point.usd_per_1k is not None]
     if priced:
@@ -336,27 +359,12 @@ def cost_map(report: JuryReport) -> Figure | None:
         axes.errorbar([usd], [reading.value], yerr=bars, capsize=3, zorder=2, **style)
         hover_spots(axes, [Spot(x=usd, y=reading.value, words=f"{label}: {hover_text(reading)}, ${usd:.3g}")])
         axes.annotate(str(number), (usd, reading.value), fontweight="bold", color=style["color"], **offset)
-        line = f"{number}  {number_text(reading.value)} for ${usd:.3g}, n {reading.n}   {label}"
-        height = (0.1 + _LINE * (len(dots) - number)) / figure.get_figheight()
-        figure.text(0.02, height, short(line, most=110), fontsize=10, color=style["color"])
-    prices = [usd for _, _, usd, _ in dots] + [usd for usd, _ in priced]
-    # A free judge has no place on a logarithmic axis.
-    if min(prices) > 0 and max(prices) / min(prices) > 5:
-        _logarithmic(axes)
+    write_list(figure, lines, [marks(kind)["color"] for *_, kind in dots])
+    spread_prices(axes)
     axes.set(xlabel="dollars per 1,000 judgments", ylabel="accuracy (bars: 95 % by source)")
     grey = f"; grey: every panel of {report.best.size}, in sample" if isinstance(report.best, BestPanel) else ""
     axes.set_title(f"Accuracy against cost{grey if priced else ''}", loc="left")
     return figure
-
-
-def _logarithmic(axes: Axes) -> None:
-    """Spread cheap and dear judges over a logarithmic axis with plain numbers at 1, 2, 5, 10 …."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _dots(report: JuryReport) -> list[tuple[str, Estimate, float, int]]:

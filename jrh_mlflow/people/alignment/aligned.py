@@ -21,10 +21,10 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.cards import Card, brief_run
 from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_rows, marks, plotted, short, write_corners
-from jrh_mlflow.show.figures.svg import figure_files
-from jrh_mlflow.show.numbers import at_least_text, cell_text, interval_text, missing_text, money_text, number_text
-from jrh_mlflow.show.page import Page, Section
-from jrh_mlflow.show.tables import Column, FilledTable, Table
+from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.numbers import at_least_text, interval_text, missing_text, money_text, number_text
+from jrh_mlflow.show.page import Drawing, Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import blank_secrets, brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -118,7 +118,10 @@ class Alignment:
     @property
     def page(self) -> Page:
         """What people see of it, without its figure."""
-        return alignment_page(self.report, title=self.title, settings=self.settings)
+        return self._page()
+
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
+        return alignment_page(self.report, title=self.title, settings=self.settings, drawings=drawings)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per held-out trace."""
@@ -174,7 +177,7 @@ def failed_content(
 
 def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunContent:
     """Return what the run of an alignment holds; `instructions` are those of the judge before and after."""
-    markdown = done.to_markdown()
+    markdown, drawings = done.to_markdown(), draw(alignment_figures(done.report, title=done.title))
     tables = alignment_tables(done.report)
     judge = {"name": done.judge.name, **done.facts["before"]}
     return RunContent(
@@ -191,7 +194,8 @@ def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunCo
             keys.ALIGNMENT_MARKDOWN: markdown,
             # Labels and answers are other people's text, which a spreadsheet must not run.
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
-            **figure_files(alignment_figures(done.report, title=done.title)),
+            keys.PAGE_JSON: done._page(drawings).to_dict(),
+            **figure_files(drawings),
             **{f"{keys.JUDGE_FOLDER}/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
         },
     )
@@ -201,8 +205,8 @@ Compared = tuple[str, Reading, Reading, Reading | None]
 """What was read, before and after, and the difference where it has one."""
 COMPARED: Table[Compared] = Table.of(
     Column("reading", lambda row: row[0]),
-    Column("before", lambda row: cell_text(row[1])),
-    Column("after", lambda row: cell_text(row[2])),
+    Column("before", lambda row: reading_cell(row[1])),
+    Column("after", lambda row: reading_cell(row[2])),
     Column("difference", lambda row: "–" if row[3] is None else difference_text(row[3])),
     Column("n (left out)", lambda row: str(row[2].n) if row[3] is None else f"{row[3].n} ({row[3].excluded})"),
 )
@@ -234,7 +238,9 @@ def _compared(report: AlignmentReport) -> FilledTable[Compared]:
     return COMPARED(rows)
 
 
-def alignment_page(report: AlignmentReport, *, title: str, settings: Mapping[str, object]) -> Page:
+def alignment_page(
+    report: AlignmentReport, *, title: str, settings: Mapping[str, object], drawings: Sequence[Drawing] = ()
+) -> Page:
     """Return the decision, then both judges side by side, what they cost and what became of the traces."""
     counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
     options = "; ".join(f"{name} {value}" for name, value in settings.items())
@@ -244,10 +250,11 @@ def alignment_page(report: AlignmentReport, *, title: str, settings: Mapping[str
     sentences = [f"Traces: {counts}." if counts else "", f"Settings: {options}." if options else "", _HOW]
     return Page(
         title=f"{title}: {report.decision}",
-        sentences=[report.reason],
+        lead=report.reason,
         notes=report.notes,
         sections=[
             Section(heading="Before and after", blocks=[_compared(report), changed]),
+            Section(heading="Figures", blocks=[drawings], media=("html",)),
             Section(heading="Cost", blocks=[COSTS(report.cost.items())]),
             Section(heading="How it was measured", blocks=list(filter(None, sentences)), always=True),
         ],

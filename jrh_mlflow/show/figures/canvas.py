@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,6 +33,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX*"
 _HEAD = 16
 """Characters in a line of a column head."""
+_LINE = 0.27
+"""Inches of a line of the list under a figure."""
 # An artist has one free text, its gid: what `svg` must know is written there.
 HOVER, AS_DRAWN = "hover:", "as drawn:"
 """How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
@@ -278,6 +281,36 @@ def write_cell(
         axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style),
     ):
         hover(text, "", as_drawn=True)
+
+
+def spread_prices(axes: Axes, *, wide: bool | None = None) -> None:
+    """Write dollars under what is drawn; prices more than 5 times apart, or `wide` ones, share a logarithmic axis."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    cheapest, dearest = axes.dataLim.intervalx
+    # What was free has no place on a logarithmic axis.
+    if wide or (wide is None and cheapest > 0 and dearest > 5 * cheapest):
+        span = dearest / axes.dataLim.minposx
+        axes.set_xscale("log")
+        steps = (1.0, 2.0, 5.0) if span < 20 else (1.0, 3.0) if span < 500 else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps))
+        # The ticks between would be labelled with formulas, which are drawn as they are written.
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(lambda usd, _: f"${Decimal(f'{usd:.6g}'):,f}")
+
+
+def list_lines(entries: Iterable[str]) -> tuple[list[str], float]:
+    """Break the entries of a list under a figure into lines, nothing cut; return them and the inches they take."""
+    texts = ["\n".join(textwrap.wrap(clean_text(entry), 104, subsequent_indent="    ")) for entry in entries]
+    return texts, sum(_LINE * (text.count("\n") + 1) for text in texts)
+
+
+def write_list(figure: Figure, texts: Sequence[str], colours: Sequence[str]) -> None:
+    """Write a list (`list_lines`) into the foot of a figure, from above."""
+    height = 0.1
+    for text, colour in zip(reversed(texts), reversed(colours), strict=True):
+        figure.text(0.02, height / figure.get_figheight(), text, fontsize=10, color=colour, va="bottom")
+        height += _LINE * (text.count("\n") + 1)
 
 
 def ends_kept(name: str, *, most: int = 42) -> str:

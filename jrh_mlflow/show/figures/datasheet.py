@@ -48,11 +48,12 @@ Sheets = Mapping[str, Mapping[str, Reading]]
 CallsOf = Callable[[str, str], str | None]
 """Judge and key of an axis to the address of the calls behind the reading, None where there is no such page."""
 
+_STABLE = "stable_cross_sensitivity"
 _MATCHED = "matched_sensitivity"
 _CURVES = {"target_sensitivity": "threshold_75", _MATCHED: "matched_threshold_75"}
 """Families drawn as psychometric curves, each with its threshold."""
 _DECOMPOSITION = {
-    "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
+    _STABLE: ("stable: same content twice", "#0072B2", ""),
     "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
     "one_sided_commit": ("one-sided: one order only", "#E69F00", "\\\\"),
     "no_preference": ("no preference", "#D9D9D9", ""),
@@ -338,6 +339,35 @@ def axes_map(sheets: Sheets) -> Figure | None:
     )
     if with_legend:
         figure.legend(loc="upper right", frameon=False)
+    return figure
+
+
+def planes(sheets: Sheets) -> dict[str, Figure | None]:
+    """Draw judges by what they prefer without a reason: Figures 1 and 5 of the Datasheet paper, by file name."""
+    across = {"dark_current": "dark_current", "positional": "positional_false_preference"}
+    return {f"{name}_by_stable.png": _plane(sheets, axis, _STABLE) for name, axis in across.items()}
+
+
+def _plane(sheets: Sheets, across: str, along: str) -> Figure | None:
+    """Two axes of several judges against each other, with intervals by task; None of fewer than two judges."""
+    points = {
+        name: (x, y)
+        for name, own in sheets.items()
+        if isinstance(x := own.get(across), Estimate) and isinstance(y := own.get(along), Estimate)
+    }
+    if len(points) < 2:
+        return None
+    right = label_inches(points) + 0.4
+    figure, axes = canvas(5.9 + right, 5.4, left=0.85, right=right)
+    for index, (name, (x, y)) in enumerate(points.items()):
+        style = {"xerr": error_bars([x]), "yerr": error_bars([y]), "capsize": 3, "linestyle": "none", **marks(index)}
+        axes.errorbar([x.value], [y.value], label=short(name), **style)
+        words = f"{name}: {axis_name(across)} {hover_text(x)}; {axis_name(along)} {hover_text(y)}"
+        hover_spots(axes, [Spot(x=x.value, y=y.value, words=words)])
+    axes.set(xlim=(-0.03, 1.03), xlabel=axis_name(across), ylim=(-0.03, 1.03), ylabel=axis_name(along))
+    title = f"{axis_name(across).capitalize()} and {axis_name(along)} (bars: 95 % by task)"
+    axes.set_title(title, loc="left")
+    figure.legend(loc="upper right", frameon=False)
     return figure
 
 

@@ -27,6 +27,7 @@ from jrh_mlflow.show.figures.canvas import (
     label_rows,
     marks,
     short,
+    spread_prices,
     wrapped,
     write_cell,
     write_corners,
@@ -111,12 +112,11 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     totals = [points[-1].usd for points in curves.values()]
     # Dear and cheap judges in one figure: on a plain axis the cheap one would be a dot.
     wide = max(totals) > 20 * min(totals)
-    figure, axes = canvas(8, 4.8, left=0.85)
+    figure, axes = canvas(8.2, 4.8, left=0.85, right=0.45)
     for index, (name, points) in enumerate(curves.items()):
         # A logarithmic axis has no place for what was free.
         _cost_line(axes, name, [point for point in points if point.usd > 0 or not wide], index)
-    if wide:
-        axes.set_xscale("log")
+    spread_prices(axes, wide=wide)
     axes.set(ylim=(-0.02, 1.03), ylabel="share of right answers so far")
     axes.set_xlabel("dollars spent so far" + (" (logarithmic)" if wide else ""))
     axes.set_title("Reliability against cost", loc="left")

@@ -235,6 +235,8 @@ CALIBRATION_FILE = f"{TABLES_FOLDER}/calibration.csv"
 """Items that the judge and people have labelled, as two columns of booleans: what corrects a rate of that judge."""
 SWEEP_JSON = "sweep.json"
 SWEEP_PAGE = "pareto.html"
+PAGE_JSON = "page.json"
+"""What the page of a run shows (`Page.to_dict`): sentences, tables, names of figures."""
 LOGGED_PAGES = {"evaluate": DATASHEET_PAGE, "compare": COMPARISON_PAGE, "agree": AGREEMENT_PAGE, "sweep": SWEEP_PAGE}
 """Kind of run to the page among its artifacts."""
 GENERATION_MARKDOWN = "generation.md"

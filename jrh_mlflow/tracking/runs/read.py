@@ -18,6 +18,7 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.judges import shown_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.show.cards import brief_run
+from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER
 from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
 from jrh_mlflow.text import brief_name
@@ -665,9 +666,28 @@ def run_family(tracking_uri: str, run: RunSummary) -> RunFamily:
         children = tuple(summary_of(child) for child in islice(nested_runs, MOST_RELATED))
         files = {file.path for file in client.list_artifacts(run.run_id)}
         has_calls = run.kind == "evaluate" and is_artifact(client, run.run_id, keys.CALLS_FILE)
+        shown, figures = _page_files(client, run.run_id) if keys.PAGE_JSON in files else (None, {})
     page = keys.LOGGED_PAGES.get(run.kind)
-    shown = page if page in files else None
-    return RunFamily(run=run, page=shown, has_calls=has_calls, sources=sources, children=children)
+    return RunFamily(
+        run=run,
+        page=page if page in files else None,
+        shown=shown,
+        figures=figures,
+        has_calls=has_calls,
+        sources=sources,
+        children=children,
+    )
+
+
+def _page_files(client: MlflowClient, run_id: str) -> tuple[bytes | None, dict[str, bytes]]:
+    """Return what the page of a run is made of: its data, and name to figure; what is too large is left out."""
+    listed = [*client.list_artifacts(run_id), *client.list_artifacts(run_id, FIGURES_FOLDER)]
+    names = [file.path for file in listed if (file.file_size or 0) <= MAX_PAGE_BYTES]
+    wanted = [name for name in names if name == keys.PAGE_JSON or name.endswith(".svg")]
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        files = {name: Path(client.download_artifacts(run_id, name, folder)).read_bytes() for name in wanted}
+    shown = files.pop(keys.PAGE_JSON, None)
+    return shown, {Path(name).stem: content for name, content in files.items()}
 
 
 def logged_page(tracking_uri: str, run: RunSummary) -> bytes | None:
