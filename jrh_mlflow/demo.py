@@ -85,11 +85,11 @@ class Demo:
 
     def recorded_judge(self) -> list[Evaluation]:
         """Measure the recorded judge on the suite of the paper: three tie criteria, two namings of the slots."""
-        return [self._recorded(judge, PAPER_SUITE) for judge in recorded_judges()]
+        return [self.recorded(judge, PAPER_SUITE) for judge in recorded_judges()]
 
     def recorded_reading(self) -> Evaluation:
         """Measure whether the recorded judge, forced to choose, reads or only counts words."""
-        return self._recorded(RecordedJudge("forced"), READING_SUITE)
+        return self.recorded(RecordedJudge("forced"), READING_SUITE)
 
     def graders(self) -> Comparison:
         """Make a reliability suite by rules, let three simulated graders judge it, and compare them."""
@@ -114,7 +114,8 @@ class Demo:
         self._say(f"measuring {judge.name} (simulated)")
         return evaluate(judge, suite, **self._where)
 
-    def _recorded(self, judge: RecordedJudge, suite: str) -> Evaluation:
+    def recorded(self, judge: RecordedJudge, suite: str) -> Evaluation:
+        """Measure a judge that was recorded earlier; nobody is asked."""
         self._say(f"measuring {judge.name} (recorded) on {suite}")
         # Recorded answers go through the journal, as paid ones do: the demo runs the same code as a real evaluation.
         import_recorded(judge, suite, self._journal)

@@ -34,7 +34,7 @@ from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_cal
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import money_text
-from jrh_mlflow.show.page import Drawing
+from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.show.tables import frame_rows
 from jrh_mlflow.suites.spreadsheets import report_frame
@@ -119,6 +119,9 @@ class Comparison(MadeOfRuns):
         Args:
             addresses: Of the pages that are served beside it: then every number leads to the calls behind it.
         """
+        return self._page(addresses).to_html()
+
+    def _page(self, addresses: Addresses | None = None) -> Page:
         suite = self.runs[0].suite
         judges = [
             JudgeCard(
@@ -132,7 +135,7 @@ class Comparison(MadeOfRuns):
         ]
         # A file has no pages beside it, so that its numbers lead nowhere.
         links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
-        page = comparison_page(
+        return comparison_page(
             self.contrasts,
             title=self.title,
             suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
@@ -142,7 +145,6 @@ class Comparison(MadeOfRuns):
             notes=run_notes(self.runs),
             addresses=addresses,
         )
-        return page.to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -396,6 +398,7 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
             COMPARISON_JSON: done.to_dict(),
             COMPARISON_MARKDOWN: markdown,
             keys.COMPARISON_PAGE: done.to_html(),
+            keys.PAGE_JSON: done._page().to_dict(),
             **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
             **figure_files(done._drawings),
         },
