@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -101,3 +102,10 @@ def test_a_kept_page_says_the_same_when_it_is_read_again():
         **kept,
         "sections": kept["sections"][:1],
     }
+
+
+def test_every_term_that_a_page_leads_to_is_on_it_also_from_parts_that_are_markup():
+    part = Table[str].of(Column("95 % by task", lambda row: row))(["a"]).to_html()
+    page = Page(title="t", sections=[Section(heading="h", blocks=[part], always=True)]).to_html()
+    (to,) = set(re.findall(r'href="#(term-\d+)"', page))
+    assert f'id="{to}"' in page
