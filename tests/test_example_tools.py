@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from jrh_mlflow.tracking.mlflow_server import artifacts_uri
 from tests.example_store import link_equal_folders, pack
 
 
@@ -42,3 +43,11 @@ def test_packing_makes_pictures_smaller_and_changes_no_number(tmp_path: Path) ->
     assert len(content) < len(plain) / 2
     shown = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
     assert np.abs(shown - drawn).max() <= 16
+
+
+def test_artifacts_lie_where_mlflow_looks_but_those_of_an_earlier_store_stay(tmp_path: Path) -> None:
+    assert artifacts_uri(tmp_path).endswith("/mlartifacts")
+    (tmp_path / "artifacts").mkdir()
+    assert artifacts_uri(tmp_path).endswith("/artifacts")
+    (tmp_path / "mlartifacts").mkdir()
+    assert artifacts_uri(tmp_path).endswith("/mlartifacts")

@@ -150,7 +150,7 @@ class Page:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a page shows as plain JSON-ready data, its drawings by name: a run keeps it (`PAGE_FILE`)."""
+        """Return what a page shows as plain JSON-ready data, its drawings by name: a run keeps it."""
         return {
             "title": self.title,
             "lead": _said(self.lead, str),
