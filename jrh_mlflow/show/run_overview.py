@@ -111,7 +111,16 @@ def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
     Earlier versions and other tools log no such page: of their runs the description is shown as it was written.
     """
     run = family.run
-    page = _own_page(family) or Page(title=run.name, lead=run.verdict, sections=[_described(run)])
+    if family.shown is not None:
+        try:
+            return _with_family(Page.from_dict(json.loads(family.shown), family.figures), family, addresses)
+        except Exception:  # whatever a file that anybody wrote can do to its reader
+            _log.warning("The page of run %s cannot be read: its description is shown.", run.run_id, exc_info=True)
+    return _with_family(Page(title=run.name, lead=run.verdict, sections=[_described(run)]), family, addresses)
+
+
+def _with_family(page: Page, family: RunFamily, addresses: Addresses) -> str:
+    run = family.run
     facts = {"kind": _kind(run), "status": run.status.lower(), "started": run.started, "run": run.run_id}
     marks = {"simulated": run.simulated, "recorded": run.recorded, f"truncated: {run.truncated}": run.truncated}
     return replace(
@@ -121,16 +130,6 @@ def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
         sections=[*page.sections, _belonging(family, addresses)],
         navigation=Navigation(addresses=addresses, here="run", run_id=run.run_id, experiment_id=run.experiment_id),
     ).to_html()
-
-
-def _own_page(family: RunFamily) -> Page | None:
-    if family.shown is None:
-        return None
-    try:
-        return Page.from_dict(json.loads(family.shown), family.figures)
-    except (ValueError, TypeError, LookupError, AttributeError):
-        _log.warning("The page of run %s cannot be read: its description is shown.", family.run.run_id, exc_info=True)
-        return None
 
 
 def _kind(run: RunSummary) -> str:

@@ -109,3 +109,8 @@ def test_every_term_that_a_page_leads_to_is_on_it_also_from_parts_that_are_marku
     page = Page(title="t", sections=[Section(heading="h", blocks=[part], always=True)]).to_html()
     (to,) = set(re.findall(r'href="#(term-\d+)"', page))
     assert f'id="{to}"' in page
+
+
+@pytest.mark.parametrize(("name", "value"), [("lead", {"a": 1}), ("sentences", 3), ("facts", []), ("notes", [{}, 7])])
+def test_a_kept_page_of_other_types_is_shown_or_leaves_the_description(name, value):
+    assert "What belongs to it" in shown({**PAGE.to_dict(), name: value})

@@ -287,7 +287,7 @@ def spread_prices(axes: Axes, *, wide: bool | None = None) -> None:
     """Write dollars under what is drawn; prices more than 5 times apart, or `wide` ones, share a logarithmic axis."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    cheapest, dearest = axes.dataLim.intervalx
+    cheapest, dearest = axes.dataLim.x0, axes.dataLim.x1
     # What was free has no place on a logarithmic axis.
     if wide or (wide is None and cheapest > 0 and dearest > 5 * cheapest):
         span = dearest / axes.dataLim.minposx
