@@ -234,7 +234,7 @@ def test_hostile_labels_stay_text(store_uri, tmp_path, monkeypatch):
     assert "[x](javascript" not in markdown.replace("`[x](javascript:alert(1)) \\| ˋaˋ **b**`", "")
     folder = Path(MlflowClient(tracking_uri=store_uri).download_artifacts(done.run_id, "", str(tmp_path)))
     files = [path for path in folder.rglob("*") if path.suffix in (".json", ".md", ".html", ".csv")]
-    assert len(files) == 9
+    assert len(files) == 10
     assert not [path for path in files if "sk-very-secret" in path.read_text(encoding="utf-8")]
     headers = [path.read_text(encoding="utf-8").partition("\n")[0] for path in (folder / "tables").glob("*.csv")]
     assert any(f"'{HOSTILE[1]}" in header for header in headers)
