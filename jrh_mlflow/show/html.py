@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FOLDER = "templates"
 FOLDER = "jrh/"
 """Our pages, as seen from MLflow's."""
+TRACE_RUN = "jrh.run"
+"""Tag of a trace: the run it belongs to."""
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -164,8 +166,9 @@ class Addresses:
 
     def traces(self, experiment_id: str, run_id: str | None = None, *, trace_id: str | None = None) -> str:
         """Return MLflow's page of traces: those of a run, or one that is opened."""
-        # The page lists those of the last week only, unless it is told otherwise. By `run_name` it means the id.
-        of_run = {} if run_id is None else {"filter": f"run_name::=::{run_id}"}
+        # The page lists those of the last week only, unless it is told otherwise. Of MLflow's two pages of traces one
+        # takes a tag and the other a filter, by `run_name` meaning the id.
+        of_run = {} if run_id is None else {"tag": f"{TRACE_RUN}={run_id}", "filter": f"run_name::=::{run_id}"}
         opened = {} if trace_id is None else {"selectedEvaluationId": trace_id}
         return self.experiment(experiment_id, "traces", mode="genai", startTimeLabel="ALL", **of_run, **opened)
 

@@ -28,7 +28,7 @@ from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
 from jrh_mlflow.schema.presentation import Criterion, Message, part_text
-from jrh_mlflow.show.html import FOLDER, Addresses
+from jrh_mlflow.show.html import FOLDER, TRACE_RUN, Addresses
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
@@ -399,7 +399,11 @@ def _call_draft(
         inputs=inputs,
         outputs=outputs,
         attributes=attributes,
-        tags={"mlflow.traceName": call.condition, **{keys.own_key(name): text for name, text in tags.items() if text}},
+        tags={
+            "mlflow.traceName": call.condition,
+            TRACE_RUN: run_id,
+            **{keys.own_key(name): text for name, text in tags.items() if text},
+        },
         notes=_call_notes(call, criterion, failed=bool(row["failure"])),
         metadata=metadata,
         seconds=call.latency_s,

@@ -95,7 +95,7 @@ def test_the_description_of_a_run_leads_to_its_traces_and_to_no_others(
     page.goto(f"{url}/{link}")
     for item in dict.fromkeys(traced.calls["suite_item"]):
         page.get_by_text(item).first.wait_for(timeout=PATIENCE_MS)
-    assert any(f"run_id = '{traced.run_id}'" in body for body in asked)
+    assert any(traced.run_id in body for body in asked), "the list is filtered"
 
 
 def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(
