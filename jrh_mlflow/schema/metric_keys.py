@@ -83,3 +83,7 @@ def value_or_bound(metrics: Mapping[str, float], key: str) -> float | None:
         return metrics.get(key)
     over = metrics.get(f"{axis}/{AT_LEAST}")
     return metrics.get(f"{axis}/{AT_MOST}") if over is None else math.nextafter(over, math.inf)
+
+
+TRACE_RUN = "jrh.run"
+"""Tag of the trace of a call: its run, for pages to filter by."""

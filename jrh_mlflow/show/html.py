@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.metric_keys import TRACE_RUN
 from jrh_mlflow.show import numbers
 from jrh_mlflow.show.glossary import TERMS, term_id, with_terms
 from jrh_mlflow.show.names import axis_name
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 _FOLDER = "templates"
 FOLDER = "jrh/"
 """Our pages, as seen from MLflow's."""
-TRACE_RUN = "jrh.run"
-"""Tag of a trace: the run it belongs to."""
 
 
 def render_page(template: str, **values: Any) -> str:

@@ -1,4 +1,4 @@
-"""The messages that a prompted judge sent for a call: made again from its definition, and proven by the call's hash."""
+"""The messages that a judge sent for a call: made again from its definition, and proven by the call's hash."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any, cast
 
 from jrh_mlflow.engine.calls import presentation_of
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.schema.items import Call, Item, Order
 from jrh_mlflow.tracking.judges.identity import judge_from
 
+_SENDING = ("prompted", "raw", "http")
+"""Kinds of judges whose request is made of their definition."""
 _MOST_ALIKE = 64
 """Requests with the same bytes in one run that are told apart by their number."""
 
@@ -23,12 +25,12 @@ class SentMessages:
         self._definition = definition
 
     @cached_property
-    def _judge(self) -> PromptedJudge | None:
-        if self._definition is None or self._definition.get("kind") != "prompted":
+    def _judge(self) -> ModelJudge | None:
+        if self._definition is None or self._definition.get("kind") not in _SENDING:
             return None
-        return cast(PromptedJudge, judge_from(self._definition))
+        return cast(ModelJudge, judge_from(self._definition))
 
-    def of(self, item: Item | None, *, order: str, replicate: int, key: str | None) -> list[dict[str, str]] | None:
+    def of(self, item: Item | None, *, order: str, replicate: int, key: str | None) -> list[dict[str, Any]] | None:
         """Return the messages of a call; None where they cannot be proven to be those that were sent.
 
         Args:

@@ -27,8 +27,9 @@ from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
+from jrh_mlflow.schema.metric_keys import TRACE_RUN
 from jrh_mlflow.schema.presentation import Criterion, Message, part_text
-from jrh_mlflow.show.html import FOLDER, TRACE_RUN, Addresses
+from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
@@ -182,7 +183,7 @@ class TracedCalls:
     """How long they took: a longer run gets more traces."""
     traces: str
     """Which calls: `sample`, `failures`, `all` or `none`; with `:run` behind it in the run's own experiment."""
-    messages: Callable[..., list[dict[str, str]] | None] = lambda *_, **__: None
+    messages: Callable[..., list[dict[str, Any]] | None] = lambda *_, **__: None
     """What was sent for a call (`SentMessages.of`), None where that is not known."""
 
 
