@@ -483,7 +483,7 @@ def _refusal(axis: str, measured: _Measured, alone: _Measured, settings: _Settin
     causes = (
         (axis not in _OF_PEOPLE and ratings.judge is None, "no judge was named: people alone"),
         (axis in _BY_LEVEL and not ratings.levels, _NO_LEVELS),
-        (axis in (SENSITIVITY, SPECIFICITY) and settings.positive is None, _NO_POSITIVE),
+        (axis in (SENSITIVITY, SPECIFICITY) and settings.positive is None, _no_positive(ratings.levels)),
         (axis == QUADRATIC and ratings.kind == "nominal", "labels have no order: give `scale`"),
         (axis in (CEILING, ON_CEILING) and one_person, "one person: a ceiling needs two"),
         (axis == ALPHA and not alone.paired.any(), "no item has the labels of two people"),
@@ -494,8 +494,12 @@ def _refusal(axis: str, measured: _Measured, alone: _Measured, settings: _Settin
 
 
 _NO_LEVELS = "labels are numbers that are seldom equal: read kappa_quadratic, or give `scale` with their levels"
-_NO_POSITIVE = "which label is positive is not known: name it with `positive`"
 _NOBODY_TESTED = f"no person has {FEWEST_ITEMS} items with labels of another person and of the judge"
+
+
+def _no_positive(levels: Sequence[object]) -> str:
+    some = f", one of {', '.join(map(str, levels[:10]))}" if levels else ""
+    return f"which label is positive is not known: name it with `positive`{some}"
 
 
 def _share(axis: str, measured: _Measured, settings: _Settings) -> Reading:

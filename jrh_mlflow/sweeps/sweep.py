@@ -541,7 +541,7 @@ def price_sweep(
         grid_worst_usd=_total(quotes, "worst_usd"),
         trials_usd=_total(dearest, "usd"),
         trials_worst_usd=_total(dearest, "worst_usd"),
-        holdout_worst_usd=max((quote.worst_usd or 0.0 for quote in held_out), default=None),
+        holdout_worst_usd=None if _total(held_out, "worst_usd") is None else max(q.worst_usd or 0.0 for q in held_out),
         max_usd=max_usd,
         notes=tuple(few_tasks(suite)),
         **_shared_cap(list(zip(quotes, held_out, strict=True)), [shared[judge.judge_key] for judge in judges], max_usd),

@@ -123,6 +123,16 @@ def test_every_number_of_a_run_comes_again(kind: str, evaluated: Callable[[str],
     assert again.suite.sha256 == first.suite.sha256
 
 
+def test_a_table_needs_no_column_that_says_what_came_from_a_journal(
+    evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
+) -> None:
+    first = evaluated("natural pairs")
+    file = written(first.calls.drop(columns="cached"), tmp_path / "calls.csv")
+    (again,) = replay(file, suite=first.suite, tracking_uri=store_uri, experiment="own records")
+    assert again.metrics["calls/total"] == len(first.calls)
+    assert again.metrics["calls/cached"] == 0
+
+
 def test_a_file_of_calls_and_the_suite_give_every_number_categories_too(
     evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
 ) -> None:

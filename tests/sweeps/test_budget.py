@@ -38,6 +38,12 @@ def paid(server: LoopbackServer) -> float:
     return (1000 * server.counts["input_tokens"] + 2000 * server.counts["output_tokens"]) / 1_000_000
 
 
+def test_a_dry_run_without_prices_says_that_dollars_are_unknown() -> None:
+    space = jrh.Space(models=["hosted_vllm/mine", {"model": "hosted_vllm/other", "api_base": "http://127.0.0.1:9/v1"}])
+    quoted = price_sweep(space, jrh.datasheet_suite(n_tasks=4, depth=1))
+    assert (quoted.grid_usd, quoted.trials_worst_usd, quoted.holdout_worst_usd) == (None, None, None)
+
+
 def test_the_cap_holds_over_all_trials_and_restarts_and_nothing_is_paid_twice(store_uri: str) -> None:
     suite = jrh.datasheet_suite(n_tasks=4, depth=1)
 

@@ -418,7 +418,7 @@ def call_points(
     values: dict[str, float | None] = {
         metric_keys.CALLS_TOTAL: len(calls),
         **{f"{metric_keys.CALLS}{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
-        metric_keys.CALLS_CACHED: int(calls["cached"].sum()),
+        metric_keys.CALLS_CACHED: int(calls["cached"].sum()) if "cached" in calls else 0,
         metric_keys.OLDEST_ANSWER: journalled.days_before(at) if journalled and at is not None else None,
         metric_keys.INPUT_TOKENS: known_total(calls, "input_tokens"),
         metric_keys.OUTPUT_TOKENS: known_total(calls, "output_tokens"),
