@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,8 +80,7 @@ def export(
 
 
 @batch.command("import")
-@click.argument("requests", type=click.Path())
-@click.argument("results", type=click.Path(), nargs=-1, required=True)
+@click.argument("files", metavar="REQUESTS RESULTS...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--discount", default=0.0, show_default=True, help="Share taken off the price: 0.5 at OpenAI.")
 @click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where the table is wrong or silent.")
 @click.option("--by-request", is_flag=True, help="Match by what was sent, for files of a version with other keys.")
@@ -88,8 +88,7 @@ def export(
 @judge_options
 @as_json
 def import_(
-    requests: str,
-    results: tuple[str, ...],
+    files: tuple[Path, ...],
     discount: float,
     price: str | None,
     by_request: bool,
@@ -99,17 +98,24 @@ def import_(
 ) -> None:
     """Bring the results of an export into the journal: output and error files, in any order, as often as you like.
 
-    Give the judge options of the export. `jrh evaluate` with the same options then asks only what is missing.
+    The judge is known from the requests; only where it had an address of its own are the options of the export needed
+    again. `jrh evaluate` with the options of the export then asks only what is missing.
 
-    Example: jrh batch import requests.jsonl results.jsonl --model openai/gpt-4o-mini --criterion strict --discount 0.5
+    Example: jrh batch import requests.jsonl results.jsonl --discount 0.5
     """
-    from jrh_mlflow.engine.batch import import_batch
+    from jrh_mlflow.engine.batch import ExportedRequests, export_files, import_batch, told_apart
     from jrh_mlflow.measuring.resolve import journal_at
 
-    judge = prompted_judge(judge_arguments(options))
-    prices = price_from_option(judge.model, price)
+    requests, results = told_apart(files)
+    if len(requests) != 1 or not results:
+        raise click.UsageError("Give the file that `jrh batch export` wrote and those with its results.")
+    arguments = judge_arguments(options)
+    judge = prompted_judge(arguments) if arguments else None
+    asked = judge or (ExportedRequests.of(export_files(requests[0])) if price else None)
+    prices = price_from_option(asked.model, price) if asked else None
     with journal_at(journal) as book:
-        summary = import_batch(requests, results, book, judge, prices=prices, discount=discount, by_request=by_request)
+        given: dict[str, Any] = {"prices": prices, "discount": discount, "by_request": by_request}
+        summary = import_batch(requests[0], results, book, judge, **given)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=1))
     else:

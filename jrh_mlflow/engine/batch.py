@@ -31,13 +31,15 @@ from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.engine.sessions import why_not_served
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.catalog import OPENAI_DIALECT, context_window, split_model
+from jrh_mlflow.judges.prompted import PromptedJudge, address_of
+from jrh_mlflow.judges.raw import longest_given
+from jrh_mlflow.models.catalog import OPENAI_DIALECT, context_window, endpoint_of, split_model
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     Overrides,
     Price,
     believed,
+    price_of,
     prompt_size,
     response_micro,
     worst_case_micro,
@@ -65,6 +67,7 @@ MAX_REQUESTS = 50_000
 MAX_BYTES = 200_000_000
 _MOST_ALIKE = 10_000
 """How many identical requests of one run are told apart by their number."""
+_FEW_ALIKE = 64
 _OUR_ID = re.compile("[0-9a-f]{64}")
 
 
@@ -259,7 +262,7 @@ def import_batch(
     requests: str | Path,
     results: str | Path | Sequence[str | Path],
     journal: Journal,
-    judge: PromptedJudge,
+    judge: PromptedJudge | None = None,
     *,
     prices: Overrides | None = None,
     discount: float = 0.0,
@@ -274,7 +277,8 @@ def import_batch(
         requests: The file that was exported; its numbered parts are found by the name of the whole.
         results: What the provider or `vllm run-batch` wrote: output files, error files, of all parts or of some.
         journal: Where the answers go.
-        judge: The judge of the export. Nothing is written when the file says that it was another one.
+        judge: The judge of the export. Nothing is written when the file says that it was another one. None finds out
+            who was asked from the file itself, whose ids are hashes of the requests.
         prices: As for `evaluate`.
         discount: Share of the price that is taken off for batches: 0.5 at OpenAI.
         by_request: A request is the one that it says it sends, whatever its id: for files of a version whose keys had
@@ -285,17 +289,18 @@ def import_batch(
     """
     if not 0 <= discount <= 1:
         raise RecipeError(f"A discount is a share between 0 and 1, but got {discount!r}.")
-    price = _discounted(judge.price(prices), discount)
     files = export_files(Path(requests))
+    asked = judge or ExportedRequests.of(files)
+    price = _discounted(price_of(asked.model, prices) if judge is None else judge.price(prices), discount)
     result_files = existing_files([Path(file) for file in ([results] if isinstance(results, str | Path) else results)])
     # The files are read twice: results come in any order, and the texts of all requests need not fit in memory.
-    keys = {name: key for name, key, _ in exported_requests(files, judge, by_request=by_request)}
+    keys = {name: key for name, key, _ in exported_requests(files, asked, by_request=by_request)}
     batch = read_results(result_files, keys)
     if not batch.outcomes:
         raise RecipeError(_nothing(files, result_files, batch))
     missing = len(keys) - len(batch.outcomes)
     importer = BatchImporter(journal, price, is_discounted=discount > 0)
-    again = ((key, request) for _, key, request in exported_requests(files, judge, by_request=by_request))
+    again = ((key, request) for _, key, request in exported_requests(files, asked, by_request=by_request))
     run_coroutine(importer.keep_all(again, {keys[name]: batch.outcomes.pop(name) for name in list(batch.outcomes)}))
     return ImportSummary(
         **{name: importer.counts[name] for name in ("answered", "already", "refused", "failed")},
@@ -306,6 +311,70 @@ def import_batch(
         cut_short=tuple(batch.cut_short),
         cost_usd=None if importer.counts["unpriced"] else importer.counts["micro"] / 1_000_000,
     )
+
+
+_PROVIDERS = tuple(sorted(f"{name}/" for name in OPENAI_DIALECT if name != "openai"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedRequests:
+    """Who an export asks, found out from its first line: an id is the hash of its request, so only one fits."""
+
+    model: str
+    api_base: str | None
+    endpoint: str | None
+    verbatim: bool
+
+    @classmethod
+    def of(cls, files: Sequence[Path]) -> ExportedRequests:
+        """Try who may have been asked.
+
+        Raises:
+            RecipeError: where nobody fits, with the options to give.
+        """
+        for where, data in read_requests(files):
+            try:
+                name, body = str(data["custom_id"]), data["body"]
+                found = next((one for one in cls._possible(str(body["model"])) if one._asks(body, name)), None)
+            except (KeyError, TypeError, ValueError):
+                raise RecipeError(_no_request(where)) from None
+            if found is not None:
+                return found
+            raise RecipeError(
+                f"{where}: who was asked is not known (another address, or a version with other keys). Give the "
+                "options of the export: --model, and what else was typed then; or --by-request."
+            )
+        raise RecipeError(f"{files[0]} is empty. Give the file that was exported.")
+
+    @classmethod
+    def _possible(cls, name: str) -> Iterator[ExportedRequests]:
+        for model in (f"openai/{name}", *(f"{provider}{name}" for provider in _PROVIDERS), name):
+            for api_base in dict.fromkeys((None, address_of(model, None))):
+                endpoint = None if api_base else endpoint_of(model)
+                for verbatim in (False, True):
+                    yield cls(model=model, api_base=api_base, endpoint=endpoint, verbatim=verbatim)
+
+    def _asks(self, body: Mapping[str, Any], name: str) -> bool:
+        # Only a few of the first request's own kind can have been answered before it.
+        request = self.request_of(body)
+        return any(request.key(number) == name for number in range(_FEW_ALIKE))
+
+    def request_of(self, body: Mapping[str, Any]) -> Request:
+        """Return the request whose body this is."""
+        fields = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        known: dict[str, Any] = {"max_tokens": longest_given(self.model, fields), "verbatim": True}
+        if not self.verbatim:
+            limit = fields.pop("max_tokens", None) or fields.pop("max_completion_tokens", None)
+            known = {name: fields.pop(name, None) for name in ("temperature", "seed")} | {"max_tokens": limit}
+            # Another form of answer is one that a user gave: then the request was sent as it is.
+            if "json_schema" in fields.get("response_format", {}):
+                known["response_schema"] = fields.pop("response_format")["json_schema"]["schema"]
+            if known_logprobs := fields.pop("logprobs", False):
+                fields.pop("top_logprobs", None)
+            known["logprobs"] = bool(known_logprobs)
+        messages = tuple(dict(message) for message in body["messages"])
+        address = {"api_base": self.api_base, "endpoint": self.endpoint}
+        return Request(model=self.model, messages=messages, extra=fields, **address, **known)
 
 
 def _nothing(files: Sequence[Path], result_files: Sequence[Path], batch: BatchResults) -> str:
@@ -333,7 +402,7 @@ def _discounted(price: Price | None, discount: float) -> Price | None:
 
 
 def exported_requests(
-    files: Iterable[Path], judge: PromptedJudge, *, by_request: bool = False
+    files: Iterable[Path], judge: PromptedJudge | ExportedRequests, *, by_request: bool = False
 ) -> Iterator[tuple[str, str, Request]]:
     """Yield the id, the journal's key and the request of every exported line.
 
@@ -349,7 +418,7 @@ def exported_requests(
             name, body = str(data["custom_id"]), data["body"]
             request = judge.request_of(body)
         except (KeyError, TypeError, ValueError):
-            raise RecipeError(f"{where} is no request of a batch export. Give the file that was exported.") from None
+            raise RecipeError(_no_request(where)) from None
         number = _number(request, name, start=counts[request.key(0)])
         if number is None and (by_request or not _OUR_ID.fullmatch(name)) and request_body(request) == body:
             number = counts[request.key(0)]
@@ -357,6 +426,10 @@ def exported_requests(
             raise RecipeError(f"{where}: {_difference(body, request)} Give the options of the export.")
         counts[request.key(0)] = number + 1
         yield name, request.key(number), request
+
+
+def _no_request(where: str) -> str:
+    return f"{where} is no request of a batch export. Give the file that was exported."
 
 
 def _number(request: Request, name: str, *, start: int) -> int | None:
@@ -395,6 +468,19 @@ def export_files(path: Path) -> list[Path]:
     if files := _written(path):
         return files
     raise RecipeError(f"There is no file {path}. Give the one that `jrh batch export` wrote.")
+
+
+def told_apart(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Return which files are an export's and which are results, in whatever order they are given; the first decides.
+
+    A file that is not there, or empty, stays where it was given: requests first, then results.
+    """
+    requests, results = [], []
+    for number, file in enumerate(files):
+        data = next((_object(line) for _, line in _lines(file)), None) if file.is_file() else None
+        is_request = "method" in data or "url" in data if data else number == 0
+        (requests if is_request else results).append(file)
+    return requests, results
 
 
 def existing_files(files: list[Path]) -> list[Path]:

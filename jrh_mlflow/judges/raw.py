@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
 
-__all__ = ["PLACES", "PromptedJudge", "RawJudge", "checked_places", "judge_of_request"]
+__all__ = ["PLACES", "PromptedJudge", "RawJudge", "checked_places", "judge_of_request", "longest_given"]
 
 PLACES = ("instruction", "rubric", "context", "criterion", "first", "second", "response", "transcript")
 _NEEDED = {"pair": ("first", "second"), "response": ("response",), "transcript": ("transcript",)}
@@ -92,7 +92,7 @@ class RawJudge(PromptedJudge):
             raise RecipeError(f"`{twice[0]}` is given twice: as a setting and in `extra`. Give the setting alone.")
         self.extra = {key: value for key, value in self.fields.items() if key not in _PLAIN}
         self.temperature, self.seed = self.fields.get("temperature"), self.fields.get("seed")
-        self.max_tokens = _longest(self.model, self.fields)
+        self.max_tokens = longest_given(self.model, self.fields)
         self.reasoning_effort, self.logprobs = self.fields.get("reasoning_effort"), bool(self.fields.get("logprobs"))
         self.rubric, self.structured, self.answer_style, self.used = None, False, "letters", ()
         self.prompt_uri = self.prompt_version = None
@@ -381,7 +381,7 @@ def _checked_fields(extra: Mapping[str, Any]) -> dict[str, Any]:
     return {**checked_extra({key: v for key, v in extra.items() if key not in own}, of="PromptedJudge"), **own}
 
 
-def _longest(model: str, fields: Mapping[str, Any]) -> int | None:
+def longest_given(model: str, fields: Mapping[str, Any]) -> int | None:
     """Return the longest answer: the one that was given, else the model's own where litellm's table has it."""
     given = [fields[name] for name in _LIMITS if isinstance(fields.get(name), int)]
     most = given[0] if given else (entry_of(model) or {}).get("max_output_tokens")

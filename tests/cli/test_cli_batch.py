@@ -167,7 +167,7 @@ def test_parts_are_listed_and_nothing_missing_writes_no_file(jrh: Jrh, suite: Pa
         (("batch", "export", "--model", MODEL, "-o", "r", "--extra", "a=1", "--extra", "a=2"), "twice"),
         (("batch", "export", "--model", MODEL, "-o", "r", "--rubric", "@nowhere.txt"), "nowhere.txt cannot be read"),
         (("batch", "import", "r.jsonl", "o.jsonl", "--model", MODEL), "There is no file r.jsonl"),
-        (("batch", "import", "r.jsonl", "--model", MODEL), "Missing argument"),
+        (("batch", "import", "r.jsonl", "--model", MODEL), "those with its results"),
         (("batch", "import", "r", "o", "--model", MODEL, "--price", "cheap"), "--price takes IN,OUT"),
         (("batch", "import", "r", "o", "--model", MODEL, "--discount", "2"), "between 0 and 1"),
         (("journal",), "There is no journal"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.batch import BatchSummary, NumberedFiles, export_batch, import_batch
+from jrh_mlflow.engine.batch import BatchSummary, NumberedFiles, export_batch, import_batch, told_apart
 from jrh_mlflow.engine.calls import Numbering, count_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
@@ -233,3 +233,38 @@ def test_numbers_that_make_no_sense_are_a_programmers_mistake(
 ) -> None:
     with pytest.raises(ValueError, match="replicates=0"):
         export_batch(judge_at(), small, journal, tmp_path / "requests.jsonl", replicates=0)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        jrh.PromptedJudge("openai/gpt-4o-mini", tie_criterion="strict", temperature=0.5, seed=3, logprobs=True),
+        jrh.PromptedJudge("openai/gpt-5-mini", reasoning_effort="low", rubric="Be fair.", extra={"top_p": 0.5}),
+        jrh.PromptedJudge("hosted_vllm/mine", structured=False, temperature=None, max_tokens=None),
+        jrh.PromptedJudge(
+            "openai/gpt-4o-mini",
+            raw=True,
+            messages=[{"role": "user", "content": "{first} {second}"}],
+            verdict="(A|B)",
+            extra={"max_completion_tokens": 9, "response_format": {"type": "json_object"}},
+        ),
+    ],
+    ids=["settings", "reasoning", "own server", "raw"],
+)
+def test_who_was_asked_is_known_from_the_file_alone(
+    judge: jrh.PromptedJudge, small: jrh.Suite, journal: Journal, server: LoopbackServer, tmp_path: Path
+) -> None:
+    done = export_batch(judge, small, journal, tmp_path / "requests.jsonl")
+    results = write(tmp_path / "results.jsonl", play_provider(read(*done.files)[:3], server))
+    assert import_batch(done.files[0], results, journal).answered == 3
+    assert export_batch(judge, small, journal, tmp_path / "rest.jsonl").journalled == 3
+    assert told_apart([results, *done.files]) == (list(done.files), [results])
+
+
+def test_an_export_to_an_address_of_ones_own_needs_its_options(
+    small: jrh.Suite, journal: Journal, server: LoopbackServer, tmp_path: Path
+) -> None:
+    done = export_batch(judge_at(server), small, journal, tmp_path / "requests.jsonl")
+    results = write(tmp_path / "results.jsonl", play_provider(read(*done.files)[:1], server))
+    with pytest.raises(RecipeError, match="--model"):
+        import_batch(done.files[0], results, journal)
