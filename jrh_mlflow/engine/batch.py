@@ -373,8 +373,8 @@ class ExportedRequests:
                 fields.pop("top_logprobs", None)
             known["logprobs"] = bool(known_logprobs)
         messages = tuple(dict(message) for message in body["messages"])
-        address = {"api_base": self.api_base, "endpoint": self.endpoint}
-        return Request(model=self.model, messages=messages, extra=fields, **address, **known)
+        known |= {"model": self.model, "api_base": self.api_base, "endpoint": self.endpoint}
+        return Request(messages=messages, extra=fields, **known)
 
 
 def _nothing(files: Sequence[Path], result_files: Sequence[Path], batch: BatchResults) -> str:
@@ -475,7 +475,8 @@ def told_apart(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
     A file that is not there, or empty, stays where it was given: requests first, then results.
     """
-    requests, results = [], []
+    requests: list[Path] = []
+    results: list[Path] = []
     for number, file in enumerate(files):
         data = next((_object(line) for _, line in _lines(file)), None) if file.is_file() else None
         is_request = "method" in data or "url" in data if data else number == 0
