@@ -111,7 +111,12 @@ def mixed(bad: Reply, good: ReplyFunction) -> ReplyFunction:
 
 def judge_at(server: LoopbackServer) -> jrh.PromptedJudge:
     """The judge of the ledger."""
-    return jrh.PromptedJudge(MODEL, api_base=server.url, max_tokens=64)
+    return judge_of(server.url)
+
+
+def judge_of(url: str) -> jrh.PromptedJudge:
+    """The same at an address."""
+    return jrh.PromptedJudge(MODEL, api_base=url, max_tokens=64)
 
 
 def of_metrics(server: LoopbackServer, metrics: dict[str, float], *, prices: tuple[float, float]) -> Cell:
@@ -221,11 +226,19 @@ def by_sweeping(bad: Reply, folder: Path, *, store_uri: str) -> Cell:
         how: dict[str, Any] = {"max_replicates": 1, "max_usd": 1000.0, "traces": "none", "early_stop": False}
         try:
             done = jrh.sweep({"models": models}, SEARCHED, **how, **options)
-        except JudgeError:  # nothing could be measured: what was paid is in the books all the same
-            with open_journal(folder / "s.db") as journal:
-                return of_bill(journal, billed=server.bill_micro(*PRICES[MODEL]), requests=server.counts["requests"])
-    metrics = MlflowClient(store_uri).get_run(done.run_id).data.metrics
-    return of_metrics(server, metrics, prices=PRICES[MODEL])
+            run_id = done.run_id
+        except JudgeError:  # nothing could be measured: what was paid is on the run all the same
+            run_id = newest_sweep(store_uri)
+        metrics = MlflowClient(store_uri).get_run(run_id).data.metrics
+        return of_metrics(server, metrics, prices=PRICES[MODEL])
+
+
+def newest_sweep(store_uri: str) -> str:
+    """Return the run of the sweep that was begun last."""
+    client = MlflowClient(store_uri)
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    (run,) = client.search_runs(experiments, f"tags.`{keys.TAG_KIND}` = 'sweep'", max_results=1)
+    return str(run.info.run_id)
 
 
 WAYS: dict[str, Callable[..., Cell]] = {

@@ -7,6 +7,8 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,32 @@ class Server:
         execute(self.address("postgres"), f"CREATE DATABASE {name}")
         return self.address(name)
 
+    def restart(self) -> None:
+        """Restart one that `own_server` started: whoever is connected is cut off."""
+        _control(self.folder, "restart", "-m", "fast")
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    """Start a server for one test alone, which may restart it."""
+    folder, _ = _make()
+    try:
+        _control(folder, "start", "-o", f"-k {folder} -c listen_addresses=")
+        yield Server(folder)
+    finally:
+        _control(folder, "stop", "-m", "immediate")
+        shutil.rmtree(folder)
+
+
+def _control(folder: Path, *what: str) -> None:
+    words = [programs() / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-w", *what]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=folder, **_who())
+
+
+def _who() -> dict[str, Any]:
+    # The server refuses to run as root.
+    return {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+
 
 def server() -> Server:
     """Return the server of this test run, started when it is first needed."""
@@ -62,21 +90,25 @@ def execute(address: str, statement: str, *values: object) -> list[tuple[Any, ..
         return cursor.fetchall() if cursor.description else []
 
 
-def _start(place: Path) -> None:
-    """Start a server, and write into a file where it is."""
+def _make() -> tuple[Path, dict[str, Any]]:
+    """Make a cluster; return its folder and who it belongs to."""
     # Not in pytest's folder: the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="jrh-pg-"))
     (folder / "password").write_text(PASSWORD)
-    who: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        # The server refuses to run as root.
-        who = {"user": "postgres", "group": "postgres", "extra_groups": []}
-        for path in (folder, folder / "password"):
-            shutil.chown(path, "postgres", "postgres")
+    who = _who()
+    for path in (folder, folder / "password") if who else ():
+        shutil.chown(path, "postgres", "postgres")
     data = str(folder / "data")
     make = [programs() / "initdb", "-D", data, "-U", "jrh", "--pwfile", folder / "password", "--encoding", "UTF8"]
     locale = ["--locale", "C", "--auth", "scram-sha-256", "--no-instructions"]
     subprocess.run([*make, *locale], check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
+    return folder, who
+
+
+def _start(place: Path) -> None:
+    """Start a server, and write into a file where it is."""
+    folder, who = _make()
+    data = str(folder / "data")
     command = [programs() / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
     # At the end at once, without a last checkpoint: nothing of it is used again.
     start(folder, *command, end="QUIT", cwd=folder, **who)

@@ -47,33 +47,41 @@ CAREFUL_SHARE = 0.1
 
 
 @dataclass(kw_only=True, slots=True)
-class Attempts:
-    """What the attempts of one call came to, the retried ones included: those that were billed, or perhaps."""
+class Paid:
+    """What attempts came to, the retried ones included: the endpoint's side of the books, as far as it is known."""
 
-    n: int = 0
+    calls: int = 0
+    """Requests that were served, or perhaps: not those that were turned away."""
     unknown: int = 0
-    """Of these, with a cost that nobody told."""
-    told_micro: int = 0
-    """Of the others."""
+    """Of these, with a cost that nobody told: a timeout, a cut connection, no usage, no price."""
+    micro: int = 0
+    """Micro-dollars of the others."""
     worst_micro: int = 0
-    """What is booked for the unknown ones: a bound, and in no other sum."""
+    """Booked for the unknown ones: a bound, and in no other sum."""
+    input_tokens: int = 0
+    """Where a usage was told, like those below."""
+    output_tokens: int = 0
 
     def add(self, cost_micro: int | None, *, worst_micro: int) -> None:
         """Count an attempt; a cost of None is unknown."""
-        self.n += 1
+        self.calls += 1
         self.unknown += cost_micro is None
-        self.told_micro += cost_micro or 0
+        self.micro += cost_micro or 0
         self.worst_micro += worst_micro if cost_micro is None else 0
+
+    def __add__(self, other: Paid) -> Paid:
+        names = [field.name for field in fields(self)]
+        return Paid(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     @property
     def usd(self) -> float | None:
-        """Dollars that were told; None where there is nothing but unknown attempts."""
-        return None if self.unknown and not self.told_micro else self.told_micro / 1_000_000
+        """Dollars that were told; None where there is nothing but unknown attempts, and free ones."""
+        return None if self.unknown and not self.micro else self.micro / 1_000_000
 
     @property
     def columns(self) -> dict[str, Any]:
         """The same as cells of a call's record."""
-        return {"attempts": self.n, "unknown_attempts": self.unknown, "worst_usd": self.worst_micro / 1_000_000}
+        return {"attempts": self.calls, "unknown_attempts": self.unknown, "worst_usd": self.worst_micro / 1_000_000}
 
 
 class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
@@ -377,32 +385,6 @@ class Budget:
         if now != self._latest:
             self._latest, self._changed_at = now, time.monotonic()
         return time.monotonic() - self._changed_at > PATIENCE_S
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Paid:
-    """What was sent and paid: the endpoint's side of the books, as far as it is known here."""
-
-    calls: int = 0
-    """Requests that were served, or perhaps: not those that were turned away, nor what came from the journal."""
-    unknown: int = 0
-    """Of these, with a cost that nobody told: a timeout, a cut connection, no usage, no price."""
-    micro: int = 0
-    """Micro-dollars of the others."""
-    worst_micro: int = 0
-    """Booked for the unknown ones: a bound, and in no other sum."""
-    input_tokens: int = 0
-    """Where a usage was told, like those below."""
-    output_tokens: int = 0
-
-    def __add__(self, other: Paid) -> Paid:
-        names = [field.name for field in fields(self)]
-        return Paid(**{name: getattr(self, name) + getattr(other, name) for name in names})
-
-    @property
-    def usd(self) -> float | None:
-        """Dollars of the calls whose cost is known; None when it is for none of them."""
-        return None if self.calls and self.unknown == self.calls else self.micro / 1_000_000
 
 
 def paid_from(journal: Journal, budget: str, *, is_priced: bool) -> Paid:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Attempts, Budget, OutOfBudget
+from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Budget, OutOfBudget, Paid
 from jrh_mlflow.engine.endings import ending_of, failure_micro
 from jrh_mlflow.engine.interrupts import NotAsked, check_stopped, idle
 from jrh_mlflow.engine.journal import Journal
@@ -71,7 +71,8 @@ class Booking:
     worst_micro: int
     replaces_before: float | None
     """An answer of before this moment makes way."""
-    attempts: Attempts
+    paid: tuple[Paid, ...]
+    """Where attempts are counted: of this call, and of all."""
     on_failed: OnFailed | None = None
     is_held: bool = False
     unknown: list[tuple[Held, str]] = field(default_factory=list)
@@ -88,7 +89,7 @@ class Booking:
         """Book a failed attempt; of one that cost nothing what was set aside is taken back before the next."""
         micro, is_known = failure_micro(error, self.price, self.worst_micro)
         if error.usage is not None or ending_of(error).booked != "nothing":
-            self.attempts.add(micro if is_known else None, worst_micro=self.worst_micro)
+            self.count(micro if is_known else None)
         if self.on_failed is not None:
             self.on_failed(error, attempt)
         if is_known and not micro:
@@ -98,6 +99,11 @@ class Booking:
         if not is_known:
             self.unknown.append((held, f"{ATTEMPT} {attempt}: {error}"))
 
+    def count(self, cost_micro: int | None) -> None:
+        """Count an attempt that was billed, or perhaps; a cost of None is unknown."""
+        for paid in self.paid:
+            paid.add(cost_micro, worst_micro=self.worst_micro)
+
     async def bound(self, response: Response) -> None:
         """Book no more for attempts of unknown cost than the prompt that this one tells, and the longest answer."""
         if self.price is None or response.input_tokens is None:
@@ -106,7 +112,8 @@ class Booking:
         for held, reason in self.unknown if micro < self.worst_micro else ():
             if held.id:
                 await self.budget.bound(self.request, self.key, reason, held, cost_micro=micro)
-            self.attempts.worst_micro -= self.worst_micro - micro
+            for paid in self.paid:
+                paid.worst_micro -= self.worst_micro - micro
         self.unknown.clear()
 
     async def release(self) -> None:
@@ -155,6 +162,8 @@ class ModelClient:
         self._transport = make_transport(name, concurrency=settings.concurrency)
         self._secrets = known_secrets()
         self._warned = self._stopped = False
+        self.paid = Paid()
+        """All attempts, whatever became of their calls."""
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self._window = context_window(model)
 
@@ -176,7 +185,7 @@ class ModelClient:
         *,
         unusable: WhyUnusable,
         replaces_before: float | None = None,
-        attempts: Attempts | None = None,
+        attempts: Paid | None = None,
         on_failed: OnFailed | None = None,
     ) -> Response:
         """Send a request whose answer is not in the journal, and keep what comes back.
@@ -204,7 +213,7 @@ class ModelClient:
         try:
             _check_endpoint(request)
             booking = self._booking(
-                request, key, size, replaces_before or self.settings.fresh_after, attempts or Attempts(), on_failed
+                request, key, size, replaces_before or self.settings.fresh_after, attempts or Paid(), on_failed
             )
             response = await self._send(booking, size)
         except TransportError as error:
@@ -216,7 +225,7 @@ class ModelClient:
         self._circuit.on_success()
         # Read before it is kept: a refusal that was kept as an answer would be served for ever.
         cost, problem = self.cost_micro(response), unusable(response)
-        booking.attempts.add(cost, worst_micro=booking.worst_micro)
+        booking.count(cost)
         await booking.bound(response)
         if problem is None:
             stands = await self._budget.answered(request, key, response, cost_micro=cost)
@@ -232,7 +241,7 @@ class ModelClient:
         key: str,
         size: int,
         replaces_before: float | None,
-        attempts: Attempts,
+        attempts: Paid,
         on_failed: OnFailed | None,
     ) -> Booking:
         def failed(error: TransportError, attempt: int) -> None:
@@ -247,7 +256,7 @@ class ModelClient:
             price=self.settings.price,
             worst_micro=self.worst_micro(request, size),
             replaces_before=replaces_before,
-            attempts=attempts,
+            paid=(attempts, self.paid),
             on_failed=failed,
         )
 

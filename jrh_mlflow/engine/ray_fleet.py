@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jrh_mlflow.engine.budget import OutOfBudget
+from jrh_mlflow.engine.budget import OutOfBudget, Paid
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import NotAsked, Stop
 from jrh_mlflow.engine.journal import Journal, open_journal
@@ -62,6 +62,8 @@ class ActorResult(NamedTuple):
     number: int
     record: CallRecord | None
     failure: JrhError | OutOfBudget | NotAsked | None = None
+    paid: Paid | None = None
+    """What all attempts of the actor came to so far."""
 
 
 class ActorPlace(NamedTuple):
@@ -150,7 +152,7 @@ class CallActor:
                 return []
         await asyncio.sleep(LINGER_S)
         ended, self._ended = self._ended, []
-        return ended
+        return [result._replace(paid=self._session.paid) for result in ended]
 
     async def _settle(self, call: ActorCall) -> None:
         try:
@@ -345,6 +347,7 @@ def ask_calls_on_ray(
         on_record=on_record,
         stop=stop,
         may_pass=session.may_pass,
+        paid=lambda: session.paid and sum(fleet.paid.values(), session.paid),
         on_stop=fleet.stop,
         raising=raising,
     )
@@ -375,6 +378,8 @@ class Fleet:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = False
         self._broken: Exception | None = None
+        self.paid: dict[ActorPlace | None, Paid] = {}
+        """What the attempts of each actor came to, as far as it told."""
         self._deaths = 0
         """Actors that died since the last record came back."""
 
@@ -527,6 +532,8 @@ class _Courier:
             return
         for result in ended:
             del self._out[result.number]
+            if result.paid is not None:
+                self._fleet.paid[self._place] = result.paid
             self._fleet.deliver(result)
         await asyncio.sleep(0)  # workers that were woken queue their next calls
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import pandas as pd
 
-from jrh_mlflow.engine.budget import OutOfBudget
+from jrh_mlflow.engine.budget import OutOfBudget, Paid
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import Interrupts, NotAsked, Stop, ended_by, hearing_interrupts, say
 from jrh_mlflow.engine.journal import Journal
@@ -244,6 +244,8 @@ class Asked:
     """Why it ended before the last call, or None."""
     out_of_budget: OutOfBudget | None = None
     """What the money was, where that ended it."""
+    paid: Paid | None = None
+    """What all attempts came to, those of calls without a record included; None where nobody counts them."""
     failure: BaseException | None = None
     """What ended it, where the caller asked not to have it raised before the records are safe."""
 
@@ -287,6 +289,7 @@ def ask_calls(
         on_record=on_record,
         stop=stop,
         may_pass=session.may_pass,
+        paid=lambda: session.paid,
         raising=raising,
     )
 
@@ -300,6 +303,7 @@ def run_pool(
     on_record: OnRecord | None,
     stop: StopRule | None,
     may_pass: Callable[[CallRecord], bool],
+    paid: Callable[[], Paid | None],
     on_stop: Callable[[], object] | None = None,
     raising: bool = True,
 ) -> Asked:
@@ -330,7 +334,13 @@ def run_pool(
         )
         async with within:
             await pool.settle(ask)
-        return Asked(records=pool.results, stopped=pool.stopped, failure=pool.failure, out_of_budget=pool.out_of_budget)
+        return Asked(
+            records=pool.results,
+            stopped=pool.stopped,
+            failure=pool.failure,
+            out_of_budget=pool.out_of_budget,
+            paid=paid(),
+        )
 
     answers = run_coroutine(run())
     if raising and answers.failure is not None:

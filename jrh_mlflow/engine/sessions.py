@@ -32,7 +32,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere, Attempts, judge_price
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Paid, judge_price
 from jrh_mlflow.engine.calls import AHEAD, Numbering, has_text, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.endings import ending_of
@@ -120,6 +120,11 @@ class JudgeSession(AbstractAsyncContextManager["JudgeSession"]):
 
     def kept(self, work: Any) -> CallRecord | None:
         """Return the record of a call whose answer is there already; asks nothing, and the session may be closed."""
+        return None
+
+    @property
+    def paid(self) -> Paid | None:
+        """What all attempts came to, also those of calls without a record, and what was served; None if not counted."""
         return None
 
     def watching(self, ask: Ask) -> Ask:
@@ -253,7 +258,14 @@ class ModelSession(JudgeSession):
         self._first: FirstAnswers | None = None
         self._keeps_unreadable, self._paid = settings.keep_unreadable, set[str]()
         """Keys that were answered here for the first time, as long as none could be read."""
+        self._served, self._served_keys = Paid(), set[str]()
+        """What answers from the journal cost when they were given."""
         self.workers = WORKERS_PER_SLOT * settings.concurrency
+
+    @property
+    def paid(self) -> Paid:
+        """What was asked here, and what was served."""
+        return self._client.paid + self._served
 
     async def __aexit__(self, *details: Any) -> None:
         await super().__aexit__(*details)
@@ -323,7 +335,7 @@ class ModelSession(JudgeSession):
             if is_answer and self._first and self._first.note(keyed.key, "error", str(error), attempt=attempt):
                 self._client.stop_sending()
 
-        started, attempts = time.perf_counter(), Attempts()
+        started, attempts = time.perf_counter(), Paid()
         try:
             response = await self._client.send(
                 keyed.request,
@@ -359,13 +371,15 @@ class ModelSession(JudgeSession):
         reading: ParsedAnswer | None = None,
         seconds: float | None = None,
         asked_at: float | None = None,
-        attempts: Attempts | None = None,
+        attempts: Paid | None = None,
     ) -> CallRecord:
         """Write a record; a response without a reading comes from the journal: one attempt, which cost what it cost."""
         cached, reading = reading is None, reading or self.judge.read(response, keyed.call)
         if attempts is None:
-            attempts, cost = Attempts(), self._client.cost_micro(response)
-            attempts.add(cost, worst_micro=self._client.worst_micro(keyed.request) if cost is None else 0)
+            attempts, cost = Paid(), self._client.cost_micro(response)
+            for paid in (attempts,) if keyed.key in self._served_keys else (attempts, self._served):
+                paid.add(cost, worst_micro=self._client.worst_micro(keyed.request) if cost is None else 0)
+            self._served_keys.add(keyed.key)
         return CallRecord(
             **identity(keyed.call),
             outcome=reading.outcome,
@@ -408,6 +422,11 @@ class PointwiseSession(JudgeSession):
         self._judge, self._inner, self.workers = judge, inner, inner.workers
         self._within = inner
         self._ask_inner: Ask = inner.ask
+
+    @property
+    def paid(self) -> Paid | None:
+        """That of the inner session."""
+        return self._inner.paid
 
     def prepare(self, calls: Iterable[Call]) -> Iterator[PairOfWork]:
         """Prepare the halves of each call, both through the same numbering."""

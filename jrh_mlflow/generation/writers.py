@@ -28,7 +28,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere, Attempts
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Paid
 from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
@@ -61,7 +61,7 @@ class Reply:
     output_tokens: int | None = 0
     cost_usd: float | None = 0.0
     """What its attempts told, the retried ones included; None is unknown, never free."""
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: Paid = field(default_factory=Paid)
     cached: bool = False
     key: str | None = None
     """Of the answer in the journal."""
@@ -93,9 +93,7 @@ class Usage:
             return
         self.calls += 1
         self.cached += call.cached
-        self.attempts += call.attempts.n
-        self.unknown_attempts += call.attempts.unknown
-        self.worst_micro += call.attempts.worst_micro
+        self._count(call.attempts)
         # A function's answers have no key: each call of it is counted.
         if call.key is not None:
             if call.key in self.paid:
@@ -105,6 +103,16 @@ class Usage:
         self.output_tokens += call.output_tokens or 0
         self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
         self.unknown_costs += call.cost_usd is None
+
+    def _count(self, attempts: Paid) -> None:
+        self.attempts += attempts.calls
+        self.unknown_attempts += attempts.unknown
+        self.worst_micro += attempts.worst_micro
+
+    def add_ended(self, attempts: Paid) -> None:
+        """Count what was paid for a call that has no reply, because generation was stopped."""
+        self._count(attempts)
+        self.cost_micro += attempts.micro
 
     def plus(self, other: Usage) -> Usage:
         """Return what both used."""
@@ -131,7 +139,7 @@ class Question:
     """True where usable answers are kept in the journal."""
 
     def __init__(self, answer: Callable[[], Awaitable[Reply]]) -> None:
-        self._answer = answer
+        self._answer, self.attempts = answer, Paid()
 
     def kept(self) -> Reply | None:
         """Return the answer that an earlier call was given, where answers are kept; nothing is sent."""
@@ -169,6 +177,8 @@ class ModelQuestion(Question):
     prompt_sha256: str | None = None
     lock: asyncio.Lock | None = None
     """Shared by all who may ask the same at once: the first one pays, the others read the journal."""
+    attempts: Paid = field(default_factory=Paid)
+    """What sending it came to."""
     remembers = True
 
     @property
@@ -197,7 +207,7 @@ class ModelQuestion(Question):
             readings.append(self.read(response))
             return readings[-1].unusable
 
-        attempts = Attempts()
+        attempts = self.attempts
         try:
             response = await self.client.send(self.request, self.key, unusable=unusable, attempts=attempts)
         except AnsweredElsewhere as answered:
@@ -253,7 +263,11 @@ class Session:
         if self._stopped():
             raise Stopped
         self._calls += 1
-        reply = question.kept() or await self._missing(question)
+        try:
+            reply = question.kept() or await self._missing(question)
+        except BaseException:
+            self._usage.add_ended(question.attempts)
+            raise
         self._usage.add(reply)
         return reply
 

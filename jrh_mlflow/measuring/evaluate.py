@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys, outbox
-from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, store_place
+from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, log_paid, store_place
 from jrh_mlflow.tracking.traces.call_traces import checked_traces
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ def evaluate(
             # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
             measured = whole if texts else whole.without_texts()
             if dead := _every_call_failed(answers, asking.facts):
+                log_paid(store, run_id, answers.paid)
                 _keep_failed_calls(store, run_id, measured, reason=str(dead) if texts else "Every call failed.")
                 raise dead
         with _not_instead_of(answers.failure):
@@ -284,21 +285,27 @@ class _Asking:
         """
         prepared, until, total = self.prepared, self.until, self.prepared.n_calls
         started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
-        calls = prepared.plan(self.shuffle) if until is None else until.calls
+        planned = prepared.plan(self.shuffle) if until is None else until.calls
         shown = total if until is None else len(until.calls)
         with _progress_bar(self.facts.name, total=shown, show=self.progress) as tick:
-            answers = prepared.ask(client, calls, on_record=tick, stop=until or self.stop)
+            answers = prepared.ask(client, planned, on_record=tick, stop=until or self.stop)
         # The rules may need fewer calls than the suite has, and all of those were asked.
         if until is not None and answers.stopped is None and len(answers.records) < total:
             answers.stopped = UNTIL
         truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
         if answers.failure is not None and not _is_worth_logging(answers, prepared.judge, until):
+            log_paid(store, run_id, answers.paid)
             _tag_ended(store, run_id, truncated, failure=answers.failure, texts=self.texts)
             raise answers.failure
+        try:
+            calls = _measurable(answers, prepared, until)
+        except JrhError:
+            log_paid(store, run_id, answers.paid)
+            raise
         record = Measured(
             judge=self.facts,
             suite=prepared.suite,
-            calls=_measurable(answers, prepared, until),
+            calls=calls,
             run={
                 "seed": self.seed,
                 "replicates": prepared.replicates,
@@ -316,6 +323,7 @@ class _Asking:
             until=until.report().to_dict() if until else None,
             traces=self.traces,
             metrics=self.metrics,
+            paid=None if answers.paid is None else asdict(answers.paid),
         )
         return answers, record
 

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.judges import rendering
@@ -108,8 +109,8 @@ class Evaluation:
 
     @cached_property
     def cost_usd(self) -> float | None:
-        """Dollars of the calls whose cost is known, or None when none is; `unknown_costs` counts the others."""
-        return keys.known_total(self.calls, "cost_usd")
+        """Dollars that all attempts told, or None when none did; `unknown_costs` counts the calls of unknown cost."""
+        return run_page.shown_cost(self.metrics, self.calls)
 
     @property
     def unknown_costs(self) -> int:
@@ -132,7 +133,7 @@ class Evaluation:
             self.calls,
             truncated=self.truncated,
             stopped=self.stopped,
-            oldest_days=self.metrics.get(metric_keys.OLDEST_ANSWER),
+            metrics=self.metrics,
         )
 
     @property
@@ -342,7 +343,13 @@ def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
 
 def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """Return every number of an evaluation."""
-    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, at=measured.at)
+    spent = keys.call_points(
+        measured.calls,
+        seconds=measured.seconds,
+        cpu_seconds=measured.cpu_seconds,
+        at=measured.at,
+        paid=None if measured.paid is None else Paid(**measured.paid),
+    )
     return [*keys.sheet_points(sheet), *spent, *run_page.accuracy_price(measured.calls, sheet)]
 
 
@@ -363,7 +370,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         seconds=measured.seconds,
         truncated=measured.truncated,
         stopped=stopped,
-        oldest_days=keys.last_values(points).get(metric_keys.OLDEST_ANSWER),
+        metrics=keys.last_values(points),
         worst=() if isinstance(sheet, Datasheet) else worst_items(measured.calls, items),
     )
     markdown = shown.markdown()

@@ -116,6 +116,8 @@ class Measured:
     """Which calls become MLflow traces (`call_traces.TRACES`)."""
     metrics: Metrics = "headline"
     """Which numbers become metrics of the run."""
+    paid: Mapping[str, int] | None = None
+    """What all attempts came to (`Paid`), those of calls that left no record included; None where nobody counted."""
     at: float = field(default_factory=time.time)
     """When it was measured, in seconds since 1970: the age of answers is counted from there."""
 

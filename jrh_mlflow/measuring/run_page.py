@@ -55,8 +55,8 @@ class ShownRun:
     """How long it took; None where the run does not tell."""
     truncated: str | None
     stopped: UntilReport | None
-    oldest_days: float | None = None
-    """How old the oldest answer of the journal was when the run was made; None where that is not known."""
+    metrics: Mapping[str, float]
+    """Every number of the run, where it tells them."""
     worst: Sequence[WorstItem] = ()
     decided: Sequence[DecisionSection] = ()
     """What was decided about a logged run later."""
@@ -72,7 +72,7 @@ class ShownRun:
     def notes(self) -> list[str]:
         """What a reader must know before the numbers."""
         notes = evaluation_notes(
-            self.judge, self.calls, truncated=self.truncated, stopped=self.stopped, oldest_days=self.oldest_days
+            self.judge, self.calls, truncated=self.truncated, stopped=self.stopped, metrics=self.metrics
         )
         notes += [NO_TEXTS_NOTE] if "texts" in self.suite else []
         return [*notes, *invalid_note((self.suite.get("origin") or {}).get("invalid"))]
@@ -81,7 +81,7 @@ class ShownRun:
         """Return the description of the run."""
         journalled = answers_served(self.judge, self.calls)
         # Where they are old, a note says so already.
-        new = [f"{journalled.text}."] if journalled and not journalled.old_note(self.oldest_days) else []
+        new = [f"{journalled.text}."] if journalled and not journalled.old_note(_oldest(self.metrics)) else []
         note = " ".join([*self.notes, *new]) or None
         if isinstance(self.sheet, Datasheet):
             return self.sheet.to_markdown(title=self.title, note=note)
@@ -149,7 +149,7 @@ def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence
         seconds=run.seconds,
         truncated=run.tags.get(keys.TAG_TRUNCATED),
         stopped=None if run.until is None else UntilReport.from_dict(run.until),
-        oldest_days=(run.sheet.get("metrics") or {}).get(metric_keys.OLDEST_ANSWER),
+        metrics=run.sheet.get("metrics") or {},
         worst=() if run.suite is None else worst_items(run.calls, {item.id: item for item in run.suite.items}),
         decided=decided,
         links=links,
@@ -194,10 +194,20 @@ def accuracy_price(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
     return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
 
 
+def _oldest(metrics: Mapping[str, float]) -> float | None:
+    """Return how old the oldest answer of the journal was when the run was made; None where that is not known."""
+    return metrics.get(metric_keys.OLDEST_ANSWER)
+
+
+def shown_cost(metrics: Mapping[str, float], calls: pd.DataFrame) -> float | None:
+    """Return what all attempts told; of a run that does not say, what its calls did."""
+    return metrics.get(metric_keys.COST, keys.known_total(calls, "cost_usd"))
+
+
 def _facts(run: ShownRun) -> Mapping[str, str]:
     """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
     suite, calls, prices = run.suite, run.calls, accuracy_price(run.calls, run.sheet)
-    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
+    cost, unknown = shown_cost(run.metrics, calls), keys.unknown_costs(calls)
     facts = {
         "suite": f"{suite['name']} ({suite['n_items']:,} items)",
         "sha256": suite["sha256"][:16],
@@ -206,8 +216,8 @@ def _facts(run: ShownRun) -> Mapping[str, str]:
         "cost": NOT_ASKED if run.judge.simulated or run.judge.recorded else at_least_text(cost, unknown),
         **({} if run.seconds is None else {"time": f"{run.seconds:,.1f} s"}),
     }
-    if cost:
-        facts["per 1,000 calls"] = money_text(1000 * cost / (len(calls) - unknown))
+    if told := keys.known_total(calls, "cost_usd"):
+        facts["per 1,000 calls"] = money_text(1000 * told / (len(calls) - unknown))
     if prices:
         facts["per accuracy point"] = money_text(prices[0].value)
     return facts
@@ -238,14 +248,14 @@ def evaluation_notes(
     *,
     truncated: str | None,
     stopped: UntilReport | None = None,
-    oldest_days: float | None = None,
+    metrics: Mapping[str, float],
 ) -> list[str]:
     """Say what a reader must know of an evaluation before its numbers."""
     notes = [SIMULATED_NOTE] if judge.simulated else []
     notes += [judge.recorded] if judge.recorded else []
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
     journalled = answers_served(judge, calls)
-    notes += [old] if journalled and (old := journalled.old_note(oldest_days)) else []
+    notes += [old] if journalled and (old := journalled.old_note(_oldest(metrics))) else []
     notes += [_labels_note(calls)] if records.label_sources(calls) else []
     notes += stopped.lines if stopped else []
     # Calls that the rules did not need are not missing: the lines of the rules say so.
@@ -253,7 +263,7 @@ def evaluation_notes(
         notes.append(f"Truncated ({truncated}): measured on what was asked.")
     if alone := records.n_alone(calls):
         notes.append(f"{alone:,} calls have no partner in the other order: axes of pairs are read without them.")
-    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
+    cost, unknown = shown_cost(metrics, calls), keys.unknown_costs(calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
     if records.are_several(answered := judge_answerers(judge, calls)):
         notes.append(f"Answered by more than one model or system: {records.answered_by_text(answered)}.")

@@ -47,7 +47,7 @@ from jrh_mlflow.sweeps.study import (
 from jrh_mlflow.sweeps.sweep_verdict import few_tasks
 from jrh_mlflow.sweeps.trials import TAG_TRIAL, BudgetReached, SweepContext, completed, run_trial
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import Store, ending, first_tags, publish
+from jrh_mlflow.tracking.runs.store import Store, ending, first_tags, log_paid, publish
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -118,11 +118,16 @@ def sweep(
         for note in few_tasks(context.suite):
             # Before anything is paid for: what this many tasks will not tell.
             say(f"note: {note}")
-        findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
         is_priced = all(
             judge_price(judge, as_evaluate.get("prices")) is not None for judge in judges_of(context.trials)
         )
-        done = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
+        try:
+            findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
+            done = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
+        except BaseException:
+            # Where there is nothing to report, the run says at least what it cost.
+            log_paid(context.store, context.parent, paid_by(context, is_priced=is_priced))
+            raise
         what_now = "Its trials are logged; the same sweep again reports them."
         # On the run of the whole sweep: one that was continued replaces what stood there.
         publish(context.store, context.parent, sweep_content(done, seed=seed), what_now=what_now, replaces=True)

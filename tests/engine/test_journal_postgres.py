@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import sys
 import threading
@@ -12,10 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.engine import ask_calls
-from jrh_mlflow.engine.budget import Paid, bill
-from jrh_mlflow.engine.calls import plan_calls
-from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, Recovery, open_journal
 from jrh_mlflow.engine.journal.postgres import read_address
 from jrh_mlflow.engine.journal.rows import digest
@@ -24,9 +19,6 @@ from jrh_mlflow.errors import JournalError
 from jrh_mlflow.measuring.resolve import journal_place
 from tests import postgres
 from tests.engine.journal_tools import BACKENDS, ask, give_back, kill_before_commit
-from tests.ledger import MODEL, PRICES, SUITE, VERDICT, judge_at
-from tests.loopback import LoopbackServer
-from tests.loopback_replies import Body
 
 BACKEND = BACKENDS["postgres"]
 
@@ -338,26 +330,3 @@ def test_what_a_run_logs_of_its_journal_holds_no_password(address: str) -> None:
         assert journal_place(address) == journal_place(journal) == journal.place
     assert "word" in address
     assert "word" not in journal.place
-
-
-def test_a_server_that_restarts_in_mid_run_ends_it_and_nothing_is_paid_twice(address: str) -> None:
-    n_calls, answered = 2 * len(SUITE), itertools.count(1)
-
-    def reply(_: Body) -> str:
-        if next(answered) == 5:
-            # What a restart does to whoever is connected.
-            others = "datname = current_database() AND pid <> pg_backend_pid()"
-            postgres.execute(address, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
-        return VERDICT
-
-    with LoopbackServer(reply=reply) as server:
-        judge = judge_at(server)
-        settings = ClientSettings(concurrency=2, price=judge.price(PRICES))
-        with pytest.raises(JournalError), open_journal(address) as journal:
-            ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
-        with open_journal(address) as journal:
-            asked = ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
-            assert [record.outcome for record in asked.records] == ["verdict"] * n_calls
-            paid = sum(bill(journal).values(), Paid())
-            assert server.counts["requests"] == n_calls
-            assert (paid.micro, paid.unknown) == (server.bill_micro(*PRICES[MODEL]), 0)

@@ -408,11 +408,17 @@ def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
 
 
 def call_points(
-    calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None, at: float | None = None
+    calls: pd.DataFrame,
+    *,
+    seconds: float,
+    cpu_seconds: float | None = None,
+    at: float | None = None,
+    paid: Paid | None = None,
 ) -> list[Point]:
     """Counts by outcome, tokens, cost and time; totals are of the calls where they are known.
 
-    With the moment at which the run was made (seconds since 1970) also how old the oldest answer was.
+    With the moment at which the run was made (seconds since 1970) also how old the oldest answer was. Where all
+    attempts were counted (`paid`), those of calls that left no record are part of the cost.
     """
     counts, journalled = calls["outcome"].value_counts(), journal_answers(calls)
     values: dict[str, float | None] = {
@@ -431,7 +437,21 @@ def call_points(
         # Per call whose cost is known: calls of unknown cost are not free.
         values[metric_keys.COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
         values[metric_keys.UNKNOWN_COSTS] = unknown or None
-    return known_points({**values, **attempt_values(calls)})
+    return known_points({**values, **(attempt_values(calls) if paid is None else _paid_values(paid))})
+
+
+def cost_points(paid: Paid) -> list[Point]:
+    """What attempts came to."""
+    return known_points(_paid_values(paid))
+
+
+def _paid_values(paid: Paid) -> dict[str, float | None]:
+    return {
+        metric_keys.COST: paid.usd,
+        metric_keys.ATTEMPTS: paid.calls,
+        metric_keys.UNKNOWN_ATTEMPTS: paid.unknown or None,
+        metric_keys.BOOKED_WORST_CASE: paid.worst_micro / 1_000_000 if paid.unknown else None,
+    }
 
 
 def attempt_values(calls: pd.DataFrame) -> dict[str, float | None]:
@@ -486,14 +506,10 @@ def paid_points(paid: Paid) -> list[Point]:
         metric_keys.CALLS_TOTAL: paid.calls,
         metric_keys.INPUT_TOKENS: paid.input_tokens or None,
         metric_keys.OUTPUT_TOKENS: paid.output_tokens or None,
-        metric_keys.COST: usd,
         metric_keys.COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
         metric_keys.UNKNOWN_COSTS: paid.unknown or None,
-        metric_keys.ATTEMPTS: paid.calls or None,
-        metric_keys.UNKNOWN_ATTEMPTS: paid.unknown or None,
-        metric_keys.BOOKED_WORST_CASE: paid.worst_micro / 1_000_000 if paid.unknown else None,
     }
-    return known_points(values)
+    return known_points({**values, **_paid_values(paid)})
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:

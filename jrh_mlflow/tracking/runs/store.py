@@ -29,6 +29,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
@@ -747,6 +748,17 @@ def keep_failed(store: Store, run_id: str, content: RunContent) -> None:
         store.log_batch(
             run_id, points=(), params=keys.grouped_params(content.params), tags={keys.TAG_NOTE: _note(run_id, content)}
         )
+
+
+def log_paid(store: Store, run_id: str, paid: Paid | None) -> None:
+    """Leave on a run that ends without numbers what its attempts came to; never instead of the reason why it ends."""
+    if paid is None or not paid.calls:
+        return
+    try:
+        with store.errors("The run does not say what was paid."):
+            store.log_batch(run_id, points=keys.cost_points(paid))
+    except TrackingError as error:
+        say(str(error))
 
 
 def write_artifacts(folder: Path, content: RunContent) -> None:

@@ -1,0 +1,101 @@
+"""The ground gives way in mid-run: a disk that is full or read-only, a database server that restarts. Paid once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jrh_mlflow.engine import ask_calls
+from jrh_mlflow.engine.budget import Paid, bill
+from jrh_mlflow.engine.calls import plan_calls
+from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.errors import JournalError
+from tests import postgres
+from tests.engine.journal_tools import start_python
+from tests.ledger import MODEL, PRICES, SUITE, VERDICT, judge_at
+from tests.loopback import LoopbackServer
+from tests.loopback_replies import Body
+
+N_CALLS = 2 * len(SUITE)
+ASKING = """
+import resource, sys
+from jrh_mlflow.engine import ask_calls
+from jrh_mlflow.engine.calls import plan_calls
+from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.errors import JournalError
+from tests.ledger import PRICES, SUITE, judge_of
+
+url, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+judge = judge_of(url)
+settings = ClientSettings(concurrency=4, price=judge.price(PRICES))
+try:
+    with open_journal(path) as journal:
+        if limit:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
+except JournalError as error:
+    print("ended:", error)
+"""
+
+
+def continue_with(server: LoopbackServer, address: str | Path) -> None:
+    """Ask the rest, and compare what the server billed with the books."""
+    judge = judge_at(server)
+    settings = ClientSettings(concurrency=2, price=judge.price(PRICES))
+    with open_journal(address) as journal:
+        asked = ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
+        paid = sum(bill(journal).values(), Paid())
+    assert [record.outcome for record in asked.records] == ["verdict"] * N_CALLS
+    assert server.counts["requests"] == N_CALLS
+    assert (paid.calls, paid.unknown, paid.micro) == (N_CALLS, 0, server.bill_micro(*PRICES[MODEL]))
+
+
+@pytest.mark.parametrize("room", [1_000, 90_000, 130_000, 200_000])
+def test_a_run_on_a_disk_that_fills_up_pays_nothing_twice(room: int, tmp_path: Path) -> None:
+    with LoopbackServer(reply=lambda _: VERDICT) as server:
+        said, _ = start_python(ASKING, server.url, str(tmp_path / "j.db"), str(room)).communicate()
+        assert said.startswith("ended:"), said
+        assert server.counts["requests"] < N_CALLS
+        continue_with(server, tmp_path / "j.db")
+
+
+def test_on_a_disk_that_is_read_only_nothing_is_sent(tmp_path: Path) -> None:
+    disk, script = tmp_path / "disk", tmp_path / "script.py"
+    disk.mkdir()
+    script.write_text(ASKING)
+    mounted = f"mount --bind {disk} {disk} && mount -o remount,bind,ro {disk} && exec"
+    if shutil.which("unshare") is None or subprocess.call(["unshare", "-rm", "sh", "-c", f"{mounted} true"]):
+        pytest.skip("needs a file system of its own, so user namespaces")
+    with LoopbackServer(reply=lambda _: VERDICT) as server:
+        command = [sys.executable, str(script), server.url, str(disk / "j.db"), "0"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        mounting = ["unshare", "-rm", "sh", "-c", f'{mounted} "$@"', "sh", *command]
+        ended = subprocess.run(mounting, env=environment, capture_output=True, text=True, check=False)
+        assert ended.stdout.startswith("ended:"), ended.stderr
+        assert server.counts["requests"] == 0
+
+
+def test_a_database_server_that_restarts_in_mid_run_ends_it_and_nothing_is_paid_twice() -> None:
+    answered = itertools.count(1)
+    with postgres.own_server() as database:
+        address = database.make_database()
+
+        def reply(_: Body) -> str:
+            if next(answered) == 5:
+                database.restart()
+            return VERDICT
+
+        with LoopbackServer(reply=reply) as server:
+            judge = judge_at(server)
+            settings = ClientSettings(concurrency=2, price=judge.price(PRICES))
+            with pytest.raises(JournalError), open_journal(address) as journal:
+                ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
+            continue_with(server, address)
