@@ -165,10 +165,6 @@ class Budget:
         self._failures: Counter[str] = Counter()
         """Paid attempts that failed, by cause."""
 
-    def mark_sent(self, key: str) -> None:
-        """Note that a call is about to be sent: what a killed process had not noted is not booked."""
-        self._journal.mark_sent(key)
-
     async def reserve(
         self,
         key: str,

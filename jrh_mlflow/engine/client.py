@@ -291,7 +291,7 @@ class ModelClient:
         check_stopped()
         if self._stopped:
             raise NotAsked
-        self._budget.mark_sent(key)
+        self.journal.mark_sent(key)
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         text = response.to_json()

@@ -81,9 +81,7 @@ class Usage:
     cost_micro: int = 0
     unknown_costs: int = 0
     """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
-    attempts: int = 0
-    unknown_attempts: int = 0
-    worst_micro: int = 0
+    attempts: Paid = field(default_factory=Paid)
     paid: set[str] = field(default_factory=set, repr=False)
     """Keys of the answers that are counted."""
 
@@ -93,7 +91,7 @@ class Usage:
             return
         self.calls += 1
         self.cached += call.cached
-        self._count(call.attempts)
+        self.attempts += call.attempts
         # A function's answers have no key: each call of it is counted.
         if call.key is not None:
             if call.key in self.paid:
@@ -104,14 +102,9 @@ class Usage:
         self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
         self.unknown_costs += call.cost_usd is None
 
-    def _count(self, attempts: Paid) -> None:
-        self.attempts += attempts.calls
-        self.unknown_attempts += attempts.unknown
-        self.worst_micro += attempts.worst_micro
-
     def add_ended(self, attempts: Paid) -> None:
         """Count what was paid for a call that has no reply, because generation was stopped."""
-        self._count(attempts)
+        self.attempts += attempts
         self.cost_micro += attempts.micro
 
     def plus(self, other: Usage) -> Usage:

@@ -58,7 +58,7 @@ def continue_with(server: LoopbackServer, address: str | Path) -> None:
     assert (paid.calls, paid.unknown, paid.micro) == (N_CALLS, 0, server.bill_micro(*PRICES[MODEL]))
 
 
-@pytest.mark.parametrize("room", [1_000, 90_000, 130_000, 200_000])
+@pytest.mark.parametrize("room", [1_000, 60_000, 100_000])
 def test_a_run_on_a_disk_that_fills_up_pays_nothing_twice(room: int, tmp_path: Path) -> None:
     with LoopbackServer(reply=lambda _: VERDICT) as server:
         said, _ = start_python(ASKING, server.url, str(tmp_path / "j.db"), str(room)).communicate()

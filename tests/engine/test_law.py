@@ -179,6 +179,11 @@ def test_a_bill_of_next_to_nothing_does_not_beat_the_price_that_was_given(
     assert booked_of({**USAGE, "cost": 0.01}, tmp_path / "c.db", transport, prices=PRICES) == pytest.approx(10_000)
 
 
+def test_tokens_that_are_counted_in_floats_are_told_all_the_same(transport: Transports, tmp_path: Path) -> None:
+    usage = {name: float(count) for name, count in USAGE.items()}
+    assert booked_of(usage, tmp_path / "a.db", transport, prices=PRICES) == pytest.approx(TOLD_MICRO)
+
+
 def test_tokens_from_a_cache_have_their_own_price(transport: Transports, tmp_path: Path) -> None:
     usage = {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000}
     cached = {**usage, "prompt_tokens_details": {"cached_tokens": 1_000_000}}

@@ -435,7 +435,9 @@ def _amount(value: object) -> float | None:
 
 def _count(value: object) -> int | None:
     """A number of tokens that can be one: hostile servers send more digits than a database takes."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS else None
+    # Some gateways count in floats.
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    return whole if isinstance(whole, int) and not isinstance(whole, bool) and 0 <= whole <= _MAX_TOKENS else None
 
 
 def _text(value: object) -> str | None:

@@ -437,30 +437,32 @@ def call_points(
         # Per call whose cost is known: calls of unknown cost are not free.
         values[metric_keys.COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
         values[metric_keys.UNKNOWN_COSTS] = unknown or None
-    return known_points({**values, **(attempt_values(calls) if paid is None else _paid_values(paid))})
+    own = {metric_keys.COST: values[metric_keys.COST] if paid is None else paid.usd}
+    return known_points({**values, **own, **attempt_values(counted_attempts(calls) if paid is None else paid)})
+
+
+def counted_attempts(calls: pd.DataFrame) -> Paid | None:
+    """Add up the attempts behind calls; None where they were not counted."""
+    if "attempts" not in calls:
+        return None
+    attempts, unknown, usd = (calls[name].sum() for name in ("attempts", "unknown_attempts", "worst_usd"))
+    return Paid(calls=int(attempts), unknown=int(unknown), worst_micro=round(1e6 * usd))
 
 
 def cost_points(paid: Paid) -> list[Point]:
     """What attempts came to."""
-    return known_points(_paid_values(paid))
+    return known_points({metric_keys.COST: paid.usd, **attempt_values(paid)})
 
 
-def _paid_values(paid: Paid) -> dict[str, float | None]:
+def attempt_values(paid: Paid | None) -> dict[str, float | None]:
+    """Count attempts, where somebody did; none that are unknown is no number."""
+    if paid is None:
+        return {}
     return {
-        metric_keys.COST: paid.usd,
-        metric_keys.ATTEMPTS: paid.calls,
+        metric_keys.ATTEMPTS: paid.calls or None,
         metric_keys.UNKNOWN_ATTEMPTS: paid.unknown or None,
         metric_keys.BOOKED_WORST_CASE: paid.worst_micro / 1_000_000 if paid.unknown else None,
     }
-
-
-def attempt_values(calls: pd.DataFrame) -> dict[str, float | None]:
-    """What the attempts behind calls came to, where they were counted; none that are unknown is no number."""
-    columns = {"attempts": metric_keys.ATTEMPTS, "unknown_attempts": metric_keys.UNKNOWN_ATTEMPTS}
-    sums = {key: calls[name].sum() for name, key in columns.items() if name in calls}
-    if sums.get(metric_keys.UNKNOWN_ATTEMPTS):
-        return {**sums, metric_keys.BOOKED_WORST_CASE: calls["worst_usd"].sum()}
-    return {key: value for key, value in sums.items() if key == metric_keys.ATTEMPTS}
 
 
 def price_points(usd_per_point: float | None) -> list[Point]:
@@ -506,10 +508,11 @@ def paid_points(paid: Paid) -> list[Point]:
         metric_keys.CALLS_TOTAL: paid.calls,
         metric_keys.INPUT_TOKENS: paid.input_tokens or None,
         metric_keys.OUTPUT_TOKENS: paid.output_tokens or None,
+        metric_keys.COST: usd,
         metric_keys.COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
         metric_keys.UNKNOWN_COSTS: paid.unknown or None,
     }
-    return known_points({**values, **_paid_values(paid)})
+    return known_points({**values, **attempt_values(paid)})
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:
