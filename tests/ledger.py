@@ -136,7 +136,7 @@ def by_evaluating(bad: Reply, folder: Path, *, transport: str = "direct") -> Cel
         judge = judge_at(server)
         settings = ClientSettings(concurrency=2, price=judge.price(PRICES), transport=transport)
         asked = ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
-        points = keys.call_points(calls_frame(asked.records), seconds=1.0)
+        points = keys.call_points(calls_frame(asked.records), seconds=1.0, paid=asked.paid)
         books = of_metrics(server, keys.last_values(points), prices=PRICES[MODEL])
         assert journal.summary().spent_micro == pytest.approx(books.usd + books.worst)
     return books
@@ -228,17 +228,18 @@ def by_sweeping(bad: Reply, folder: Path, *, store_uri: str) -> Cell:
             done = jrh.sweep({"models": models}, SEARCHED, **how, **options)
             run_id = done.run_id
         except JudgeError:  # nothing could be measured: what was paid is on the run all the same
-            run_id = newest_sweep(store_uri)
+            run_id = newest_run(store_uri, "sweep")
         metrics = MlflowClient(store_uri).get_run(run_id).data.metrics
         return of_metrics(server, metrics, prices=PRICES[MODEL])
 
 
-def newest_sweep(store_uri: str) -> str:
-    """Return the run of the sweep that was begun last."""
+def newest_run(store_uri: str, kind: str) -> str:
+    """Return the run of a kind that was begun last."""
     client = MlflowClient(store_uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-    (run,) = client.search_runs(experiments, f"tags.`{keys.TAG_KIND}` = 'sweep'", max_results=1)
-    return str(run.info.run_id)
+    begun = ["attributes.start_time DESC"]
+    (found,) = client.search_runs(experiments, f"tags.`{keys.TAG_KIND}` = '{kind}'", max_results=1, order_by=begun)
+    return str(found.info.run_id)
 
 
 WAYS: dict[str, Callable[..., Cell]] = {

@@ -22,7 +22,7 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import BudgetError, JudgeError
 from tests.generation.tools import PRICES as WRITERS_PRICES
 from tests.generation.tools import Player, rows, run
-from tests.ledger import MODEL, PRICES, SUITE, VERDICT, Cell, body_of, judge_at, newest_sweep, of_metrics
+from tests.ledger import MODEL, PRICES, SUITE, VERDICT, Cell, body_of, judge_at, newest_run, of_metrics
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import Body
 
@@ -34,12 +34,6 @@ CUT = Reply(text=VERDICT, cut=True)
 def shown(server: LoopbackServer, store_uri: str, run_id: str) -> Cell:
     """Read a cell off the metrics that MLflow has of a run."""
     return of_metrics(server, MlflowClient(store_uri).get_run(run_id).data.metrics, prices=PRICES[MODEL])
-
-
-def only_run(store_uri: str) -> Any:
-    client = MlflowClient(store_uri)
-    (found,) = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
-    return found
 
 
 def by_prompt(first: Reply, *, after: int = 1) -> Callable[[Body], str | Reply]:
@@ -69,7 +63,7 @@ def test_a_run_that_a_cap_ends_between_two_attempts_shows_what_they_told(
                 concurrency=4,
                 journal=tmp_path / "j.db",
             )
-        cell = shown(server, store_uri, only_run(store_uri).info.run_id)
+        cell = shown(server, store_uri, newest_run(store_uri, "evaluate"))
         assert cell.is_equal, cell
         assert cell.attempts == cell.requests > 0
 
@@ -94,7 +88,7 @@ def test_a_run_that_is_interrupted_between_two_attempts_shows_what_they_told(sto
                 concurrency=3,
                 journal=tmp_path / "j.db",
             )
-        cell = shown(server, store_uri, only_run(store_uri).info.run_id)
+        cell = shown(server, store_uri, newest_run(store_uri, "evaluate"))
         assert cell.is_equal, cell
         assert cell.attempts == cell.requests < 2 * len(SUITE)
 
@@ -127,9 +121,9 @@ def test_a_run_whose_first_answers_cannot_be_used_shows_what_they_cost(store_uri
     with LoopbackServer(reply=lambda _: UNUSABLE) as server:
         with pytest.raises(JudgeError):
             evaluate(judge_at(server), prices=PRICES, tracking_uri=store_uri, concurrency=2, journal=tmp_path / "j.db")
-        ended = only_run(store_uri)
-        cell = shown(server, store_uri, ended.info.run_id)
-    assert ended.info.status == "FAILED"
+        run_id = newest_run(store_uri, "evaluate")
+        cell = shown(server, store_uri, run_id)
+    assert MlflowClient(store_uri).get_run(run_id).info.status == "FAILED"
     assert cell.is_equal, cell
     assert cell.attempts == cell.requests >= 20
 
@@ -148,7 +142,7 @@ def test_a_judge_of_single_responses_shows_the_half_of_a_pair_that_has_no_other(
                 max_usd=0.004,
                 journal=tmp_path / "j.db",
             )
-        cell = shown(server, store_uri, only_run(store_uri).info.run_id)
+        cell = shown(server, store_uri, newest_run(store_uri, "evaluate"))
     assert cell.is_equal, cell
 
 
@@ -166,7 +160,7 @@ def test_a_sweep_that_measures_nothing_shows_what_it_cost(store_uri: str, tmp_pa
                 journal=tmp_path / "s.db",
                 traces="none",
             )
-        cell = shown(server, store_uri, newest_sweep(store_uri))
+        cell = shown(server, store_uri, newest_run(store_uri, "sweep"))
     assert cell.holds, cell
     assert cell.attempts == cell.requests > 0
     with open_journal(tmp_path / "s.db") as journal:

@@ -192,7 +192,9 @@ SPENT = (
 )
 """What an evaluation spent, where it is known."""
 
+_ATTEMPTS = (metric_keys.ATTEMPTS, metric_keys.UNKNOWN_ATTEMPTS, metric_keys.BOOKED_WORST_CASE)
 _ALWAYS = (
+    *_ATTEMPTS,
     metric_keys.COST,
     metric_keys.COST_PER_1K_CALLS,
     metric_keys.UNKNOWN_COSTS,
@@ -348,10 +350,11 @@ def _headline_keys(axis: str, reading: Estimate) -> tuple[str, ...]:
 def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
 
-    How long a run took and how old its answers are is of the run, the page shows no curves and no intervals, and the
-    bound of a censored threshold would be drawn as if it had been read. The description of the entry has it in words.
+    How long a run took, how often it tried and how old its answers are is of the run, the page shows no curves and
+    no intervals, and the bound of a censored threshold would be drawn as if it had been read. The description of
+    the entry has it in words.
     """
-    left_out = {metric_keys.SECONDS, metric_keys.CALLS_CACHED, metric_keys.OLDEST_ANSWER, *_MEAN_ENDS}
+    left_out = {metric_keys.SECONDS, metric_keys.CALLS_CACHED, metric_keys.OLDEST_ANSWER, *_ATTEMPTS, *_MEAN_ENDS}
     for axis, reading in sheet.headline.items():
         left_out |= {*_headline_keys(axis, reading)} if reading.censored else {*_end_keys(axis)}
     headline = headline_points(points, sheet)
