@@ -179,6 +179,17 @@ def test_a_bill_of_next_to_nothing_does_not_beat_the_price_that_was_given(
     assert booked_of({**USAGE, "cost": 0.01}, tmp_path / "c.db", transport, prices=PRICES) == pytest.approx(10_000)
 
 
+@pytest.mark.parametrize("usage", [{"prompt_tokens": 100}, {"prompt_tokens": True, "completion_tokens": True}])
+def test_a_usage_that_is_none_is_not_told(transport: Transports, usage: dict[str, Any], store_uri: str) -> None:
+    reply = completion({"role": "assistant", "content": VERDICT}, usage=usage)
+    with LoopbackServer(reply=lambda _: reply) as server:
+        done = evaluate(judge_at(server), TINY, prices=PRICES, tracking_uri=store_uri)
+        billed = billed_micro(server)
+    assert "cost/usd" not in done.metrics
+    assert done.metrics["cost/unknown_attempts"] == 6
+    assert 1e6 * done.metrics["cost/booked_worst_case"] >= billed > 0
+
+
 def test_tokens_that_are_counted_in_floats_are_told_all_the_same(transport: Transports, tmp_path: Path) -> None:
     usage = {name: float(count) for name, count in USAGE.items()}
     assert booked_of(usage, tmp_path / "a.db", transport, prices=PRICES) == pytest.approx(TOLD_MICRO)

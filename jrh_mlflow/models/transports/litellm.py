@@ -17,6 +17,7 @@ import re
 import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ class LiteLLMTransport(Transport):
         except Exception as error:
             failure = error
         else:
-            return dialect.read_completion(as_dialect(completion))
+            return dialect.read_completion({**as_dialect(completion), **_own_usage(answer)})
         finally:
             _BOUNDED.reset(token)
             if self._unlogged and unlogged:
@@ -304,6 +305,14 @@ def as_dialect(completion: Any) -> dict[str, Any]:
         # Not litellm's own reckoning of the cost: that is its table again, not the provider's bill.
         "usage": usage and {name: _plain(getattr(usage, name, None)) for name in dialect.USAGE_FIELDS},
     }
+
+
+def _own_usage(answer: _Answer) -> dict[str, Any]:
+    """Return the usage of a body that speaks the dialect itself: litellm makes numbers of what is none, or missing."""
+    body = None
+    with suppress(ValueError):
+        body = dialect.decode(answer.whole[2]) if answer.whole else None
+    return {"usage": body.get("usage")} if isinstance(body, Mapping) and "choices" in body else {}
 
 
 def _plain(value: Any) -> Any:
