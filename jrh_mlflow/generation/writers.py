@@ -94,7 +94,7 @@ class Usage:
         self.attempts += call.attempts
         # A function's answers have no key: each call of it is counted.
         if call.key is not None:
-            if call.key in self.paid:
+            if call.cached and call.key in self.paid:
                 return
             self.paid.add(call.key)
         self.input_tokens += call.input_tokens or 0
@@ -204,7 +204,9 @@ class ModelQuestion(Question):
         try:
             response = await self.client.send(self.request, self.key, unusable=unusable, attempts=attempts)
         except AnsweredElsewhere as answered:
-            return self._reply(answered.response, self.read(answered.response), cached=True)
+            reply = self._reply(answered.response, self.read(answered.response), cached=True)
+            cost = None if reply.cost_usd is None else reply.cost_usd + attempts.micro / 1_000_000
+            return replace(reply, attempts=attempts, cost_usd=cost)
         except TransportError as error:
             # A failed call may have been billed: the provider's word on it counts, and silence is unknown.
             billed: Mapping[str, Any] = UNKNOWN_COST if attempts.usd is None else {"cost_usd": attempts.usd}

@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.engine import ask_calls, plan_calls
+from jrh_mlflow.engine.budget import Paid, bill
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.models.prices import prompt_size, worst_case_micro
+from tests.engine.journal_tools import run_at_once
 from tests.engine.limits_tools import calls
 from tests.engine.virtual_time import now, run
-from tests.ledger import PRICES, SUITE, VERDICT, judge_at
+from tests.ledger import MODEL, PRICES, SUITE, VERDICT, judge_at
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.loopback_replies import Body
 from tests.waiting import wait_until
@@ -94,3 +96,41 @@ def test_a_slot_that_is_left_when_the_waiting_fails_is_not_given_back_twice() ->
         return limits.in_flight
 
     assert run(scenario()) == 0
+
+
+UNDER_ONE_CAP = """
+import sys
+from jrh_mlflow.engine import ask_calls
+from jrh_mlflow.engine.calls import plan_calls
+from jrh_mlflow.engine.budget import Paid, bill
+from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.retries import RetryPolicy
+from tests.ledger import MODEL, PRICES, SUITE, judge_of
+
+url, path, cap = sys.argv[1], sys.argv[2], int(sys.argv[3])
+judge = judge_of(url)
+print("ready", flush=True)
+sys.stdin.readline()
+with open_journal(path) as journal:
+    journal.open_budget("b", cap)
+    policy = RetryPolicy(base_s=0.01)
+    settings = ClientSettings(concurrency=4, price=judge.price(PRICES), budget="b", policy=policy)
+    answers = ask_calls(judge, plan_calls(SUITE, judge, replicates=3), journal=journal, settings=settings)
+    print(answers.stopped, answers.paid.micro, answers.paid.worst_micro)
+"""
+
+
+def test_three_processes_under_one_cap_stay_below_it_and_leave_nothing_set_aside(tmp_path: Path) -> None:
+    turns, bad = itertools.count(), {1: error_reply(500, "Oops."), 3: Reply(text=VERDICT, cut=True)}
+    cap = 20_000
+    with LoopbackServer(reply=lambda _: bad.get(next(turns) % 5, VERDICT)) as server:
+        said = run_at_once(UNDER_ONE_CAP, server.url, str(tmp_path / "j.db"), str(cap), n=3)
+        billed = server.bill_micro(*PRICES[MODEL])
+    with open_journal(tmp_path / "j.db") as journal:
+        spent, reserved = journal.spent_micro("b"), journal.reserved_micro("b")
+        paid = sum(bill(journal).values(), Paid())
+    assert all("budget" in line for line in said), said
+    assert reserved == 0
+    assert spent == paid.micro + paid.worst_micro
+    assert paid.micro <= billed <= spent <= cap

@@ -147,6 +147,8 @@ def known_secrets() -> list[str]:
 
 MAX_BODY = 16 * 2**20
 """Bytes of an unpacked body; 10,000 tokens with their probabilities are about 6 MB."""
+MAX_HEADER = 256 * 2**10
+"""Bytes of one header of an answer."""
 PACKINGS = "gzip"
 """What servers are asked for: it can be unpacked piece by piece, so that no small body becomes a large one."""
 _AUTOMATIC = 32 + zlib.MAX_WBITS

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set, split_model
 from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
-from jrh_mlflow.models.transports._base import PACKINGS, BodyError, Transport, TransportError, bounded
+from jrh_mlflow.models.transports._base import MAX_HEADER, PACKINGS, BodyError, Transport, TransportError, bounded
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-MAX_HEADER = 256 * 2**10
-"""Bytes of one header of an answer."""
 MAX_BODIES = 512
 """Encoded requests kept at most."""
 OPENAI_BASE = "https://api.openai.com/v1"

@@ -35,7 +35,15 @@ from jrh_mlflow.models.catalog import (
     variables_of,
 )
 from jrh_mlflow.models.transports import dialect
-from jrh_mlflow.models.transports._base import PACKINGS, BodyError, FailureKind, Transport, TransportError, bounded
+from jrh_mlflow.models.transports._base import (
+    MAX_HEADER,
+    PACKINGS,
+    BodyError,
+    FailureKind,
+    Transport,
+    TransportError,
+    bounded,
+)
 from jrh_mlflow.models.transports.direct import connect_s, find_key, never_connected
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
@@ -244,6 +252,8 @@ def _bound_bodies() -> None:
             # A provider may be asked for a token first: what counts is the last answer.
             answer.whole = answer.problem = None
             request.headers["Accept-Encoding"] = PACKINGS
+            with suppress(AttributeError):  # where it has another name, aiohttp's own limit holds
+                self._get_valid_client_session()._max_field_size = MAX_HEADER
         try:
             response: httpx.Response = await ask(self, request)
         except Exception as error:
