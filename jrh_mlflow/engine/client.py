@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,7 @@ class Booking:
     """An answer of before this moment makes way."""
     paid: tuple[Paid, ...]
     """Where attempts are counted: of this call, and of all."""
-    on_failed: OnFailed | None = None
+    on_failed: Sequence[OnFailed]
     is_held: bool = False
     unknown: list[tuple[Held, str]] = field(default_factory=list)
     """Failed attempts that are booked at the worst case, with the reason."""
@@ -90,8 +90,8 @@ class Booking:
         micro, is_known = failure_micro(error, self.price, self.worst_micro)
         if error.usage is not None or ending_of(error).booked != "nothing":
             self.count(micro if is_known else None)
-        if self.on_failed is not None:
-            self.on_failed(error, attempt)
+        for tell in self.on_failed:
+            tell(error, attempt)
         if is_known and not micro:
             return
         self.is_held = False
@@ -212,8 +212,15 @@ class ModelClient:
         self._circuit.check()
         try:
             _check_endpoint(request)
-            booking = self._booking(
-                request, key, size, replaces_before or self.settings.fresh_after, attempts or Paid(), on_failed
+            booking = Booking(
+                budget=self._budget,
+                request=request,
+                key=key,
+                price=self.settings.price,
+                worst_micro=self.worst_micro(request, size),
+                replaces_before=replaces_before or self.settings.fresh_after,
+                paid=(attempts or Paid(), self.paid),
+                on_failed=(self._circuit.on_attempt_failed, *filter(None, [on_failed])),
             )
             response = await self._send(booking, size)
         except TransportError as error:
@@ -234,31 +241,6 @@ class ModelClient:
         else:
             await self._budget.failed(request, key, problem, cost_micro=cost, response=response)
         return response
-
-    def _booking(
-        self,
-        request: Request,
-        key: str,
-        size: int,
-        replaces_before: float | None,
-        attempts: Paid,
-        on_failed: OnFailed | None,
-    ) -> Booking:
-        def failed(error: TransportError, attempt: int) -> None:
-            self._circuit.on_attempt_failed(error)
-            if on_failed is not None:
-                on_failed(error, attempt)
-
-        return Booking(
-            budget=self._budget,
-            request=request,
-            key=key,
-            price=self.settings.price,
-            worst_micro=self.worst_micro(request, size),
-            replaces_before=replaces_before,
-            paid=(attempts, self.paid),
-            on_failed=failed,
-        )
 
     async def _send(self, booking: Booking, size: int) -> Response:
         request = booking.request

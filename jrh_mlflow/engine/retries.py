@@ -311,8 +311,8 @@ class Circuit:
         self._in_a_row = 0
         self._remember(failed=False)
 
-    def on_attempt_failed(self, error: TransportError) -> None:
-        """Count an attempt that was answered, and paid, for nothing."""
+    def on_attempt_failed(self, error: TransportError, _: int = 1) -> None:
+        """Count an attempt that was answered, and paid, for nothing; its number is of no interest."""
         self._unusable += ending_of(error).again == "once"
         if not self._answered and self._unusable >= self._consecutive and self._reason is None:
             self._reason = f"{self._service} {_explain(error, f'{self._unusable} times before any usable answer')}"
