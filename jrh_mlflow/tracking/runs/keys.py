@@ -452,7 +452,7 @@ def counted_attempts(calls: pd.DataFrame) -> Paid | None:
     return Paid(calls=int(attempts), unknown=int(unknown), worst_micro=round(1e6 * usd))
 
 
-def cost_points(paid: Paid) -> list[Point]:
+def money_points(paid: Paid) -> list[Point]:
     """What attempts came to."""
     return known_points({metric_keys.COST: paid.usd, **attempt_values(paid)})
 

@@ -756,7 +756,7 @@ def log_paid(store: Store, run_id: str, paid: Paid | None) -> None:
         return
     try:
         with store.errors("The run does not say what was paid."):
-            store.log_batch(run_id, points=keys.cost_points(paid))
+            store.log_batch(run_id, points=keys.money_points(paid))
     except TrackingError as error:
         say(str(error))
 
