@@ -80,6 +80,8 @@ def gate(
     _write(done, junit=junit, summaries=summary)
     if done.link is not None:
         click.echo(f"logged: {done.link}", err=as_json)
+    elif no_log:
+        click.echo("Not logged, so later gates do not count this look at the judge.", err=as_json or markdown)
     if not done:
         click.get_current_context().exit(_FAILED)
 

@@ -71,6 +71,8 @@ _FEWEST_PATTERNS, _CELLS = 999, 20_000_000
 _ICC = 0.2
 """Least intraclass correlation that what is detectable rests on: judges that hardly differ do not show theirs, and real
 ones have .19 to .33."""
+_MOST_TASKS = 2000
+"""That are counted to say how many would tell judges apart."""
 _Z_POWER = 0.8416
 """Standard errors by which an estimate falls short of the truth in one of five cases."""
 Family = Literal["primary", "exploratory"]
@@ -173,6 +175,7 @@ def compare_calls(
             *_without(cells),
             *_mean_notes(tests, common),
             *_loss_notes(differences),
+            *_alike_notes(differences),
             *_power(differences),
         ),
         alpha=alpha,
@@ -412,6 +415,8 @@ class Difference:
     """Whether the two are shown to differ by less than the margin; not shown is not different."""
     open_by_losses: bool = False
     """Whether the answers that came would decide it, and calls without a usable answer leave it open."""
+    tasks_to_tell: int | None = None
+    """About how many tasks would tell the two apart, where one answers each task alike and only that holds it back."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -639,15 +644,42 @@ def _joint_test(pairs: Sequence[Paired], n_clusters: int, *, alpha: float, seed:
 def _decision(pair: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
     # Where hardly anything differs, no sign pattern tells what a difference would have to exceed: one test would.
     critical = max(tested.critical or 0.0, sign_flip_critical(pair.difference.n_clusters, alpha=alpha))
+    told_apart = family == "primary" and bool(tested.p_adjusted[at] <= alpha)
     return replace(
         pair.difference,
         family=family,
         p=float(tested.p[at]),
         p_adjusted=float(tested.p_adjusted[at]),
-        told_apart=family == "primary" and bool(tested.p_adjusted[at] <= alpha),
+        told_apart=told_apart,
+        tasks_to_tell=None if told_apart or family != "primary" else _tasks_to_tell(pair, alpha),
         detectable=_detectable(pair, critical),
         equivalent=is_equivalent(pair.difference.equivalence, margin),
     )
+
+
+def _tasks_to_tell(pair: Paired, alpha: float) -> int | None:
+    """Return how many tasks would grant a difference like this one, where a judge may answer each task alike."""
+    row = pair.difference
+    if pair.shares is None or row.low is None or row.high is None or row.low <= 0 <= row.high:
+        return None
+    *both, sizes = pair.shares
+    alike = [all_or_none(hits, sizes) for hits in both]
+    if not any(alike):
+        return None
+    shares, tail = [float(hits.sum() / sizes.sum()) for hits in both], alpha / 2
+    known = [cluster_interval(hits, sizes, level=1 - alpha) or (0.0, 1.0) for hits in both]
+    less = int(shares[1] < shares[0])
+
+    def arm(at: int, k: int, *, above: bool) -> float:
+        """Distance of a share to its end on k tasks; where tasks are mixed it shrinks with the root of their number."""
+        share = shares[at] if above else 1 - shares[at]
+        end = known[at][1] if above else 1 - known[at][0]
+        return exact_end(share, k, tail) - share if alike[at] else (end - share) * math.sqrt(row.n_clusters / k)
+
+    def is_granted(k: int) -> bool:
+        return math.hypot(arm(less, k, above=True), arm(1 - less, k, above=False)) < abs(shares[0] - shares[1])
+
+    return next((k for k in range(row.n_clusters + 1, _MOST_TASKS) if is_granted(k)), None)
 
 
 def whatever_was_lost(
@@ -837,6 +869,16 @@ def _loss_notes(differences: Sequence[Difference]) -> list[str]:
     more = f" and {len(open_ones) - _MOST_REASONS} more" if len(open_ones) > _MOST_REASONS else ""
     named = ", ".join(open_ones[:_MOST_REASONS])
     return [f"Not decided: {named}{more}. Here {LOSSES_LEAVE_OPEN}."] if open_ones else []
+
+
+def _alike_notes(differences: Sequence[Difference]) -> list[str]:
+    """Say what would tell judges apart of which one answers each task alike, so that tasks count and not calls."""
+    rows = [row for row in differences if row.tasks_to_tell is not None]
+    return [
+        f"{axis_name(row.axis)} ({row.a} and {row.b}): not told apart, because one of them answers each task alike so "
+        f"far and may fail whole tasks that were not asked. About {row.tasks_to_tell} tasks like these would tell."
+        for row in rows[:_MOST_REASONS]
+    ]
 
 
 def _power(differences: Sequence[Difference]) -> list[str]:

@@ -134,16 +134,18 @@ class Limit:
 
 
 def share_text(reading: Estimate) -> str:
-    """Write a share with its interval by task, in percent: `52 % [41–63 %]`."""
-    ends = reading.cluster_interval
-    return f"{_percent(reading.value)} %" + (f" [{_percent(ends[0])}–{_percent(ends[1])} %]" if ends else "")
+    """Write a share with its interval by task, in percent: `52 % [41–63 %]`, `97 % [90 % to over 99 %]`."""
+    ends = [_percent(end) for end in reading.cluster_interval or ()]
+    between = " % to " if any(" " in end for end in ends) else "–"
+    return f"{_percent(reading.value)} %" + (f" [{between.join(ends)} %]" if ends else "")
 
 
 def _percent(share: float) -> str:
     # The digits of the tables, so that a number is the same in both.
     text = two_places(share)
     digits = text.lstrip("<>")
-    return f"{text.removesuffix(digits)}{100 * float(digits):.0f}"
+    side = {"<": "under ", ">": "over "}.get(text.removesuffix(digits), "")
+    return f"{side}{100 * float(digits):.0f}"
 
 
 def size_text(reading: Estimate) -> str:

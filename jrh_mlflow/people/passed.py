@@ -120,14 +120,13 @@ def passed(
     check_positive(passes, verdicts, labelled)
     check_same_judge(verdicts, labelled)
     check_same_scale(verdicts, labelled)
-    pool, sentence = _pool(verdicts, labelled, sampling)
-    tally = replace(_Tally.of(verdicts, labelled, level, cluster), is_open=bool(sentence), may_miss_more=pool != "same")
+    tally = FailureTally.of(verdicts, labelled, sampling=sampling, level=level, cluster=cluster)
     check = _check(rule, tally, level)
     unknown = verdicts.facts and not verdicts.facts.keys() & labelled.facts.keys()
     notes = (
         *calibration.notes,
         *(["Nothing tells whether both are of the same judge."] if unknown else []),
-        *tally.notes(sentence),
+        *tally.notes(),
     )
     name = verdicts.scorer or scorer or labelled.facts.get("name") or "its judge"
     is_run = names_run(judge_run) or calibration.of_calls
@@ -141,7 +140,7 @@ def passed(
             "judge": name,
             "calibrated by": calibration.shown if is_run else "labels in hand",
             "level of each bound": f"{level:g}",
-            "pool": pool,
+            "pool": tally.pool,
         },
     )
     if not log:
@@ -249,7 +248,7 @@ def _worth(hits: Mask, clusters: Sequence[Hashable] | None, level: float) -> flo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tally:
+class FailureTally:
     """Rows and labelled items by what the judge said, and how many it said nothing about."""
 
     rows: int
@@ -268,14 +267,18 @@ class _Tally:
     """Part of rows, failures and passes that they are worth by cluster."""
     fewest_clusters: int | None = None
     """Of rows or of labelled items; None where none is known."""
-    is_open: bool = False
-    """Whether it is not known how the labelled items were drawn."""
-    may_miss_more: bool = False
-    """Whether the labels may be of another application, on which the judge finds more of the failures."""
+    pool: Pool = "same"
+    """Whether the labels are of the rows' own pool: in another one the judge may find more of the failures."""
+    sentence: str = ""
+    """Said where it is not known how the labelled items were drawn."""
 
     @staticmethod
-    def of(verdicts: Judged, labelled: Judged, level: float, cluster: str | None) -> _Tally:
+    def of(
+        verdicts: Judged, labelled: Judged, *, sampling: Drawn | None, level: float, cluster: str | None
+    ) -> FailureTally:
+        """Count what the judge said, and question the labels."""
         human = _people(labelled)
+        pool, sentence = _pool(verdicts, labelled, sampling)
         known = ~np.isnan(labelled.judge)
         both = clusters_of(verdicts, labelled)
         if both is None and cluster is not None:
@@ -292,7 +295,7 @@ class _Tally:
             )
             for (judged, part), names in zip(parts, () if both is None else (both[0], both[1], both[1]), strict=False)
         ]
-        return _Tally(
+        return FailureTally(
             rows=len(verdicts),
             failed=int((verdicts.judge == 0).sum()),
             missing=int(np.isnan(verdicts.judge).sum()),
@@ -305,6 +308,8 @@ class _Tally:
             youden_low=None if useful is None else useful.low,
             worth=(1.0, 1.0, 1.0) if both is None else (worth[0], worth[1], worth[2]),
             fewest_clusters=None if both is None else min(len(set(names)) for names in both),
+            pool=pool,
+            sentence=sentence,
         )
 
     @property
@@ -352,19 +357,26 @@ class _Tally:
         found = max(0.0, self.found - share * self.failures)
         return self._counts(self.failed + self.missing, found, self.wrongly)
 
-    def notes(self, sentence: str) -> list[str]:
+    def is_under(self, limit: float, level: float) -> bool:
+        """Whether every upper bound lies under the limit, without a search for them."""
+        if self.sentence and _ppi_bounds(self.worst, level)[1] >= limit:
+            return False
+        counts = [self.worst] if self.pool == "same" else [self.fewer_found, self.worst]
+        return all(is_above_bound(limit, each, level=level) for each in counts)
+
+    def notes(self) -> list[str]:
         """Say what the bounds hold for beyond the labels, and what a judge that finds less would make of the rate."""
         if self.useless:
-            return [sentence] if sentence else []
+            return [self.sentence] if self.sentence else []
         counts = self._with_fewer(FEWER_FOUND)
         more = (
             f"The bounds also hold for a judge that finds {100 * _MISSED_MORE:.0f} points fewer of the failures here."
         )
         fewer = counts.found / counts.failures > counts.wrongly / counts.passes
         line = sensitivity_line("the failure rate", failure_estimate(counts)) if fewer else ""
-        return [*filter(None, [sentence, more if self.may_miss_more and sentence else "", line])]
+        return [*filter(None, [self.sentence, more if self.pool != "same" and self.sentence else "", line])]
 
-    def grown(self, rows: int) -> _Tally:
+    def grown(self, rows: int) -> FailureTally:
         """Return the same judge on more rows like the present ones."""
         failed, missing = (round(count * rows / self.rows) for count in (self.failed, self.missing))
         return replace(self, rows=rows, failed=failed, missing=missing)
@@ -403,7 +415,7 @@ class _Tally:
         return f"{self.failed} of {self.rows} rows{lost} failed by the judge, {judge}"
 
 
-def _check(rule: Rule, tally: _Tally, level: float) -> RuleCheck:
+def _check(rule: Rule, tally: FailureTally, level: float) -> RuleCheck:
     undecided = partial(RuleCheck, rule=rule, state="undecided", estimate=None, n=tally.rows - tally.missing)
     if reason := tally.useless:
         return undecided(low=None, high=None, reason=reason)
@@ -425,12 +437,12 @@ def _check(rule: Rule, tally: _Tally, level: float) -> RuleCheck:
     )
 
 
-def _bounds(tally: _Tally, level: float) -> Interval:
+def _bounds(tally: FailureTally, level: float) -> Interval:
     lows, highs = [lower_bound(tally.best, level=level)], [upper_bound(tally.worst, level=level)]
-    if tally.is_open:
+    if tally.sentence:
         lows.append(_ppi_bounds(tally.best, level)[0])
         highs.append(_ppi_bounds(tally.worst, level)[1])
-    if tally.may_miss_more:
+    if tally.pool != "same":
         highs.append(upper_bound(tally.fewer_found, level=level))
     return min(lows), max(highs)
 
@@ -444,20 +456,16 @@ def _ppi_bounds(counts: FailureCounts, level: float) -> Interval:
     return 1 - passed.high, 1 - passed.low
 
 
-def _further(rule: Rule, tally: _Tally, level: float) -> tuple[int | None, str]:
+def _further(rule: Rule, tally: FailureTally, level: float) -> tuple[int | None, str]:
     """Say how many more rows like these would decide, or what else would."""
 
     def is_decided(rows: int) -> bool:
         grown = tally.grown(rows)
         # A lower bound is the upper one of the mirrored counts.
         over = is_above_bound(1 - rule.limit, grown.best.mirrored, level=level)
-        under = is_above_bound(rule.limit, grown.worst, level=level)
-        if grown.is_open:
+        if grown.sentence:
             over = over and _ppi_bounds(grown.best, level)[0] > rule.limit
-            under = under and _ppi_bounds(grown.worst, level)[1] < rule.limit
-        if grown.may_miss_more:
-            under = under and is_above_bound(rule.limit, grown.fewer_found, level=level)
-        return over or under
+        return over or grown.is_under(rule.limit, level)
 
     rows = _fewest(is_decided, tally.rows)
     if rows is not None:

@@ -75,7 +75,8 @@ def agreement_verdict(report: AgreementReport, *, source: str, is_logged: bool) 
     finding, more = _beside_people(report, among)
     advice, command = _next_step(finding, len(report.disagreements), source, is_logged=is_logged)
     finding = replace(finding, advice=advice, command=command)
-    next_step = f"{advice} `{command}` lists them." if command else advice
+    does = "puts them into a review queue" if "--queue" in command else "lists them"
+    next_step = f"{advice} `{command}` {does}." if command else advice
     own = Finding(axis=main, state="ok", reading=report.estimates[main], text=lead)
     known = isinstance(report.estimates[main], Estimate)
     sentences = [lead, finding.text, more, next_step]

@@ -282,7 +282,7 @@ def _over_losses(
     units: Units, at_level: _IntervalAt, extremes: Extremes | None, interval_of: Callable[[Units, Array], _IntervalAt]
 ) -> _IntervalAt | None:
     """Return what decides where calls were lost; None where none was, or nothing is known of how they could end."""
-    if extremes is None or units.usable.all():
+    if extremes is None or np.array_equal(*extremes, equal_nan=True):
         return None
     return partial(hull_at, [at_level, *(interval_of(units, values) for values in extremes)])
 

@@ -12,6 +12,7 @@ import numpy as np
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.ledger import (
+    Extremes,
     Resampling,
     Sample,
     Statistics,
@@ -119,10 +120,13 @@ FEWEST_ITEMS = 10
 def noise_excess(calls: PointTable, test: str, unperturbed: Mask) -> Reading:
     """Return the mean of `noise_units`, or why there is none."""
     found = noise_units(calls, test, unperturbed)
-    return found if isinstance(found, NotEstimable) else mean_value(*found)
+    if isinstance(found, NotEstimable):
+        return found
+    units, values, extremes = found
+    return mean_value(units, values, extremes=extremes)
 
 
-def noise_units(calls: PointTable, test: str, unperturbed: Mask) -> tuple[Units, Array] | NotEstimable:
+def noise_units(calls: PointTable, test: str, unperturbed: Mask) -> tuple[Units, Array, Extremes] | NotEstimable:
     """How much less often a changed source is answered like the unchanged one than the unchanged one like itself.
 
     Of each source, once: the share of agreeing pairs among its unperturbed asks − the share of agreeing pairs of a
@@ -158,7 +162,33 @@ def noise_units(calls: PointTable, test: str, unperturbed: Mask) -> tuple[Units,
         n_calls=int(asked[of_call].sum()),
         members=((np.cumsum(asked) - 1)[of_call][asked[of_call]], own.row[asked[of_call]]),
     )
-    return units, np.where(known, itself - across, 0.0)[asked]
+    both = np.stack([np.bincount(of_call[part], minlength=len(originals)) for part in (~own_changed, own_changed)])
+    least, most = _noise_extremes(plain[asked], perturbed[asked], (both - sizes)[:, asked])
+    return units, np.where(known, itself - across, 0.0)[asked], (least, most)
+
+
+def _noise_extremes(plain: Array, perturbed: Array, lost: Array) -> Extremes:
+    """Least and greatest value of each source over all answers that its lost asks could have been.
+
+    With n and m the counts of answers to the unperturbed and the perturbed asks, of which there are r and q, a value is
+    `(sum n² - r) / (r (r - 1)) - sum n m / (r q)`. It is greatest where all lost unperturbed asks gave one answer (it
+    is convex in n) and the perturbed ones a new one; at the least lost unperturbed asks differ from one another, and
+    the perturbed ones repeat the commonest answer.
+
+    Args:
+        plain: Sources × answers.
+        perturbed: Likewise.
+        lost: Unperturbed and perturbed asks that were lost, of each source.
+    """
+    # A column for an answer that nobody gave.
+    n, m = (np.hstack([counts, np.zeros((len(counts), 1))]) for counts in (plain, perturbed))
+    (a, b), r, q = lost[:, :, None], (n.sum(axis=1) + lost[0])[:, None], (m.sum(axis=1) + lost[1])[:, None]
+    itself, across = np.square(n).sum(axis=1, keepdims=True) - r, (n * m).sum(axis=1, keepdims=True)
+    pairs, crossed = np.maximum(r * (r - 1), 1), np.maximum(r * q, 1)
+    most = (itself + 2 * a * n + a * a) / pairs - (across + a * m) / crossed
+    repeated = b * (n.max(axis=1, keepdims=True) + a)
+    least = (itself + 2 * a * n + a) / pairs - (across + a * m + repeated) / crossed
+    return np.clip(least.min(axis=1), -1, 1), np.clip(most.max(axis=1), -1, 1)
 
 
 def on_same_sources(calls: PointTable, test: str) -> tuple[PointTable, PointTable]:

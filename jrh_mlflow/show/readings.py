@@ -312,7 +312,8 @@ def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
 
     rows = [{"axis": axis, **reading_columns(reading)} for axis, reading in readings.items()]
     frame: pd.DataFrame = pd.DataFrame(rows)
-    return frame
+    # A float would show 28.0 beside a missing count.
+    return frame.astype({"n_clusters": "Int64"}) if rows else frame
 
 
 def axes_by_reason(estimates: Mapping[str, Reading]) -> dict[tuple[str, str], list[str]]:

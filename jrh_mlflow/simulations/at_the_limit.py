@@ -7,7 +7,8 @@ with judges whose rates go together over the tasks, apart, or against one anothe
 
 Applications of a known failure rate are put before a judge that errs: one at the limit may neither pass nor fail in
 more than 5 % of runs, and one without a failure should pass; beside it stands what MLflow's own rule (every row passed)
-makes of the same runs.
+makes of the same runs. The same where the labels are of an earlier application with easier failures, or where rows and
+labels are of conversations.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from scipy.stats import binom, norm
 
 from jrh_mlflow.decisions.gate import look_level
 from jrh_mlflow.measures.rules import parse_rule, share_ends
+from jrh_mlflow.people.passed import Drawn, FailureTally
+from jrh_mlflow.people.verdicts import Judged
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.scoring.ledger import Units, deciding_ends, share, without_losses
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, IntervalCell, cells, count_table, interval_ends, truths
@@ -389,5 +392,79 @@ PERFECT = Simulation(
     ask=_passed,
     checks=_perfect_check,
 )
+# --- the same by `passed` itself: labels of an earlier application, and conversations
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierLabels:
+    """Rows at the limit of `passed`, and labels by which it knows the judge."""
+
+    limit: float
+    there: float
+    """Share of true failures among the labels."""
+    found: tuple[float, float] = (0.9, 0.75)
+    """Share of true failures that the judge fails, there and here: on harder ones it finds fewer."""
+    cluster: int = 1
+    """Rows, and labelled items, of a conversation."""
+    icc: float = 0.0
+    """How alike they are, and the judge's errors on them."""
+    rows: int = 500
+    labels: int = 300
+    wrongly: float = 0.05
+
+    def __str__(self) -> str:
+        """Name limit, labels and conversations."""
+        labels = f"{self.labels} labels {'at random' if self.at_random else 'of elsewhere'}, {self.there:g} fail"
+        clusters = f", clusters of {self.cluster}, ICC {self.icc:g}" if self.cluster > 1 else ""
+        return f"{self.rows} rows, limit {self.limit:g}, {labels}, finds {self.found[0]:g}/{self.found[1]:g}{clusters}"
+
+    @property
+    def at_random(self) -> bool:
+        """Whether the labels are known to be of the same application; else nothing is said of them."""
+        return self.found[0] == self.found[1]
+
+    def drawn(self, rng: Rng) -> FailureTally:
+        """Draw rows and labels."""
+        rows, labelled = (
+            self._judged(rng, n, rate, found)
+            for n, rate, found in zip((self.rows, self.labels), (self.limit, self.there), self.found[::-1], strict=True)
+        )
+        sampling: Drawn | None = "random" if self.at_random else None
+        return FailureTally.of(rows, labelled, sampling=sampling, level=1 - ALPHA, cluster=None)
+
+    def _judged(self, rng: Rng, n: int, rate: float, found: float) -> Judged:
+        k = n // self.cluster
+        failing, finds, wrongly = (
+            np.repeat(task_rates(rng.random(k), mean, self.icc), self.cluster) for mean in (rate, found, self.wrongly)
+        )
+        fails = rng.random(n) < failing
+        failed = rng.random(n) < np.where(fails, finds, wrongly)
+        names = tuple(f"{n} {at // self.cluster}" for at in range(n)) if self.cluster > 1 else None
+        return Judged(judge=(~failed).astype(float), human=(~fails).astype(float), scale="booleans", clusters=names)
+
+
+_CONVERSATIONS = ((1, 0.0), (5, 0.1), (5, 0.3), (5, 0.6))
+EARLIER = tuple(
+    EarlierLabels(limit=0.2, there=there, found=found, cluster=cluster, icc=icc)
+    for (there, found), (cluster, icc) in product(
+        ((0.2, (0.9, 0.9)), (0.2, (0.9, 0.75)), (0.1, (0.9, 0.75))), _CONVERSATIONS
+    )
+)
+
+
+def _by_tally(world: EarlierLabels, batch: Batch) -> Iterator[bool]:
+    """Per run: whether the application passes."""
+    rng = batch.rng(world)
+    tallies = (world.drawn(rng) for _ in batch.runs)
+    return (not tally.useless and tally.is_under(world.limit, 1 - ALPHA) for tally in tallies)
+
+
+def _earlier_check(world: EarlierLabels, runs: Sequence[bool]) -> Iterator[DecisionCheck]:
+    yield decision_check("passed at the limit by these labels", world, float(np.mean(runs)), len(runs), at_most=ALPHA)
+
+
+ELSEWHERE = Simulation(
+    worlds=listed(EARLIER, quick=EARLIER[:1]), ask=_by_tally, checks=_earlier_check, part=20, batch=25
+)
 GATES = (check_axis_rules, BASELINES, LOSSES, LOOKS)
-PASSES = (APPLICATIONS, PERFECT)
+PASSES = (APPLICATIONS, PERFECT, ELSEWHERE)

@@ -71,7 +71,8 @@ class Truth:
             scale = (1 - icc) / icc
             return np.asarray(stats.betabinom.logpmf(j, n_calls, p * scale, (1 - p) * scale))
         if self.shape == "all or none":
-            return np.asarray(np.log((1 - icc) * stats.binom.pmf(j, n_calls, p) + icc * _ends(n_calls, 1 - p, p)))
+            with np.errstate(divide="ignore"):  # at an ICC of 1 nothing else happens
+                return np.asarray(np.log((1 - icc) * stats.binom.pmf(j, n_calls, p) + icc * _ends(n_calls, 1 - p, p)))
         q = p + icc * (1 - p)
         return np.asarray(np.log(p / q * stats.binom.pmf(j, n_calls, q) + _ends(n_calls, 1 - p / q, 0.0)))
 

@@ -6,6 +6,8 @@ alone, without the limits of `share_limit`, and Holm's are shown beside. Where t
 
 A duel is two judges on one axis: on the same calls, so that they agree where their rates allow, or each by itself. It
 says how often an interval holds the difference, and how often equivalence is claimed falsely.
+
+Versions of an application that pass alike are put before `jrh.correct`, which compares all pairs.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from jrh_mlflow.comparing.comparison import (
     MARGIN,
@@ -28,6 +32,8 @@ from jrh_mlflow.comparing.comparison import (
     whatever_was_lost,
 )
 from jrh_mlflow.measures.unit_scores import ScoreTable
+from jrh_mlflow.people.correct import correct
+from jrh_mlflow.people.corrected import Sampling
 from jrh_mlflow.scoring.ledger import Resampling
 from jrh_mlflow.simulations.coverage import ICCS, JUDGED, Shape, Truth
 from jrh_mlflow.simulations.loop import (
@@ -368,9 +374,60 @@ def _losing_check(duel: LosingDuel, runs: Sequence[list[float]]) -> Iterator[Dec
     yield decision_check("told apart falsely with lost calls", duel, apart, len(runs), at_most=ALPHA, beside=beside)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EqualVersions:
+    """Versions of an application that pass alike, each with labels of its own on the same items."""
+
+    sampling: Sampling | None
+    """What `jrh.correct` is told of the labels, which are drawn at random."""
+    n_versions: int = 5
+    rate: float = 0.7
+    judge: tuple[float, float] = (0.9, 0.8)
+    """Sensitivity and specificity."""
+    n_items: int = 400
+    n_labels: int = 100
+
+    def __str__(self) -> str:
+        """Name versions, judge and labels."""
+        told = "labels of unknown origin" if self.sampling is None else f"labels {self.sampling}"
+        judge = f"rate {self.rate:g}, se {self.judge[0]:g}, sp {self.judge[1]:g}"
+        return f"{self.n_versions} versions, {judge}, {self.n_labels} {told} of {self.n_items}"
+
+    def drawn(self, rng: Rng) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Draw verdicts and labels of every version: on seven of ten items what is easy for one is easy for all."""
+        shape, items = (self.n_versions, self.n_items), np.arange(self.n_items).astype(str)
+        chances = np.where(rng.random(shape) < 0.7, rng.random(self.n_items), rng.random(shape))
+        human, error = chances < self.rate, rng.random(shape)
+        judge, labelled = np.where(human, error < self.judge[0], error >= self.judge[1]), slice(self.n_labels)
+        verdicts = {f"v{at}": {"item": items, "judge": judge[at]} for at in range(self.n_versions)}
+        labels = {
+            name: {"item": items[labelled], "judge": judge[at, labelled], "human": human[at, labelled]}
+            for at, name in enumerate(verdicts)
+        }
+        return verdicts, labels
+
+
+EQUAL_VERSIONS = (EqualVersions(sampling="random"), EqualVersions(sampling=None))
+
+
+def _versions(world: EqualVersions, batch: Batch) -> Iterator[bool]:
+    """Per run: whether any two versions are told apart."""
+    rng = batch.rng(world)
+    for _ in batch.runs:
+        verdicts, labels = ({name: DataFrame(part) for name, part in parts.items()} for parts in world.drawn(rng))
+        done = correct(verdicts, labels, sampling=world.sampling)
+        yield any(pair.told_apart for pair in done.of_pairs)
+
+
+def _versions_check(world: EqualVersions, runs: Sequence[bool]) -> Iterator[DecisionCheck]:
+    yield decision_check("versions told apart falsely", world, float(np.mean(runs)), len(runs), at_most=ALPHA)
+
+
+VERSIONS = Simulation(worlds=listed(EQUAL_VERSIONS, quick=()), ask=_versions, checks=_versions_check, part=40, batch=10)
 _duels = partial(Simulation[Duel, list[float]], part=25, least=_BATCH, batch=_BATCH)
 SIMULATIONS = (
     MAX_T,
+    VERSIONS,
     _duels(worlds=listed(DUELS, quick=_QUICK_DUELS), ask=_intervals, checks=_coverage_check),
     _duels(worlds=listed(AT_THE_MARGIN, quick=AT_THE_MARGIN[:1]), ask=_intervals, checks=_margin_check),
     _duels(worlds=_apart_as_detectable, ask=_decisions, checks=_power_check),

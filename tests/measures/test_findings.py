@@ -208,6 +208,14 @@ def test_a_share_in_a_sentence_has_the_digits_of_its_table() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ends", "written"), [((0.41, 0.63), "[41–63 %]"), ((0.9, 0.998), "[90 % to over 99 %]"), ((0.001, 0.03), "[under")]
+)
+def test_an_interval_that_nearly_reaches_an_end_says_so_in_words(ends, written) -> None:
+    reading = Estimate(value=0.5, n=120, excluded=0, n_clusters=9, method="", **intervals(None, ends))
+    assert written in share_text(reading)
+
+
 def test_a_test_is_called_one_and_several_are() -> None:
     assert "in the test prompt injection" in limit_of("drop/prompt_injection").about
     assert "in the tests label flip, markdown" in limit_of("drop/label_flip, markdown").about

@@ -223,6 +223,7 @@ def test_a_frame_has_one_row_per_axis_with_all_that_belongs_to_a_number(results,
         assert row["n"] == reading.n
         if known:
             assert row["value"] == reading.value
+            assert str(row["n_clusters"]) in (str(reading.n_clusters), "<NA>")
 
 
 def test_the_frame_of_a_comparison_has_its_differences(results):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from jrh_mlflow.measures.rules import share_ends
+from jrh_mlflow.people import passed
 from jrh_mlflow.simulations import DECISIONS, at_the_limit
 from jrh_mlflow.simulations.at_the_limit import (
     APPLICATIONS,
+    EARLIER,
+    ELSEWHERE,
     GATES,
     LOOKS,
     LOSSES,
@@ -107,6 +111,20 @@ def test_labels_are_drawn_at_random_or_as_many_of_each_kind(drawn: str, monkeypa
     replace(APPLICATIONS, worlds=listed([Verdicts(found=0.9, drawn=drawn)], quick=()))(SimulationSize(n=50))
     assert (len(set(kinds)) > 5) == (drawn == "at random")
     assert np.mean(kinds) == pytest.approx(100, abs=5)
+
+
+def test_labels_with_easier_failures_pass_too_much_without_the_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check() -> DecisionCheck:
+        (row,) = replace(ELSEWHERE, worlds=listed([EARLIER[4]], quick=()))(SimulationSize(n=1600, seed=2))
+        return row
+
+    assert check().measured <= 0.05
+    monkeypatch.setattr(passed, "_MISSED_MORE", 0.0)
+    assert check().measured > 0.1
+
+
+def test_labels_of_elsewhere_and_conversations_are_validated() -> None:
+    assert {(world.at_random, world.icc) for world in EARLIER} == set(product((True, False), (0.0, 0.1, 0.3, 0.6)))
 
 
 def test_it_is_part_of_the_decisions_that_are_validated() -> None:

@@ -15,8 +15,10 @@ from jrh_mlflow.simulations.told_apart import (
     AT_THE_MARGIN,
     CONTESTS,
     DUELS,
+    EQUAL_VERSIONS,
     MAX_T,
     SIMULATIONS,
+    VERSIONS,
     Duel,
     draw_counts,
     draw_duel,
@@ -102,3 +104,12 @@ def test_equal_judges_of_which_one_loses_hits_are_told_apart_by_the_answers_that
     (row,) = SIMULATIONS[-1](SimulationSize(n=500, seed=5, quick=True))
     assert (row.promise, row.fails) == ("at most 0.05", False)
     assert row.beside["by the answers that came"] > 0.2
+
+
+def test_equal_versions_of_an_application_pass_alike_on_shared_items() -> None:
+    (verdicts, labels), rng = EQUAL_VERSIONS[0].drawn(np.random.default_rng(0)), np.random.default_rng(0)
+    drawn = np.array([part["judge"] for part in EQUAL_VERSIONS[0].drawn(rng)[0].values()])
+    assert drawn.mean() == pytest.approx(0.7 * 0.9 + 0.3 * 0.2, abs=0.04)
+    assert all((labels[name]["judge"] == verdicts[name]["judge"][:100]).all() for name in verdicts)
+    (row,) = replace(VERSIONS, worlds=listed(EQUAL_VERSIONS[:1], quick=()), batch=2)(SimulationSize(n=80))
+    assert (row.n, row.fails) == (2, False)

@@ -63,6 +63,34 @@ def test_nobody_to_test_has_no_rate_and_no_warning():
     assert np.isnan(found.advantage_probability)
 
 
+def wins_in_clusters(n_clusters, *, size, against):
+    """Two people and a judge that agree, but for `against` whole clusters in which the judge differs from both."""
+    people = np.zeros((n_clusters * size, 2))
+    judge = np.repeat(np.arange(n_clusters) < against, size).astype(float)
+    return people, judge, np.repeat(np.arange(n_clusters), size)
+
+
+@pytest.mark.parametrize(("n_clusters", "won"), [(10, 0.0), (60, 1.0)])
+def test_few_clusters_that_are_all_alike_do_not_show_that_no_other_would_differ(n_clusters, won):
+    people, judge, clusters = wins_in_clusters(n_clusters, size=5, against=0)
+    assert annotator_test(people, judge, likeness="same").winning_rate == 1.0
+    assert annotator_test(people, judge, likeness="same", clusters=clusters).winning_rate == won
+
+
+def test_a_judge_that_always_loses_is_never_won_by_cluster():
+    people, judge, clusters = wins_in_clusters(12, size=4, against=12)
+    assert (annotator_test(people, judge, likeness="same", clusters=clusters).p == 1.0).all()
+
+
+def test_with_whole_clusters_of_losses_the_test_errs_in_six_percent_or_less():
+    rng, wrong = np.random.default_rng(5), 0
+    for _ in range(400):
+        # A tenth of the clusters is lost: at epsilon .1 the judge is just not good enough.
+        people, judge, clusters = wins_in_clusters(20, size=10, against=int(rng.binomial(20, 0.1)))
+        wrong += annotator_test(people, judge, likeness="same", epsilon=0.1, clusters=clusters).winning_rate > 0
+    assert wrong / 400 <= 0.06
+
+
 def test_an_epsilon_outside_0_to_1_is_a_mistake():
     with pytest.raises(ValueError, match="epsilon"):
         annotator_test(np.zeros((5, 2)), np.zeros(5), likeness="same", epsilon=1.5)
