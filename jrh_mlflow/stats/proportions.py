@@ -470,39 +470,6 @@ def t_quantile(df: int, level: float = 0.95) -> float:
 
 
 @lru_cache(maxsize=65536)
-def mixture_bounds(successes: int, n: int, *, alpha: float = 0.05, prior: tuple[float, float] = (1.0, 1.0)) -> Interval:
-    """Confidence sequence for the rate of a Bernoulli process, after `successes` among the first `n` units.
-
-    The rates p with `B(a + x, b + n - x) / B(a, b) < p^x (1 - p)^(n - x) / alpha`: the ratio of the mixture over the
-    Beta(a, b) `prior` to the likelihood at the true rate is a martingale that starts at 1, and by Ville's inequality
-    it reaches 1 / alpha at some n with a chance of at most alpha. The prior moves the width, never the validity.
-
-    Units must be independent: with several calls per task, count tasks, or sample a fixed suite in random order and
-    use `suite_bounds`.
-
-    Reference:
-        Ville (1939), Étude critique de la notion de collectif; Robbins (1970), Ann. Math. Stat. 41:1397-1409.
-
-    Returns:
-        The two ends; (0, 1) when `n` is 0, and exactly 0 or 1 at an end that no failure or success speaks against.
-
-    Example:
-        >>> [round(end, 4) for end in mixture_bounds(80, 120)]
-        [0.5209, 0.7936]
-        >>> mixture_bounds(0, 0)
-        (0.0, 1.0)
-    """
-    _check(successes, n, alpha=alpha)
-    a, b = prior
-    if not (0 < a < math.inf and 0 < b < math.inf):
-        raise ValueError(f"Both numbers of the prior must be positive and finite, but got {prior=}.")
-    failures = n - successes
-    # Where the log likelihood falls to this, the ratio is 1 / alpha.
-    floor = float(scipy.special.betaln(a + successes, b + failures) - scipy.special.betaln(a, b)) + math.log(alpha)
-    return _lower_rate(successes, failures, floor), 1.0 - _lower_rate(failures, successes, floor)
-
-
-@lru_cache(maxsize=65536)
 def suite_bounds(successes: int, n: int, size: int, *, alpha: float = 0.05) -> Interval:
     """Confidence sequence for the share of successes among all `size` units of a suite, after `n` of them.
 
@@ -591,21 +558,6 @@ def _check(successes: int, n: int, *, alpha: float) -> None:
         raise ValueError(f"`0 <= successes <= n` must hold, but got {successes=}, {n=}.")
     if not 0 < alpha < 1:
         raise ValueError(f"`0 < alpha < 1` must hold, but got {alpha=}.")
-
-
-def _lower_rate(successes: int, failures: int, floor: float) -> float:
-    """Smallest rate whose log likelihood reaches `floor`, by root finding on the logarithm of the rate."""
-    if successes == 0:
-        return 0.0
-    if failures == 0:
-        return math.exp(floor / successes)
-
-    def above(log_rate: float) -> float:
-        return successes * log_rate + failures * math.log1p(-math.exp(log_rate)) - floor
-
-    # Below the first end the successes alone are too unlikely; at the second the likelihood is largest.
-    ends = floor / successes - 1.0, math.log(successes / (successes + failures))
-    return math.exp(float(scipy.optimize.brentq(above, *ends, xtol=1e-13)))
 
 
 @lru_cache(maxsize=64)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.special import betaln
 
 from jrh_mlflow.stats import Interval
-from jrh_mlflow.stats.proportions import mixture_bounds, suite_bounds, suite_ends, wilson_share
+from jrh_mlflow.stats.proportions import suite_bounds, suite_ends, wilson_share
 from tests.readings import PROPERTY
 
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -31,12 +30,6 @@ def chance_to_lose(bounds: Callable[[int, int], Interval], truth: float, *, step
         ends = np.array([bounds(x, n) for x in range(n + 1)])
         staying[(truth < ends[:, 0] - 1e-12) | (truth > ends[:, 1] + 1e-12)] = 0.0
     return 1 - float(staying.sum())
-
-
-@pytest.mark.parametrize("truth", [0.02, 0.3, 0.5, 0.95])
-def test_the_rate_leaves_the_mixture_bounds_at_any_of_150_moments_as_seldom_as_promised(truth):
-    lost = chance_to_lose(mixture_bounds, truth, steps=150, size=None)
-    assert 0.001 < lost <= 0.05
 
 
 def test_an_interval_for_one_moment_loses_the_rate_when_looked_at_after_every_call():
@@ -75,25 +68,9 @@ def test_clustered_units_in_random_order_are_covered_and_whole_tasks_one_after_t
 
 
 @PROPERTY
-@given(COUNTS, LEVELS, st.sampled_from([(1.0, 1.0), (0.5, 0.5), (8.0, 2.0)]))
-def test_the_mixture_bounds_are_where_a_fine_grid_says_the_ratio_is_small(counts, alpha, prior):
-    successes, n = counts
-    rates = (np.arange(20_000) + 0.5) / 20_000
-    log_mixture = betaln(prior[0] + successes, prior[1] + n - successes) - betaln(*prior)
-    log_ratio = log_mixture - successes * np.log(rates) - (n - successes) * np.log1p(-rates)
-    inside = rates[log_ratio < -np.log(alpha)]
-    low, high = mixture_bounds(successes, n, alpha=alpha, prior=prior)
-    assert low == pytest.approx(inside[0], abs=1 / 20_000)
-    assert high == pytest.approx(inside[-1], abs=1 / 20_000)
-
-
-@PROPERTY
 @given(COUNTS, LEVELS)
 def test_failures_mirror_successes(counts, alpha):
     successes, n = counts
-    low, high = mixture_bounds(successes, n, alpha=alpha)
-    mirrored = mixture_bounds(n - successes, n, alpha=alpha)
-    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-12)
     low, high = suite_bounds(successes, n, n + 30, alpha=alpha)
     assert suite_bounds(n - successes, n, n + 30, alpha=alpha) == pytest.approx((1 - high, 1 - low), abs=1e-12)
 
@@ -112,12 +89,11 @@ def test_the_suite_bounds_hold_the_counts_whose_prior_is_less_than_their_posteri
 
 @PROPERTY
 @given(SUITES, LEVELS)
-def test_both_bounds_hold_the_share_seen_and_widen_with_confidence(suite, alpha):
+def test_the_bounds_hold_the_share_seen_and_widen_with_confidence(suite, alpha):
     successes, n, size = suite[0], suite[0] + suite[1], sum(suite)
-    for bounds in (mixture_bounds(successes, n, alpha=alpha), suite_bounds(successes, n, size, alpha=alpha)):
-        # On few units the nearest whole count lies within one unit of the share.
-        assert bounds[0] - 1 / size <= (successes / n if n else 0.5) <= bounds[1] + 1 / size
     wide, narrow = suite_bounds(successes, n, size, alpha=alpha / 2), suite_bounds(successes, n, size, alpha=alpha)
+    # On few units the nearest whole count lies within one unit of the share.
+    assert narrow[0] - 1 / size <= (successes / n if n else 0.5) <= narrow[1] + 1 / size
     assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]
 
 
@@ -125,41 +101,21 @@ def test_the_suite_bounds_are_narrower_near_the_end_and_the_exact_share_at_the_e
     def width(ends: Interval) -> float:
         return ends[1] - ends[0]
 
-    ratios = [width(suite_bounds(4 * n // 5, n, 500)) / width(mixture_bounds(4 * n // 5, n)) for n in (50, 250, 450)]
-    assert ratios[0] > 0.9
-    assert ratios[0] > ratios[1] > ratios[2]
-    assert ratios[2] < 0.4
+    widths = [width(suite_bounds(4 * n // 5, n, 500)) for n in (50, 250, 450)]
+    assert widths[0] > 2 * widths[1] > 4 * widths[2]
     assert suite_bounds(400, 500, 500) == (0.8, 0.8)
 
 
-def test_a_large_suite_is_like_an_endless_process():
-    assert suite_bounds(30, 40, 20_000) == pytest.approx(mixture_bounds(30, 40), abs=1e-3)
-
-
 def test_nothing_seen_says_nothing():
-    assert mixture_bounds(0, 0) == (0.0, 1.0)
     assert suite_bounds(0, 0, 500) == (0.0, 1.0)
 
 
-def test_only_successes_leave_the_upper_end_at_one_and_move_the_lower_as_the_formula_says():
-    low, high = mixture_bounds(50, 50)
-    assert high == 1.0
-    assert low == pytest.approx((0.05 / 51) ** (1 / 50))
+def test_only_successes_leave_the_upper_end_at_one():
     assert suite_bounds(50, 50, 60)[1] == 1.0
-
-
-def test_both_ends_of_a_rate_of_one_in_a_hundred_thousand_solve_the_equation():
-    low, high = mixture_bounds(3, 300_000)
-    assert low < 1e-5 < high
-    for rate in (low, high):
-        log_ratio = betaln(4, 299_998) - 3 * np.log(rate) - 299_997 * np.log1p(-rate)
-        assert log_ratio == pytest.approx(np.log(20), abs=1e-6)
 
 
 @pytest.mark.parametrize("bad", [(-1, 5), (6, 5), (0, -1)])
 def test_counts_that_cannot_be_are_refused_with_the_rule(bad):
-    with pytest.raises(ValueError, match="0 <= successes <= n"):
-        mixture_bounds(*bad)
     with pytest.raises(ValueError, match="0 <= successes <= n"):
         suite_bounds(*bad, 10)
 
@@ -167,18 +123,14 @@ def test_counts_that_cannot_be_are_refused_with_the_rule(bad):
 @pytest.mark.parametrize("alpha", [0.0, 1.0, float("nan")])
 def test_a_level_outside_zero_to_one_is_refused(alpha):
     with pytest.raises(ValueError, match="0 < alpha < 1"):
-        mixture_bounds(1, 2, alpha=alpha)
-    with pytest.raises(ValueError, match="0 < alpha < 1"):
         suite_bounds(1, 2, 3, alpha=alpha)
 
 
-def test_more_units_than_the_suite_has_an_empty_suite_and_a_prior_of_zero_are_refused():
+def test_more_units_than_the_suite_has_and_an_empty_suite_are_refused():
     with pytest.raises(ValueError, match="n <= size"):
         suite_bounds(1, 11, 10)
     with pytest.raises(ValueError, match="size >= 1"):
         suite_bounds(0, 0, 0)
-    with pytest.raises(ValueError, match="positive and finite"):
-        mixture_bounds(1, 2, prior=(0.0, 1.0))
 
 
 @pytest.mark.parametrize("successes", [0, 1, 8, 24, 40, 79])
