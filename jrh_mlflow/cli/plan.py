@@ -68,6 +68,7 @@ def calls(
 @click.option("--judge", default="judge", show_default=True, help="Column of the judge's verdicts or scores.")
 @click.option("--human", default="human", show_default=True, help="Column of people's labels.")
 @click.option("--item", default="item", show_default=True, help="Column that names the item.")
+@click.option("--cluster", help="Column (of traces a tag) with what was sampled together.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
 @click.option("--tracking-uri", help=RunOptions.model_fields["tracking_uri"].description)
 @as_json

@@ -560,7 +560,7 @@ def _nothing_added(data: _Data, mean: Mean) -> str:
     if not data.people_alone:
         return ""
     # By the same kind of interval: that of the people's mean by itself is longer.
-    alone = sum(rates.sum_interval([(1.0, data.people_mean)], df=len(data.human) - 1, level=data.level))
+    alone = sum(rates.sum_interval([(1.0, data.people_mean)], level=data.level))
     if mean.high - mean.low < (1 - _LEAST_GAIN) * alone:
         return ""
     return "The judge adds nothing: people's labels alone tell the rate as exactly."

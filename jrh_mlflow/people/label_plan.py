@@ -12,12 +12,20 @@ import numpy as np
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.label_draw import judge_texts, scores_from_0_to_1
 from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_scorer, labels_of
-from jrh_mlflow.people.verdicts import Judged, read_judged
+from jrh_mlflow.people.verdicts import Judged, clusters_of, read_judged
 from jrh_mlflow.schema.label_words import label_number
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.stats import Array, Codes
-from jrh_mlflow.stats.label_draws import allocated, labels_for_width, random_width, score_strata, stratified_width
+from jrh_mlflow.stats.label_draws import (
+    allocated,
+    cluster_width_factor,
+    labels_for_width,
+    likeness,
+    random_width,
+    score_strata,
+    stratified_width,
+)
 from jrh_mlflow.text import two_places
 
 _FEWEST = 20
@@ -92,6 +100,7 @@ def plan_labels(
     judge: str = "judge",
     human: str = "human",
     item: str = "item",
+    cluster: str | None = None,
     tracking_uri: str | None = None,
     seed: int = 0,
 ) -> LabelPlan:
@@ -106,6 +115,7 @@ def plan_labels(
         judge: Column of the judge's verdicts or scores.
         human: Column of people's labels.
         item: Column of ids.
+        cluster: Column, or tag of traces, with what was sampled together; as for `jrh.correct`.
         tracking_uri: MLflow store; the active one when None.
         seed: Of the draws that tell how uncertain the pilot is.
 
@@ -114,19 +124,22 @@ def plan_labels(
     """
     if pilot is None or width is None or not 0 < width < 1:
         raise RecipeError("A plan for labels needs a `pilot` with verdicts and some labels, and a `width` in 0 … 1.")
-    options = LabelOptions(part="verdicts", judge=judge, human=human, item=item, tracking_uri=tracking_uri, fresh=True)
+    options = LabelOptions(
+        part="verdicts", judge=judge, human=human, item=item, cluster=cluster, tracking_uri=tracking_uri, fresh=True
+    )
     named = None if human == "human" else human
     labels = chosen_by_scorer(labels_of(pilot, options), scorer=scorer, human=named)
     passes = tuple(positive) if isinstance(positive, list | tuple) else () if positive is None else (positive,)
     judged = read_judged(labels, options, positive=passes, scorer=scorer, human=named)
-    known = ~np.isnan(judged.judge)
-    people = np.full(len(judged), np.nan) if judged.human is None else judged.human
-    n_pilot = int((known & ~np.isnan(people)).sum())
+    judged = judged.take(~np.isnan(judged.judge))
+    items, people = len(judged), np.full(len(judged), np.nan) if judged.human is None else judged.human
+    n_pilot = int((~np.isnan(people)).sum())
     if n_pilot < _FEWEST:
         raise RecipeError(f"The pilot has {n_pilot} items with both labels, and a plan needs {_FEWEST}.")
-    designs = _designs(labels, judged, known)
-    items, (sizes, passed, failed) = int(known.sum()), _counts(designs["random"][0], people[known])
-    least = random_width(sizes, _rates(passed, failed), items)
+    designs = _designs(labels, judged)
+    wider, notes = _clustering(judged, people, designs["random"][0], cluster)
+    sizes, passed, failed = _counts(designs["random"][0], people)
+    least = wider(items) * random_width(sizes, _rates(passed, failed), items)
     if least > width:
         raise RecipeError(
             f"No number of labels gives an interval {width:g} wide: with all {items:,} items labelled it would be "
@@ -135,9 +148,10 @@ def plan_labels(
     rng = np.random.default_rng(seed)
     needed: dict[str, list[int]] = {}
     for by, (strata, spreads) in designs.items():
-        sizes, passed, failed = _counts(strata, people[known])
+        sizes, passed, failed = _counts(strata, people)
         drawn = [_rates(passed, failed), *rng.beta(passed + 0.5, failed + 0.5, size=(_DRAWS, len(sizes)))]
-        found = (labels_for_width(_width(by, sizes, rates, spreads), items, width) for rates in drawn)
+        widths = (_width(by, sizes, rates, spreads, wider) for rates in drawn)
+        found = (labels_for_width(width_at, items, width) for width_at in widths)
         needed[by] = [items if n is None else n for n in found]
     return LabelPlan(
         width=width,
@@ -146,15 +160,31 @@ def plan_labels(
         labels={by: n[0] for by, n in needed.items()},
         likely={by: max(n[0], int(np.quantile(n[1:], _SURE, method="higher"))) for by, n in needed.items()},
         least_width=least,
-        notes=_notes(labels),
+        notes=notes,
     )
 
 
-def _notes(labels: LabelTable) -> tuple[str, ...]:
-    clusters = list(labels.per_item("cluster").values())
-    if len(set(clusters)) == len(clusters):
-        return ()
-    return ("Counted as if items were independent: where those of one cluster are alike, more labels are needed.",)
+def _clustering(
+    judged: Judged, people: Array, verdicts: Codes, column: str | None
+) -> tuple[Callable[[int], float], tuple[str, ...]]:
+    """How many times as wide clusters make an interval of so many labels, as the pilot tells, and a sentence on it."""
+    names = clusters_of(judged)
+    if names is None and column is not None:
+        raise RecipeError(f"The pilot has no {column!r}: cluster=.")
+    known = {name: code for code, name in enumerate(dict.fromkeys(names[0] if names else ()))}
+    if names is None or len(known) == len(judged):
+        return lambda n: 1.0, ()
+    codes, seen = np.array([known[name] for name in names[0]], dtype=np.intp), ~np.isnan(people)
+    _, passed, failed = _counts(verdicts, people)
+    rest = (people - (passed / np.maximum(1, passed + failed))[verdicts])[seen]
+    alike = likeness(rest, codes[seen])
+    if alike is None:
+        return lambda n: 1.0, (
+            "Counted as if items were independent: no two labels of the pilot are of one cluster, and where those of "
+            "one cluster are alike, more labels are needed.",
+        )
+    note = f"Counted by cluster: in the pilot labels of one cluster go together by {two_places(alike)}."
+    return partial(cluster_width_factor, codes, alike), (note,)
 
 
 def _counts(strata: Codes, people: Array) -> list[Array]:
@@ -167,21 +197,22 @@ def _rates(passed: Array, failed: Array) -> Array:
     return np.asarray((passed + 0.5) / (passed + failed + 1))
 
 
-def _designs(labels: LabelTable, judged: Judged, known: Any) -> dict[str, tuple[Codes, Array]]:
+def _designs(labels: LabelTable, judged: Judged) -> dict[str, tuple[Codes, Array]]:
     """Return the stratum of each item and the spread of strata, by how items can be drawn."""
-    _, verdicts = np.unique(judged.judge[known], return_inverse=True)
+    _, verdicts = np.unique(judged.judge, return_inverse=True)
     strata = verdicts.ravel().astype(np.intp)
     designs = {by: (strata, 1 / np.bincount(strata)) for by in ("random", "verdict")}
     texts = judge_texts(labels)
-    names = [name for name, has in zip(judged.items or (), known, strict=False) if has]
-    scores = [label_number(texts.get(name) or "") for name in names]
+    scores = [label_number(texts.get(name) or "") for name in judged.items or ()]
     numbers = [score for score in scores if score is not None]
     if len(numbers) == len(scores) and len(set(numbers)) > 2:
         designs["score"] = score_strata(scores_from_0_to_1(np.array(numbers)))
     return designs
 
 
-def _width(by: str, sizes: Array, rates: Array, spreads: Array) -> Callable[[int], float]:
+def _width(
+    by: str, sizes: Array, rates: Array, spreads: Array, wider: Callable[[int], float]
+) -> Callable[[int], float]:
     if by == "random":
-        return partial(random_width, sizes, rates)
-    return lambda n: stratified_width(sizes, rates, allocated(sizes, spreads, n).astype(float))
+        return lambda n: wider(n) * random_width(sizes, rates, n)
+    return lambda n: wider(n) * stratified_width(sizes, rates, allocated(sizes, spreads, n).astype(float))

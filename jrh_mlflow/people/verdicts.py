@@ -568,15 +568,19 @@ def _looked_up(verdicts: Judged, values: Array, calibration: Judged) -> Array:
 
 
 def clusters_of(*samples: Judged) -> tuple[list[Hashable], ...] | None:
-    """Return the clusters of each sample, an item without one as a cluster of its own; None where none has any."""
+    """Return the clusters of each sample, an item without one as a cluster of its own; None where none has any.
+
+    An item that stands for itself is known by its id, so that it is the same in two versions; without ids it is like no
+    other.
+    """
     if all(sample.clusters is None for sample in samples):
         return None
     return tuple(
         [
-            (side, place) if cluster is None else cluster
+            cluster or (object() if sample.items is None else ("item", sample.items[place]))
             for place, cluster in enumerate(sample.clusters or [None] * len(sample))
         ]
-        for side, sample in enumerate(samples)
+        for sample in samples
     )
 
 

@@ -146,6 +146,11 @@ _EDGES = tuple(
         DESIGNS,
     )
 )
+_HARDLY_WRONG = tuple(
+    Scenario(theta=0.9, se=se, sp=sp, n=n, total=1000 + n)
+    for n, (se, sp) in product((100, 200), ((1.0, 1.0), (0.98, 0.98), (0.98, 1.0), (1.0, 0.9)))
+)
+"""Judges whose few mistakes 100 labels may not show, beside one that makes none."""
 _ELSEWHERE = tuple(
     Scenario(theta=here, there=0.6, se=0.9, sp=0.8, n=n, total=1000 + n)
     for n, here in product((100, 300), (0.6, 0.65, 0.7, 0.75, 0.8, 0.9))
@@ -167,6 +172,7 @@ _SCORED = (
 """A judge that gives scores."""
 SCENARIOS = (
     *STATED,
+    *_HARDLY_WRONG,
     *_ELSEWHERE,
     *_CLUSTERED,
     *_SCORED,

@@ -81,6 +81,34 @@ def stratified_width(sizes: Array, rates: Array, drawn: Array) -> float:
     return 2 * _Z * math.sqrt(within + float(shares @ np.square(rates - rate)) / sizes.sum())
 
 
+def likeness(values: Array, clusters: Codes) -> float | None:
+    """Correlation of two values of one cluster around 0, in 0 … 1: mean product of pairs over the mean square.
+
+    Returns:
+        None where no two values are of one cluster, or all are 0.
+
+    Example:
+        >>> likeness(np.array([1.0, 1, -1, -1]), np.array([0, 0, 1, 1]))
+        1.0
+    """
+    sums, squares, sizes = (np.bincount(clusters, weights=part) for part in (values, values**2, np.ones(len(values))))
+    pairs, square = float((sizes * (sizes - 1)).sum()), float(squares.sum()) / len(values)
+    if pairs == 0 or square == 0:
+        return None
+    return min(1.0, max(0.0, float((sums**2 - squares).sum()) / pairs / square))
+
+
+def cluster_width_factor(clusters: Codes, likeness: float, n: int) -> float:
+    """How many times as wide the interval of `n` items drawn one by one is where those of one cluster are alike.
+
+    `sqrt(1 + ρ (m - 1) n / items)`, m the mean size of the cluster that an item is of: as many more items of its
+    cluster are drawn with it (Kish 1965).
+    """
+    sizes = np.bincount(clusters)
+    more = float((sizes**2).sum()) / len(clusters) - 1
+    return math.sqrt(1 + likeness * more * n / len(clusters))
+
+
 def labels_for_width(width_at: Callable[[int], float], items: int, width: float) -> int | None:
     """Fewest labels, at least 20, with which an interval is no wider than wanted; None where no number does it."""
     if width_at(items) > width:

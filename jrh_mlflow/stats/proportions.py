@@ -464,9 +464,9 @@ def _normal_quantile(level: float) -> float:
 
 
 @lru_cache
-def t_quantile(df: int, level: float = 0.95) -> float:
+def t_quantile(df: float, level: float = 0.95) -> float:
     """Two-sided quantile of Student's t."""
-    return float(scipy.stats.t.ppf((1 + level) / 2, df))
+    return float(scipy.special.stdtrit(df, (1 + level) / 2))
 
 
 @lru_cache(maxsize=65536)

@@ -96,3 +96,29 @@ def test_unknown_labels_and_marks_have_families_too() -> None:
     refused = jrh.correct(scored, labels(scored, 200))
     assert refused.differences["difference"].isna().all()
     assert not refused.differences["told_apart"].any()
+
+
+def test_an_item_without_a_cluster_is_one_cluster_in_all_versions_and_no_other_item_is() -> None:
+    """Two items of each version belong together; the others stand for themselves."""
+    frames = versions((0.5, 0.6), np.random.default_rng(5))
+    pair = [f"talk {place}" if place < 2 else None for place in (0, 0, *range(2, 600))]
+    in_talks = {name: frame.assign(cluster=pair) for name, frame in frames.items()}
+    of_others = {
+        name: frame.assign(
+            item=[f"{name} {item}" for item in frame["item"]], cluster=[talk and f"{name} {talk}" for talk in pair]
+        )
+        for name, frame in in_talks.items()
+    }
+
+    def width(frames: dict[str, pd.DataFrame], with_ids: bool = True) -> float:
+        given = {name: frame if with_ids else frame.drop(columns="item") for name, frame in frames.items()}
+        low, high = jrh.correct(given, labels(given, 200), sampling="random").estimate.interval
+        return high - low
+
+    paired = width(frames)
+    apart = width({name: frame.drop(columns="cluster") for name, frame in of_others.items()})
+    assert paired < 0.95 * apart
+    assert width(in_talks) == pytest.approx(paired, rel=0.02)
+    assert width(of_others) == pytest.approx(apart, rel=0.02)
+    # Without ids nothing says that two rows are one item.
+    assert width(of_others, with_ids=False) == pytest.approx(apart, rel=0.05)

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.label import label as command
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.people.label_plan import plan_labels
 from jrh_mlflow.stats.label_draws import allocated, labels_for_width, random_width, stratified_width
 from tests.people.rated_store import NAME, rate_traces
 
@@ -133,3 +134,25 @@ def test_a_plan_refuses_what_no_number_of_labels_gives() -> None:
         jrh.plan(pilot=pilot, width=0.05, labels=True)
     with pytest.raises(RecipeError, match="pilot"):
         jrh.plan(width=0.1, labels=True)
+
+
+def test_a_plan_counts_by_cluster_where_the_pilot_shows_that_clusters_are_alike() -> None:
+    talks = graded(600, seed=4)
+    frame = talks.loc[talks.index.repeat(5)].reset_index(drop=True)
+    frame = frame.assign(item=[f"i{place}" for place in frame.index], talk=[f"t{place // 5}" for place in frame.index])
+    human = frame["truth"].astype(object)
+    pilot = frame.assign(human=human.where(frame.index < 150))[["item", "judge", "human", "talk"]]
+    alone, together = (plan_labels(pilot, width=0.12, cluster=cluster) for cluster in (None, "talk"))
+    assert together.labels["random"] > 1.15 * alone.labels["random"]
+    assert together.least_width > 2 * alone.least_width
+    assert (len(alone.notes), len(together.notes)) == (0, 1)
+    drawn = answered(jrh.label_draw(frame[["item", "judge"]], together.labels["random"]), frame)
+    low, high = jrh.correct(frame[["item", "judge", "talk"]], drawn, cluster="talk").estimate.interval
+    assert high - low == pytest.approx(0.12, rel=0.2)
+    # One label of each conversation tells nothing of how alike they are, and the plan says so.
+    single = frame.assign(human=human.where(frame.index % 25 == 0))[["item", "judge", "human", "talk"]]
+    apart = plan_labels(single, width=0.12, cluster="talk")
+    assert apart.labels == plan_labels(single, width=0.12).labels
+    assert len(apart.notes) == 1
+    with pytest.raises(RecipeError, match="walk"):
+        plan_labels(pilot, width=0.12, cluster="walk")

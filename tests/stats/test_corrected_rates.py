@@ -128,6 +128,31 @@ def test_a_judge_without_fault_keeps_a_width_and_narrows_people_alone() -> None:
     assert 0.02 < found.high - found.low < alone.high - alone.low
 
 
+@pytest.mark.parametrize(
+    ("passed", "failed", "others"), [(70, 30, 1000), (160, 40, 2000), (90, 10, 1000), (180, 20, 1000)]
+)
+def test_a_judge_without_fault_is_hardly_wider_than_if_that_were_known(passed, failed, others) -> None:
+    rate = passed / (passed + failed)
+    found = rates.ppi(verdicts(round(rate * others), round((1 - rate) * others)), *table(passed, 0, 0, failed))
+    known = 2 * 1.96 * np.sqrt(rate * (1 - rate) / (passed + failed + others))
+    assert known < found.high - found.low < 1.21 * known
+
+
+def test_a_mistake_that_was_seen_counts_more_than_one_that_was_not() -> None:
+    widths = [(found := rates.ppi(verdicts(900, 100), *table(90 - n, 0, n, 10))).high - found.low for n in (0, 1, 2, 3)]
+    assert widths == sorted(widths)
+    assert widths[1] - widths[0] > widths[2] - widths[1] > widths[3] - widths[2]
+
+
+def test_a_sum_has_the_degrees_of_freedom_of_what_it_mostly_hangs_on() -> None:
+    """One term alone has its own; one that hardly counts adds nothing."""
+    few, many = (Mean(0.5, 0.4, 0.6, n) for n in (11.0, 1e6))
+    alone, beside = (rates.sum_interval(terms)[1] for terms in ([(1.0, few)], [(1.0, few), (1.0, many)]))
+    assert alone == pytest.approx(stats.t.ppf(0.975, 10) * 0.5 / np.sqrt(12.5))
+    assert beside == pytest.approx(alone, rel=1e-3)
+    assert rates.sum_interval([(0.01, few), (1.0, Mean(0.5, 0.4, 0.6, 1e4))])[1] == pytest.approx(0.0098, rel=0.05)
+
+
 def test_a_judge_that_never_varies_leaves_people_alone() -> None:
     human = np.repeat([1.0, 0.0], [80, 20])
     assert rates.ppi(np.ones(900), np.ones(100), human) == bounded_mean(human)
