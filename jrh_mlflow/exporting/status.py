@@ -564,7 +564,7 @@ def _words(definition: Definition) -> list[str] | None:
     known = {**{name: field.default for name, field in JudgeOptions.model_fields.items()}, "model": None}
     known |= {"max_tokens": usual.max_tokens, "structured": definition["structured"], "extra": {}}
     known |= {"api_base": definition["api_base"] if definition["address"] == "environment" else None}
-    changed = {name: given[name] for name, default in known.items() if given[name] != default}
+    changed = {name: given[name] for name, default in known.items() if given.get(name, default) != default}
     return [word for name, value in changed.items() for word in _flag(name, value)]
 
 
