@@ -207,7 +207,8 @@ class RunCalls:
     @property
     def traces(self) -> str | None:
         """Id of the experiment that its traces are in; None where it has none."""
-        return self._run.data.tags.get(keys.TAG_TRACES_EXPERIMENT)
+        place: str | None = self._run.data.tags.get(keys.TAG_TRACES_EXPERIMENT)
+        return place
 
     def trace_links(self, calls: Sequence[tuple[str, str, int]], to: Addresses) -> list[str | None]:
         """Return the address of each call's trace, None where it has none; a call is its item, order and replicate."""
@@ -216,7 +217,8 @@ class RunCalls:
         traces = [trace_of_call(self._run.info.run_id, *call) for call in calls]
         with reading_client(self._uri):
             there = [if_there(partial(mlflow_internals.trace_info, trace, uri=self._uri)) for trace in traces]
-        return [info and to.traces(place, trace_id=trace) for info, trace in zip(there, traces, strict=True)]
+        links = (to.traces(place, trace_id=trace) for trace in traces)
+        return [None if info is None else link for info, link in zip(there, links, strict=True)]
 
     @cached_property
     def _sheet(self) -> dict[str, Any]:
