@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 
@@ -32,27 +34,64 @@ _SMALL = 64 * 2**20
 """Unpacked bytes that are no burden, whatever the ratio."""
 
 
-def check_packed(path: Path) -> None:
-    """Refuse a packed file (gzip or zip) that would grow out of all proportion, before it is read.
+_ROWS = 512
+"""Rows of a Parquet file that are looked at together."""
+
+
+def check_packed(path: Path, *, columns: Sequence[str] | None = None) -> None:
+    """Refuse a packed file (gzip, zip or Parquet) that would grow out of all proportion, before it is read.
 
     A zip file is taken at its word: nobody reads more of a part than is declared.
+
+    Args:
+        path: The file.
+        columns: Those that will be read of a Parquet file; all when None.
 
     Raises:
         RecipeError: naming it.
     """
     limit = min(MAX_UNPACKED, max(_SMALL, MAX_RATIO * path.stat().st_size))
+    size = 0
+    for piece in _pieces(path, columns):
+        size += piece
+        if size > limit:
+            raise RecipeError(
+                f"{path.name} would unpack to more than {limit // 2**20} MiB ({MAX_RATIO} times its size at most). "
+                "If you trust it, unpack it yourself."
+            )
+
+
+def _pieces(path: Path, columns: Sequence[str] | None) -> Iterator[int]:
+    """Yield the unpacked bytes of one part after the other; of a file that is not packed none."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            size = sum(part.file_size for part in archive.infolist())
-    elif path.suffix.lower() != ".gz":
-        return
-    else:
-        size = 0
+            yield from (part.file_size for part in archive.infolist())
+    elif path.suffix.lower() == ".gz":
         with gzip.open(path) as content:
-            while size <= limit and (piece := content.read(2**20)):
-                size += len(piece)
-    if size > limit:
-        raise RecipeError(
-            f"{path.name} would unpack to more than {limit // 2**20} MiB ({MAX_RATIO} times its size at most). "
-            "If you trust it, unpack it yourself."
-        )
+            while piece := content.read(2**20):
+                yield len(piece)
+    elif path.suffix.lower() == ".parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as source:
+            texts = [leaf.path for leaf in source.schema if leaf.physical_type == "BYTE_ARRAY"]
+        # As dictionaries: a kilobyte can say of four megabytes that they stand in each of a million rows.
+        with parquet.ParquetFile(path, read_dictionary=texts) as source:
+            for batch in source.iter_batches(batch_size=_ROWS, columns=columns):
+                yield sum(map(_arrow_bytes, batch.columns))
+
+
+def _arrow_bytes(array: Any) -> int:
+    """Return what an Arrow array takes without its dictionaries."""
+    from pyarrow import compute, types
+
+    kind, size = array.type, int(array.nbytes)
+    if types.is_map(kind):
+        return _arrow_bytes(array.keys) + _arrow_bytes(array.items)
+    if types.is_nested(kind):
+        inner = array.flatten()
+        return sum(map(_arrow_bytes, inner if isinstance(inner, list) else [inner]))
+    if types.is_dictionary(kind) and not types.is_primitive(kind.value_type):
+        lengths = compute.cast(compute.binary_length(array.dictionary), "int64")
+        size += compute.sum(lengths.take(array.indices)).as_py() or 0
+    return size

@@ -164,7 +164,7 @@ def blank_secrets(text: str, secrets: Iterable[str] | None = None) -> str:
     return text
 
 
-def given_text(given: object, *, what: str, folder: Path | None = None) -> str:
+def given_text(given: object, *, what: str, folder: Path | None = None, inside: bool = False) -> str:
     """Return a text that a user wrote down: as it is, as `@FILE`, or as the mapping `{"file": FILE}`.
 
     A text that begins with an @ of its own is written with two of them.
@@ -173,20 +173,22 @@ def given_text(given: object, *, what: str, folder: Path | None = None) -> str:
         given: The text, or where it stands.
         what: It is, for errors: `rubric`.
         folder: What the name of a file is relative to; the working folder when None.
+        inside: Only files in this folder, or in the working folder, are read.
 
     Raises:
-        RecipeError: naming the file that cannot be read, or the key that is not known.
+        RecipeError: naming the file that cannot be read, may not be or holds a key of the environment, or the key of a
+            mapping that is not known.
 
     Example:
         >>> given_text("Is it right?", what="rubric"), given_text("@@home: is it right?", what="rubric")
         ('Is it right?', '@home: is it right?')
     """
     if isinstance(given, Mapping):
-        return _file_text(_named_file(given, what), what, folder)
+        return _file_text(_named_file(given, what), what, folder, inside=inside)
     text = str(given)
     if not text.startswith("@"):
         return text
-    return text[1:] if text.startswith("@@") else _file_text(text[1:], what, folder)
+    return text[1:] if text.startswith("@@") else _file_text(text[1:], what, folder, inside=inside)
 
 
 def _named_file(given: Mapping[Any, Any], what: str) -> str:
@@ -198,9 +200,19 @@ def _named_file(given: Mapping[Any, Any], what: str) -> str:
     return str(given["file"])
 
 
-def _file_text(name: str, what: str, folder: Path | None) -> str:
+def _file_text(name: str, what: str, folder: Path | None, *, inside: bool) -> str:
+    file = (folder or Path()) / name
+    places = (folder or Path(), Path())
+    if inside and not any(file.resolve().is_relative_to(place.resolve()) for place in places):
+        raise RecipeError(
+            f"The {what} file {name} lies outside the folder. A file may name those beside it: copy it there, or type "
+            "it as an option."
+        )
     try:
-        return ((folder or Path()) / name).read_text(encoding="utf-8-sig")
+        text = file.read_text(encoding="utf-8-sig")
+        if blank_secrets(text) != text:
+            raise RecipeError(f"The {what} file {name} holds a key of the environment, and is sent and logged.")
+        return text
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else error
         raise RecipeError(f"The {what} file {name} cannot be read: {problem}.") from error

@@ -18,8 +18,8 @@ from jrh_mlflow.text import given_text
 _ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
 """At MLflow, and no file beside the document."""
 
-_code_refused: ContextVar[Callable[[], str | None]] = ContextVar("jrh_code_refused", default=lambda: None)
-"""Says why code that a file names is not run; from Python it is."""
+_code_refused: ContextVar[Callable[[], str | None] | None] = ContextVar("jrh_code_refused", default=None)
+"""Says why code that a file names is not run; None from Python, where files are the caller's."""
 
 
 @contextmanager
@@ -136,8 +136,12 @@ class Document:
 
     def text(self, value: object, what: str) -> Any:
         """Return a text that may also be written as `@FILE` or `{file: NAME}`; what is no text stays as it is."""
+        if not isinstance(value, str | Mapping):
+            return value
+        # What somebody else wrote must not send a file of the user's to a server of its choice.
+        inside = _code_refused.get() is not None
         with self.named():
-            return given_text(value, what=what, folder=self.folder) if isinstance(value, str | Mapping) else value
+            return given_text(value, what=what, folder=self.folder, inside=inside)
 
     def code(self, text: str) -> str:
         """Return where code that the document names lies, as `beside` does; called inside `named`.
@@ -145,7 +149,8 @@ class Document:
         Raises:
             RecipeError: where code of files is not to be run.
         """
-        if why := _code_refused.get()():
+        refused = _code_refused.get()
+        if refused and (why := refused()):
             raise RecipeError(f"{text} is code, and {why}.")
         return self.beside(text)
 

@@ -13,14 +13,17 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from jrh_mlflow import home as homes
 from jrh_mlflow import plugins as plugin_rooms
+from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.batch import read_results
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JournalError, JrhError, RecipeError
 from jrh_mlflow.home import private_file, private_folder, writable_home
 from jrh_mlflow.outputs import check_packed
+from jrh_mlflow.suites import datasheet_suite
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.transcripts.inspect_logs import read_inspect
 from jrh_mlflow.tracking import mlflow_server
@@ -194,3 +197,56 @@ def test_the_password_of_a_store_is_on_no_command_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(mlflow_server, "started", started)
     mlflow_server.serve(store, port=free_port(), when_started=lambda *_: None)
     assert seen[0]["MLFLOW_BACKEND_STORE_URI"] == store
+
+
+def repeated(name: str, *, rows: int = 3000, nested: bool = False) -> Path:
+    """A file of a kilobyte in which each row holds the same four megabytes."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), pa.array(["x" * 2**22]))
+    column = pa.ListArray.from_arrays(pa.array([0, rows]), texts) if nested else texts
+    parquet.write_table(pa.table({"instruction": column}), name, compression="zstd")
+    return Path(name)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_parquet_file_that_grows_without_end_is_not_read(nested: bool) -> None:
+    file = repeated("rows.parquet", nested=nested)
+    assert file.stat().st_size < 10_000
+    with little_memory(), pytest.raises(RecipeError, match=r"rows\.parquet"):
+        read_table(file)
+
+
+def test_a_parquet_file_of_every_kind_of_column_is_measured() -> None:
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    pairs = pa.array([[("a", "b")], [], None], pa.map_(pa.string(), pa.string()))
+    columns = {
+        "text": ["a", None, ""],
+        "list": [[{"role": "user", "content": "Hello."}], [], None],
+        "struct": [{"k": "v"}, None, {"k": "w"}],
+        "map": pairs,
+        "number": [1, 2, 3],
+        "nothing": [None] * 3,
+        "bytes": pa.array([b"ab"] * 3, pa.binary(2)),
+    }
+    parquet.write_table(pa.table(columns), "all.parquet")
+    pd.DataFrame({"category": pd.Categorical([1, 2, 1]), "word": pd.Categorical(["a", "b", "a"])}).to_parquet(
+        "c.parquet"
+    )
+    check_packed(Path("all.parquet"))
+    check_packed(Path("all.parquet"), columns=["list", "number"])
+    check_packed(Path("c.parquet"))
+
+
+def test_a_suite_moves_no_cursor_of_who_looks_at_it() -> None:
+    hostile = "\x1b]0;owned\x07\x1b[2J\u202eevil"
+    datasheet_suite(n_tasks=1, depth=1, name=hostile).save("suite")
+    done = CliRunner().invoke(group, ["suite", "show", "suite"])
+    assert done.exit_code == 0, done.output
+    assert "evil" in done.output
+    assert [letter for letter in done.output if not letter.isprintable() and letter != "\n"] == []

@@ -20,6 +20,7 @@ KEY = "sk-planted-0123456789"
 OWN = "tests/test_security.py"
 TRUST, COMMANDS, ATTACKS = "tests/models/test_trust.py", "tests/cli/test_cli_trust.py", "tests/test_attacks.py"
 FAILURES, GUARD = "tests/models/test_transport_failures.py", "tests/review/test_guard.py"
+MLFLOW_JUDGES = "tests/tracking/judges/test_judge_addresses.py"
 
 HELD = {
     "Responses, rationales, labels, names and prompts are escaped": [
@@ -27,11 +28,13 @@ HELD = {
         "tests/comparing/test_comparison_page.py::test_hostile_text_makes_no_element_and_no_attribute",
         "tests/decisions/test_gate_result.py::test_hostile_text_stays_text_in_markdown_and_html",
         "tests/show/test_svg.py::test_hostile_names_stay_text_and_nothing_runs_loads_or_leaks",
+        f"{ATTACKS}::test_a_suite_moves_no_cursor_of_who_looks_at_it",
         "tests/measuring/test_shown_results.py::"
         "test_a_card_has_no_element_attribute_or_address_that_a_hostile_text_brought",
     ],
     "Cells of tables cannot become formulas": [
         "tests/comparing/test_comparison_page.py::test_tables_of_a_comparison_run_no_formula_and_move_no_cursor",
+        "tests/review/test_result.py::test_the_table_of_decisions_runs_no_formula_and_can_be_taken_again",
         "tests/generation/test_labelling.py::"
         "test_a_response_that_looks_like_a_formula_goes_out_harmless_and_comes_back_unchanged",
     ],
@@ -72,14 +75,25 @@ HELD = {
         f"{COMMANDS}::test_no_file_of_any_kind_takes_a_key_to_its_address",
     ],
     "Plain http to another machine": [f"{TRUST}::test_an_allowed_host_is_that_host_and_plain_http_has_to_be_said"],
+    "The same holds for MLflow's own judges": [
+        f"{MLFLOW_JUDGES}::test_an_address_that_env_names_gets_no_key_of_a_judge_of_mlflow",
+        f"{MLFLOW_JUDGES}::test_an_address_that_a_run_names_gets_no_key_of_a_judge_of_mlflow",
+    ],
     "The same holds for the login": [
         f"{TRUST}::test_a_store_of_a_file_gets_no_login",
+        f"{TRUST}::test_artifacts_on_another_server_than_their_store_get_no_login",
+        f"{TRUST}::test_an_evaluation_kept_in_a_cloned_folder_gets_no_login_sent_to_its_store",
         f"{TRUST}::test_a_journal_of_a_file_gets_no_prompts",
     ],
-    "Of `.env` only keys": [f"{TRUST}::test_of_env_keys_settings_and_addresses_are_read_and_nothing_else"],
+    "Of `.env` only keys": [
+        f"{TRUST}::test_of_env_keys_settings_and_addresses_are_read_and_nothing_else",
+        f"{TRUST}::test_env_names_no_file_of_credentials_and_no_token_of_our_own",
+        f"{COMMANDS}::test_env_repeats_nothing_of_the_environment",
+    ],
     "What is allowed is kept": [f"{TRUST}::test_a_folder_that_was_cloned_cannot_say_what_is_allowed"],
-    "No transport follows a redirect": [
+    "No transport and no judge of MLflow's": [
         f"{FAILURES}::test_no_transport_follows_a_redirect",
+        f"{MLFLOW_JUDGES}::test_no_judge_of_mlflow_follows_a_redirect",
         f"{FAILURES}::test_litellm_sends_nothing_where_redirects_cannot_be_stopped",
     ],
     "Keys are in no run": [
@@ -98,9 +112,14 @@ HELD = {
     ],
     "are read as data": [f"{OWN}::test_yaml_makes_no_objects", f"{OWN}::test_nothing_of_a_file_is_unpickled"],
     "Code that a YAML file names": [f"{COMMANDS}::test_code_that_a_file_names_is_not_run"],
+    "A text file that a YAML file names": [
+        f"{COMMANDS}::test_no_file_sends_another_file_of_the_users_to_its_address",
+        f"{COMMANDS}::test_a_text_file_with_a_key_in_it_is_not_sent",
+    ],
     "Packed files and answers": [
         f"{ATTACKS}::test_a_packed_table_that_grows_without_end_is_not_unpacked",
         f"{ATTACKS}::test_an_archive_that_grows_without_end_is_not_unpacked",
+        f"{ATTACKS}::test_a_parquet_file_that_grows_without_end_is_not_read",
         f"{FAILURES}::test_a_packed_body_that_grows_without_end_is_refused",
     ],
     "A plugin that cannot be imported": [f"{ATTACKS}::test_a_plugin_that_raises_when_it_is_imported_stops_nobody"],

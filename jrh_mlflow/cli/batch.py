@@ -20,6 +20,7 @@ from jrh_mlflow.cli.options import (
     prompted_judge,
     suite_option,
 )
+from jrh_mlflow.cli.printing import print_lines
 from jrh_mlflow.options import RunOptions
 
 if TYPE_CHECKING:
@@ -155,4 +156,4 @@ def _print_import(summary: ImportSummary) -> None:
 def _warn(text: str, lines: Sequence[str]) -> None:
     if lines:
         more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-        click.echo(f"note: {len(lines)} {text}: {'; '.join(lines[:_SHOWN])}{more}", err=True)
+        print_lines([f"note: {len(lines)} {text}: {'; '.join(lines[:_SHOWN])}{more}"], err=True)

@@ -26,7 +26,7 @@ from jrh_mlflow.cli.options import (
     typed,
 )
 from jrh_mlflow.cli.pipeline import run_pipeline
-from jrh_mlflow.cli.printing import print_evaluations, print_shift, save_table, shown_when_stopped
+from jrh_mlflow.cli.printing import print_evaluations, print_lines, print_shift, save_table, shown_when_stopped
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.schema.items import USABLE
@@ -278,12 +278,12 @@ def _end(evaluations: list[Evaluation]) -> None:
 
     dead = [run for run in evaluations if not run.calls["outcome"].isin(USABLE).any()]
     for run in dead:
-        click.echo(f"{run.judge.label}: no call gave an answer, e.g. {run.calls['error'].iloc[0]!r}.", err=True)
+        print_lines([f"{run.judge.label}: no call gave an answer, e.g. {run.calls['error'].iloc[0]!r}."], err=True)
     if dead:
         click.get_current_context().exit(JudgeError.exit_code)
     # A run that ended because all rules are decided ended as it was asked to.
     truncated = [run for run in evaluations if run.truncated and not is_decided(run.truncated)]
     for run in truncated:
-        click.echo(f"{run.judge.label}: truncated ({run.truncated}). {cap_advice(run.truncated or '')}", err=True)
+        print_lines([f"{run.judge.label}: truncated ({run.truncated}). {cap_advice(run.truncated or '')}"], err=True)
     if truncated:
         click.get_current_context().exit(BudgetError.exit_code)

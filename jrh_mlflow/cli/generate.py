@@ -26,7 +26,7 @@ from jrh_mlflow.cli.options import (
     table_option,
     together,
 )
-from jrh_mlflow.cli.printing import save_table
+from jrh_mlflow.cli.printing import print_lines, save_table
 from jrh_mlflow.errors import BudgetError, suggest
 from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.show.numbers import quote_text, spent_text
@@ -331,16 +331,14 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
     click.echo(counts_table(done.suite, made).to_text())
-    for aside in made.set_aside[:5]:
-        click.echo(f"set aside: {aside.id}: {aside.reason}")
+    print_lines(f"set aside: {aside.id}: {aside.reason}" for aside in made.set_aside[:5])
     if len(made.set_aside) > 5:
         click.echo(f"… and {len(made.set_aside) - 5} more, in the run's set_aside.jsonl")
     if not made.total("items"):
         click.echo("Nothing could be made beyond the baselines.")
     dollars = spent_text(made.usage.cost_usd, unknown_calls=made.usage.unknown_costs)
     click.echo(f"\ncalls {made.usage.calls} ({made.usage.cached} from the journal), dollars {dollars}")
-    click.echo(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {output}")
-    click.echo(done.link)
+    print_lines([f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {output}", done.link])
 
 
 def _print_quote(settings: GenerationSettings, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -190,7 +191,8 @@ def load_environment(file: str | None) -> None:
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     if file is None and (os.environ.get(SWITCH, "0") not in ("", "0") or not Path(DEFAULT_FILE).is_file()):
         return
-    values = _read(Path(file or DEFAULT_FILE))
+    # A folder's own file repeats nothing of the environment: its `${GITHUB_PAT}` could stand in an address.
+    values = _read(Path(file or DEFAULT_FILE), {} if file is None else os.environ)
     if file is None:
         from jrh_mlflow.models.trust import take_dotenv
 
@@ -201,9 +203,9 @@ def load_environment(file: str | None) -> None:
         os.environ.setdefault(name, value)
 
 
-def _read(path: Path) -> dict[str, str]:
-    from dotenv import dotenv_values
+def _read(path: Path, outside: Mapping[str, str]) -> dict[str, str]:
     from dotenv.parser import parse_stream
+    from dotenv.variables import parse_variables
 
     switch = "" if str(path) != DEFAULT_FILE else f" Mend it, or leave it unread with {SWITCH}=1."
     try:
@@ -213,12 +215,15 @@ def _read(path: Path) -> dict[str, str]:
         raise RecipeError(f"{path} is not UTF-8 at byte {error.start}.{switch}") from None
     except OSError as error:
         raise RecipeError(f"The environment file {path} cannot be read: {error.strerror}.{switch}") from error
+    read: dict[str, str] = {}
     for binding in parse_stream(io.StringIO(text)):
         if binding.error or "\0" in (binding.value or ""):
             # A binding begins with the blank lines before it.
             blank = len(binding.original.string) - len(binding.original.string.lstrip())
             line = binding.original.line + binding.original.string[:blank].count("\n")
             raise RecipeError(f"{path}, line {line} is not NAME=VALUE.{switch}")
-    read = dotenv_values(stream=io.StringIO(text))
-    # A name without `=` has no value, and sets nothing.
-    return {name: value for name, value in read.items() if value is not None}
+        # A name without `=` has no value, and sets nothing.
+        if binding.key is not None and binding.value is not None:
+            parts = parse_variables(binding.value)
+            read[binding.key] = "".join(part.resolve({**outside, **read}) for part in parts)
+    return read

@@ -133,7 +133,7 @@ def _print_problems(done: WorkflowRun) -> None:
         click.echo(f"Truncated ({done.truncated}). {advice}", err=True)
     for judged in done.judges:
         if judged.problem:
-            click.echo(f"{judged.judge}: {judged.problem}", err=True)
+            print_lines([f"{judged.judge}: {judged.problem}"], err=True)
         elif judged.truncated:
             advice = cap_advice(judged.truncated, "the cap and run it again.")
-            click.echo(f"{judged.judge}: truncated ({judged.truncated}). {advice}", err=True)
+            print_lines([f"{judged.judge}: truncated ({judged.truncated}). {advice}"], err=True)

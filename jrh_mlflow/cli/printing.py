@@ -12,6 +12,7 @@ import click
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.numbers import is_shown, missing_text, threshold_text, with_interval
 from jrh_mlflow.show.plain_text import aligned, plain, wrapped_line
+from jrh_mlflow.text import REPLACEMENT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +30,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: i
     print_lines(aligned(header, rows, left=left))
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines."""
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines; nothing in them moves a cursor, whoever wrote the names that they hold."""
     for line in lines:
-        click.echo(line)
+        click.echo(
+            "".join(letter if letter.isprintable() or letter == "\n" else REPLACEMENT for letter in line), err=err
+        )
 
 
 def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
@@ -65,7 +68,7 @@ def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
     for evaluation in evaluations:
         click.echo(evaluation.sheet.to_markdown(title=_title(evaluation), note=" ".join(_notes(evaluation)) or None))
     for evaluation in evaluations:
-        click.echo(f"{evaluation.judge.label}: {evaluation.link}")
+        print_lines([f"{evaluation.judge.label}: {evaluation.link}"])
 
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:

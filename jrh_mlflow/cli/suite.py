@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.options import as_json, force_option, read_pairs, store, table_option
-from jrh_mlflow.cli.printing import print_table, save_table
+from jrh_mlflow.cli.printing import print_lines, print_table, save_table
 from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def build(output: str, force: bool, **options: Any) -> None:
 
     built = datasheet_suite(**options)
     save_suite(built, output, force=force)
-    click.echo(f"{built.name}: {len(built)} items, sha256 {built.sha256}, in {output}")
+    print_lines([f"{built.name}: {len(built)} items, sha256 {built.sha256}, in {output}"])
 
 
 @suite.command("from-pairs")
@@ -78,7 +78,7 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
     columns = read_pairs(pairs)
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
     save_suite(built, output, force=force)
-    click.echo(f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}")
+    print_lines([f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}"])
 
 
 @suite.command()
@@ -123,8 +123,7 @@ def show(path_or_uri: str, table: str | None, force: bool, as_json: bool) -> Non
     if as_json:
         click.echo(json.dumps(manifest, indent=1, ensure_ascii=False))
         return
-    for key in ("name", "sha256", "n_items", "n_calls", "n_tasks"):
-        click.echo(f"{key:10s} {manifest[key]}")
+    print_lines(f"{key:10s} {manifest[key]}" for key in ("name", "sha256", "n_items", "n_calls", "n_tasks"))
     print_table(["condition", "items"], [[name, str(count)] for name, count in manifest["conditions"].items()])
 
 
@@ -175,13 +174,14 @@ def _print_audit(done: SuiteAudit) -> None:
         cells.setdefault((reading.shortcut, reading.direction), []).append(with_interval(reading.estimate) + mark)
     rows = [[*shortcut, *columns] for shortcut, columns in cells.items()]
     print_table(["shortcut", "prefers", *done.conditions], rows, left=2)
-    click.echo(f"\nShare of pairs of {done.suite} in which the better content is preferred; intervals by task.")
+    lines = ["", f"Share of pairs of {done.suite} in which the better content is preferred; intervals by task."]
     for giveaway in done.giveaways:
-        click.echo(f"\n{giveaway.shortcut} ({giveaway.direction}) pays on {giveaway.condition}. Most in the pairs")
-        click.echo(f"  {', '.join(f'{pair.item} (by {pair.margin:.3g})' for pair in giveaway.pairs)}")
+        lines += ["", f"{giveaway.shortcut} ({giveaway.direction}) pays on {giveaway.condition}. Most in the pairs"]
+        lines.append(f"  {', '.join(f'{pair.item} (by {pair.margin:.3g})' for pair in giveaway.pairs)}")
         for place in giveaway.sentences:
-            click.echo(f"  {place.task}: {place.share:.1%} of what it wins, in {place.n_pairs} pair(s)")
-            click.echo(f"    better: {place.better or '(nothing)'}\n    worse:  {place.worse or '(nothing)'}")
+            lines.append(f"  {place.task}: {place.share:.1%} of what it wins, in {place.n_pairs} pair(s)")
+            lines += [f"    better: {place.better or '(nothing)'}", f"    worse:  {place.worse or '(nothing)'}"]
+    print_lines(lines)
     if not done.judged:
         click.echo("There is no matched ladder in it: nothing is judged. --condition NAME judges another one.")
     elif not done.failed:

@@ -24,7 +24,7 @@ from jrh_mlflow.judges.rendering import RegisteredPrompt, Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
 from jrh_mlflow.models.local.weights import BY_HASH, canonical, is_local, shown_model
 from jrh_mlflow.models.prices import refuse_surcharges
-from jrh_mlflow.models.trust import name_address
+from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, Presentation, criterion
 from jrh_mlflow.schema.requests import Request, Response
@@ -412,7 +412,7 @@ class PromptedJudge(ModelJudge):
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> PromptedJudge:
         """Make the judge again that a definition is of: same requests, wherever and with whatever version."""
-        name_address(definition["api_base"], "A run or registered judge")
+        name_address(definition["api_base"], WRITTEN_DOWN)
         judge = PromptedJudge(
             definition["model"],
             rubric=definition["rubric"],

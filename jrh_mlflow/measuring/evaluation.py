@@ -24,6 +24,7 @@ from jrh_mlflow.measures.verdict import JudgeContext
 from jrh_mlflow.measuring import run_page
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.until import UntilReport
+from jrh_mlflow.models import trust
 from jrh_mlflow.options import JudgeOptions, Metrics
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
@@ -204,6 +205,8 @@ def log_kept(kept: Kept, *, tracking_uri: str | None, metrics: Metrics | None = 
         measured = replace(measured, metrics=metrics or measured.metrics)
         # An address whose password was left out leads nowhere: then the active store is taken.
         kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
+        if tracking_uri is None:
+            trust.check_kept_store(kept_uri)
         store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
         with ending(store, target["run_id"], keeps_finished=True):
             return _log(store, measured, target["run_id"], kept=kept)

@@ -17,12 +17,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
-from jrh_mlflow.home import private_file, private_folder, user_data
+from jrh_mlflow.home import home, private_file, private_folder, user_data
 from jrh_mlflow.models.catalog import KEYS, all_address_variables
 from jrh_mlflow.text import SECRET_NAME, blank_secrets
 
 VARIABLE = "JRH_ALLOW_KEY_TO"
 """Hosts that may get keys, for processes without a command line; `.env` cannot set it."""
+WRITTEN_DOWN = "A run or registered judge"
+"""Who named an address that stands in a store."""
 _FILE = "allow_key_to"
 """In the user's own folder: one host per line."""
 _ADDRESS_KEYS = ("api_base", "base_url", "url", "extra", "tracking_uri", "journal")
@@ -145,6 +147,31 @@ def check_store(uri: str | None) -> None:
         check_address(uri, gets="your login")
 
 
+def check_artifacts(address: str | None, store: str) -> None:
+    """Refuse artifacts on another server than their store's, as `check_store` does: MLflow sends the login there too.
+
+    Raises:
+        RecipeError: as `check_address` does.
+    """
+    parts, own = urlsplit(address or ""), urlsplit(store)
+    if parts.scheme in ("http", "https", "mlflow-artifacts") and parts.hostname not in (None, own.hostname):
+        scheme = own.scheme if parts.scheme == "mlflow-artifacts" else parts.scheme
+        place = f"{scheme if scheme in _PORTS else 'https'}://{parts.netloc}"
+        name_address(place, WRITTEN_DOWN)
+        check_store(place)
+
+
+def check_kept_store(uri: str | None) -> None:
+    """Refuse a store that an evaluation kept in a folder of the project names, as `check_store` does: it may be cloned.
+
+    Raises:
+        RecipeError: as `check_address` does.
+    """
+    if home() != _own_folder().absolute() and uri != os.environ.get(_STORE):
+        name_address(uri, str(home()))
+        check_store(uri)
+
+
 def is_from_dotenv(name: str) -> bool:
     """Whether `.env` set a variable, and not the user."""
     return name in _from_dotenv
@@ -210,7 +237,8 @@ _SETTING = re.compile(
     r"|AZURE_(CLIENT|TENANT)_ID|AWS_BEARER_TOKEN_BEDROCK|MLFLOW_TRACKING_USERNAME|MLFLOW_EXPERIMENT_(NAME|ID)|JRH_\w+"
 )
 """What `.env` may set besides keys and addresses."""
-_NEVER = (VARIABLE, "JRH_REVIEW_HOSTS")
+_NEVER = re.compile(rf"{VARIABLE}|JRH_REVIEW_\w+|\w*CREDENTIALS?", re.IGNORECASE)
+"""What a cloned folder may not decide. A file of credentials can name any other file, and an address to send it to."""
 _STORE = "MLFLOW_TRACKING_URI"
 
 
@@ -229,7 +257,7 @@ def take_dotenv(values: Mapping[str, str], file: str) -> None:
         is_key = SECRET_NAME.search(name) or any(name in names for names in KEYS.values())
         # A region with a slash in it would be another host.
         is_plain = name.startswith(("JRH_", "MLFLOW_")) or re.fullmatch(r"[\w.-]*", value)
-        if name in _NEVER or not (is_address or is_key or (is_setting and is_plain)):
+        if _NEVER.fullmatch(name) or not (is_address or is_key or (is_setting and is_plain)):
             left.append(name)
             continue
         os.environ[name] = value

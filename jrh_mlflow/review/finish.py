@@ -44,6 +44,7 @@ from jrh_mlflow.show.numbers import interval_text, number_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.suites.dataset import is_missing, read_table
+from jrh_mlflow.suites.spreadsheets import guarded, unguarded
 from jrh_mlflow.suites.suite import Suite, holds_suite
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.runs import keys
@@ -87,7 +88,7 @@ def _last_rows(file: str | Path) -> dict[str, dict[str, str]]:
         raise ReviewError(f"{Path(file).name} lacks the column(s) {', '.join(sorted(missing))}.")
     rows: dict[str, dict[str, str]] = {}
     for record in frame.to_dict("records"):
-        row = {str(name): str(cell) for name, cell in record.items() if not is_missing(cell)}
+        row = {str(name): str(unguarded(cell)) for name, cell in record.items() if not is_missing(cell)}
         if row.get("item"):
             rows[row["item"]] = row
     return rows
@@ -422,7 +423,7 @@ def _events_csv(review: Review) -> bytes:
         # The key is a hash and the id; the table names items as the suite does.
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
-        writer.writerow((*about, after.text, before.text, "yes" if event.settles else None))
+        writer.writerow(map(guarded, (*about, after.text, before.text, "yes" if event.settles else None)))
     return clean_text(sink.getvalue()).encode()
 
 

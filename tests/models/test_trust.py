@@ -11,11 +11,14 @@ import pytest
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.models.transports import make_transport, what_is_missing
 from jrh_mlflow.models.trust import (
     VARIABLE,
     allow_key_to,
     check_address,
+    check_artifacts,
+    check_kept_store,
     check_store,
     check_stores,
     forget,
@@ -278,3 +281,60 @@ def test_a_transport_of_another_package_is_not_trusted_with_an_address_of_a_file
     name_address(EVIL, "recipe.yaml")
     with pytest.raises(RecipeError):
         what_is_missing("acme/x", EVIL)
+
+
+@pytest.mark.parametrize(
+    "name", ["GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_CREDENTIALS", "JRH_REVIEW_TOKEN", VARIABLE]
+)
+def test_env_names_no_file_of_credentials_and_no_token_of_our_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Credentials of the kind `external_account` name a file of the user's and the address that it is sent to.
+    monkeypatch.delenv(name, raising=False)
+    with pytest.warns(JrhWarning, match=name):
+        take_dotenv({name: "credentials.json"}, ".env")
+    assert name not in os.environ
+
+
+def test_an_evaluation_kept_in_a_cloned_folder_gets_no_login_sent_to_its_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("JRH_HOME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", KEY)
+    monkeypatch.setenv("JRH_HOME", str(tmp_path))
+    check_kept_store("https://mlflow.example")
+    monkeypatch.delenv("JRH_HOME")
+    Path(".jrh").mkdir(exist_ok=True)
+    monkeypatch.setenv(
+        "HOME", str(tmp_path / "another")
+    )  # what was found before is kept by the place it was found from
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mine.example")
+    check_kept_store("https://mine.example")
+    with pytest.raises(RecipeError):
+        check_kept_store("https://mlflow.example")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://evil.example/a", "mlflow-artifacts://evil.example/a", "http://evil.example"]
+)
+def test_artifacts_on_another_server_than_their_store_get_no_login(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = "https://mlflow.example"
+    check_artifacts(address, store)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", KEY)
+    for own in ("mlflow-artifacts:/0/a", "https://mlflow.example/a", "s3://bucket/a", "/tmp/mlruns", None):
+        check_artifacts(own, store)
+    for held in (store, "sqlite:///cloned.db"):
+        with pytest.raises(RecipeError):
+            check_artifacts(address, held)
+    allow_key_to(["evil.example", "http://evil.example"])
+    check_artifacts(address, store)
+
+
+def test_a_suite_that_a_recipe_takes_from_another_server_gets_no_login(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", KEY)
+    with pytest.raises(RecipeError):
+        load_suite(f"mlflow-artifacts://127.0.0.2:{server.port}/x", tracking_uri=server.url.removesuffix("/v1"))
+    assert server.requests == []

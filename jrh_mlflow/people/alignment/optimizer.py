@@ -17,6 +17,7 @@ from mlflow.entities import Trace
 from mlflow.genai.judges import AlignmentOptimizer, Judge
 
 from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError, TrackingError
+from jrh_mlflow.models.redirects import no_redirects
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.people.alignment.aligned import Alignment, alignment_content, failed_content
 from jrh_mlflow.people.alignment.asking import (
@@ -240,7 +241,8 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         """Align a copy: an optimiser that changes what it is given must not change the judge to go back to."""
         # An optimiser may change the judge it was lent and return it: only where it stayed equal it is the old one.
         as_lent = _copied(lent)
-        aligned = self.inner.align(lent, training)
+        with no_redirects():
+            aligned = self.inner.align(lent, training)
         if not isinstance(aligned, Judge):
             raise RecipeError(f"{type(self.inner).__name__} returned no judge, but {type(aligned).__name__}.")
         return judge if aligned is lent and lent == as_lent else aligned

@@ -14,6 +14,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -26,6 +27,9 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.prompted import address_of, holds_secret
 from jrh_mlflow.models.catalog import endpoint_of
+from jrh_mlflow.models.redirects import no_redirects
+from jrh_mlflow.models.transports.litellm import check_key
+from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Criterion, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import mlflow_internals
@@ -213,8 +217,15 @@ def ask_scorer(
         Exception: of whatever kind the scorer failed with; keys are blanked in its text.
     """
     words = words or {}
+    members = list(_members((scorer,)))
+    for member in members:
+        _check_address(member)
+    # A function of somebody's asks whom it likes.
+    is_ours = any(_kind(member) in _DATA_KINDS for member in members)
     try:
-        given = _read_feedback(scorer, scorer.run(**fields), shown, words)
+        with no_redirects() if is_ours else nullcontext():
+            feedback = scorer.run(**fields)
+        given = _read_feedback(scorer, feedback, shown, words)
     except Exception as error:
         text = str(error)
         safe = blank_secrets(text, _secrets(scorer))
@@ -288,7 +299,13 @@ class MlflowJudge(CallableJudge):
         )
 
     def lacks(self) -> str | None:
-        """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""
+        """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models.
+
+        Raises:
+            RecipeError: when a key may not go to the address.
+        """
+        for scorer in self.panel.members:
+            _check_address(scorer)
         # A judge with headers of its own may hold its key there.
         models = [_model(scorer) for scorer in self.panel.members if not mlflow_internals.extra_headers(scorer)]
         openai = next((model for model in models if model and model.startswith("openai:/")), None)
@@ -420,12 +437,15 @@ def _made(kept: Mapping[str, Any], base_url: str | None) -> Any:
     from mlflow.genai import make_judge
     from mlflow.genai.scorers import Scorer
 
+    if kept.get("call_source") is not None:
+        raise RecipeError(f"The judge {kept.get('name')!r} is written down as code, which is not run from there.")
     try:
         scorer: Any = Scorer.model_validate(kept)
     except MlflowException as error:  # The library behind a metric may be missing here.
         raise RecipeError(f"MLflow cannot make {kept.get('name')!r} again: {error}") from error
     if base_url is None:
         return scorer
+    name_address(base_url, WRITTEN_DOWN)
     # Only judges made of instructions take an address, and only when they are made.
     data = kept["instructions_judge_pydantic_data"]
     more = ("inference_params", "generate_rationale_first", "model_api")
@@ -438,6 +458,16 @@ def _made(kept: Mapping[str, Any], base_url: str | None) -> Any:
         base_url=base_url,
         **{name: data[name] for name in more if data.get(name) is not None},
     )
+
+
+def _check_address(scorer: Any) -> None:
+    """Refuse an address that may not get the key which MLflow would send there: it reads the variables litellm does.
+
+    Raises:
+        RecipeError: saying who named it, and how to allow it.
+    """
+    if model := _model(scorer):
+        check_key(model.replace(":/", "/", 1), mlflow_internals.base_url(scorer))
 
 
 def _endpoint(scorer: Any) -> str | None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.judges import shown_name
+from jrh_mlflow.models.trust import check_artifacts
+from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER
@@ -318,7 +320,10 @@ def is_deleted(run: Run) -> bool:
 
 def run_if_there(client: MlflowClient, run_id: str) -> Run | None:
     """Return a run by its whole id, or None where the store has none."""
-    return if_there(lambda: client.get_run(run_id))
+    run = if_there(lambda: client.get_run(run_id))
+    if run is not None:
+        check_artifacts(run.info.artifact_uri, client.tracking_uri)
+    return run
 
 
 def _completed(client: MlflowClient, prefix: str) -> str:
@@ -474,6 +479,7 @@ def read_calls(client: MlflowClient, run: Run, folder: str, *, without: Collecti
     path = downloaded(client, run, name, folder)
     # Runs of earlier versions lack some columns: those that are there are named.
     columns = [column for column in parquet.read_schema(path).names if column not in without]
+    check_packed(path, columns=columns)
     frame: pd.DataFrame = pd.read_parquet(path, columns=columns)
     return frame
 

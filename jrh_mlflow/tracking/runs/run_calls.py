@@ -28,6 +28,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
 from jrh_mlflow.measures.reason_conflict import REASON_CONFLICT
 from jrh_mlflow.measures.reliability import without_flattery
+from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.perturb.registry import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import (
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 8
 """Runs that a process keeps; the one that was not asked for longest makes way."""
-MOST_BYTES = 4 * 2**30
-"""Of a table of calls without its compression: a larger one would fill the disk of who looks at it."""
 _BATCH = 4096
 _NUMBERS = ("cost_usd", "latency_s")
 _CONFIDENCE = ("confidence", "probabilities")
@@ -338,11 +337,8 @@ def _mapped_table(client: MlflowClient, run: Run, folder: Path) -> pa.Table:
         raise RecipeError(_without_calls(run))
     parquet, file = downloaded(client, run, keys.CALLS_FILE, str(folder)), folder / "calls.arrow"
     try:
+        check_packed(parquet)
         with pq.ParquetFile(parquet) as source:
-            groups = (source.metadata.row_group(place) for place in range(source.metadata.num_row_groups))
-            # Without compression, as it will lie on the disk: a small file may unpack to a very large one.
-            if sum(group.total_byte_size for group in groups) > MOST_BYTES:
-                raise RecipeError(f"{keys.CALLS_FILE} of this run is larger than {MOST_BYTES:,} bytes: not shown.")
             wanted = {*_KNOWN, *_CONFIDENCE, *TEXTS}
             kept = [column for column in source.schema_arrow if column.name in wanted]
             schema = pa.schema([(column.name, _plain_type(column.type)) for column in kept])

@@ -34,7 +34,7 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.models.trust import check_store
+from jrh_mlflow.models.trust import check_artifacts, check_store
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.html import FOLDER, Addresses
@@ -386,6 +386,7 @@ class Store:
         own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
+            check_artifacts(run.info.artifact_uri, self.uri)
         self.save_view()
         return str(run.info.run_id)
 
@@ -519,6 +520,9 @@ def download(uri: str, *, tracking_uri: str | None = None) -> Path:
     store = tracking_uri or active_uri()
     with mlflow_errors(store, problem=f"does not give {uri}", what_now=_NOTHING_ASKED):
         try:
+            of_run = re.match("runs:/([^/]+)", uri)
+            run = mlflow.MlflowClient(store).get_run(of_run[1]) if of_run else None
+            check_artifacts(run.info.artifact_uri if run else uri, store)
             return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=store))
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
