@@ -18,6 +18,8 @@ from jrh_mlflow.text import given_text
 _ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
 """At MLflow, and no file beside the document."""
 
+_MOST_VALUES = 1_000_000
+
 _code_refused: ContextVar[Callable[[], str | None] | None] = ContextVar("jrh_code_refused", default=None)
 """Says why code that a file names is not run; None from Python, where files are the caller's."""
 
@@ -43,12 +45,31 @@ class _Loader(yaml.SafeLoader):
                 _as_written(value)
         return node
 
+    def get_single_node(self) -> yaml.Node | None:
+        """Refuse a few lines whose aliases stand for a billion values."""
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None and _size(node, {}) > _MOST_VALUES:
+            raise yaml.YAMLError(f"its aliases stand for more than {_MOST_VALUES:,} values")
+        return node
 
-def _as_written(node: yaml.Node) -> None:
+
+def _parts(node: yaml.Node) -> Iterator[yaml.Node]:
     # The parts of a sequence are nodes, those of a mapping are pairs of nodes.
     for part in node.value if isinstance(node, yaml.CollectionNode) else ():
-        for inner in part if isinstance(part, tuple) else (part,):
-            _as_written(inner)
+        yield from part if isinstance(part, tuple) else (part,)
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node stands for, those of its aliases each time; too many for one inside itself."""
+    if id(node) not in known:
+        known[id(node)] = _MOST_VALUES + 1
+        known[id(node)] = 1 + sum(_size(part, known) for part in _parts(node))
+    return known[id(node)]
+
+
+def _as_written(node: yaml.Node) -> None:
+    for part in _parts(node):
+        _as_written(part)
     if node.tag == "tag:yaml.org,2002:bool" and node.value.lower() not in ("true", "false"):
         node.tag = "tag:yaml.org,2002:str"
 
@@ -61,7 +82,7 @@ def read_yaml(path: Path) -> object:
     """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
 
 

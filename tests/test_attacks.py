@@ -23,7 +23,7 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JournalError, JrhError, RecipeError
 from jrh_mlflow.home import private_file, private_folder, writable_home
 from jrh_mlflow.outputs import check_packed
-from jrh_mlflow.suites import datasheet_suite
+from jrh_mlflow.suites import datasheet_suite, read_suite
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.transcripts.inspect_logs import read_inspect
 from jrh_mlflow.tracking import mlflow_server
@@ -250,3 +250,14 @@ def test_a_suite_moves_no_cursor_of_who_looks_at_it() -> None:
     assert done.exit_code == 0, done.output
     assert "evil" in done.output
     assert [letter for letter in done.output if not letter.isprintable() and letter != "\n"] == []
+
+
+def test_json_of_a_hundred_thousand_brackets_is_one_error() -> None:
+    datasheet_suite(n_tasks=1, depth=1, name="suite").save("suite")
+    for name, read in {
+        "suite/manifest.json": lambda: read_suite("suite"),
+        "rows.json": lambda: read_table("rows.json"),
+    }.items():
+        Path(name).write_text("[" * 100_000, encoding="utf-8")
+        with pytest.raises(JrhError, match=Path(name).name):
+            read()

@@ -110,7 +110,12 @@ HELD = {
         "tests/models/test_prices.py::test_the_worst_case_covers_what_a_server_bills",
         "tests/engine/test_journal_money.py::test_two_processes_with_64_reservers_each_share_one_cap_exactly",
     ],
-    "are read as data": [f"{OWN}::test_yaml_makes_no_objects", f"{OWN}::test_nothing_of_a_file_is_unpickled"],
+    "are read as data": [
+        f"{OWN}::test_yaml_makes_no_objects",
+        f"{OWN}::test_nothing_of_a_file_is_unpickled",
+        "tests/test_yaml_files.py::test_a_few_lines_that_stand_for_a_billion_values_are_one_error",
+        f"{ATTACKS}::test_json_of_a_hundred_thousand_brackets_is_one_error",
+    ],
     "Code that a YAML file names": [f"{COMMANDS}::test_code_that_a_file_names_is_not_run"],
     "A text file that a YAML file names": [
         f"{COMMANDS}::test_no_file_sends_another_file_of_the_users_to_its_address",

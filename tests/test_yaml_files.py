@@ -13,7 +13,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.recipe import load_generation, load_recipe
 from jrh_mlflow.sweeps.space import load_space
 from jrh_mlflow.workflow import load_workflow
-from jrh_mlflow.yaml_files import Document
+from jrh_mlflow.yaml_files import Document, read_yaml
 
 pytestmark = pytest.mark.quick
 
@@ -104,3 +104,24 @@ def test_a_file_that_is_named_lies_beside_the_document(tmp_path: Path) -> None:
     assert document.beside("rows.xlsx:judge") == f"{tmp_path}/rows.xlsx:judge"
     assert document.beside("nowhere.csv") == "nowhere.csv"
     assert document.beside("runs:/rows.xlsx") == "runs:/rows.xlsx"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+        "judge: &a [*a]\n",
+        f"judge: {'[' * 5000}\n",
+    ],
+    ids=["aliases of aliases", "inside itself", "too deep"],
+)
+def test_a_few_lines_that_stand_for_a_billion_values_are_one_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "evil.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(RecipeError, match="evil"):
+        read_yaml(tmp_path / "evil.yaml")
+
+
+def test_aliases_of_usual_size_are_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("base: &base {a: 1}\nboth: [*base, {<<: *base, b: 2}]\n", encoding="utf-8")
+    assert read_yaml(tmp_path / "mine.yaml") == {"base": {"a": 1}, "both": [{"a": 1}, {"a": 1, "b": 2}]}

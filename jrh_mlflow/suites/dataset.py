@@ -67,7 +67,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         frame = read_xlsx(path, sheet) if kind == "xlsx" else _read(path, kind, tab=suffixes[-1] == ".tsv")
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path.name} is not UTF-8 at byte {error.start}.") from error
-    except (ValueError, OSError, EOFError, zlib.error) as error:
+    except (ValueError, OSError, EOFError, zlib.error, RecursionError) as error:
         raise RecipeError(f"{path.name} cannot be read: {' '.join(str(error).split())[:200]}.") from error
     if frame.empty:
         raise RecipeError(f"{path.name} has no rows.")

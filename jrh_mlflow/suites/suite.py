@@ -339,7 +339,7 @@ def read_manifest(file: Path, *, mend: bool = False) -> dict[str, Any]:
     try:
         content = file.read_bytes()
         manifest = json.loads((clean_json(content) if mend else content).decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SuiteError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(manifest, dict) or not {"schema_version", "name", "sha256", "n_items"} <= manifest.keys():
         raise SuiteError(f"{file} is not the manifest of a suite.")
