@@ -200,13 +200,18 @@ def _named_file(given: Mapping[Any, Any], what: str) -> str:
     return str(given["file"])
 
 
+def _is_in(folder: Path, file: Path) -> bool:
+    """Whether a folder holds a file, and not in a hidden place: the working folder may be the user's home."""
+    file, folder = file.resolve(), folder.resolve()
+    return file.is_relative_to(folder) and not any(part[0] == "." for part in file.relative_to(folder).parts)
+
+
 def _file_text(name: str, what: str, folder: Path | None, *, inside: bool) -> str:
     file = (folder or Path()) / name
-    places = (folder or Path(), Path())
-    if inside and not any(file.resolve().is_relative_to(place.resolve()) for place in places):
+    if inside and not any(_is_in(place, file) for place in (folder or Path(), Path())):
         raise RecipeError(
-            f"The {what} file {name} lies outside the folder. A file may name those beside it: copy it there, or type "
-            "it as an option."
+            f"The {what} file {name} is hidden or lies outside the folder. A file may name those beside it: copy it "
+            "there, or type it as an option."
         )
     try:
         text = file.read_text(encoding="utf-8-sig")

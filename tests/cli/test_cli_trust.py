@@ -214,8 +214,10 @@ def test_no_file_sends_another_file_of_the_users_to_its_address(
     Path("cloned").mkdir()
     write("rows.csv", "instruction,response,label\nSay it.,It is said.,fail\nSay it.,It is well said.,pass\n")
     model = f"model: hosted_vllm/x, api_base: '{server.url}'"
-    names = (str(Path("secret.txt").absolute()), "../secret.txt")
+    names = (str(Path("secret.txt").absolute()), "../secret.txt", ".ssh/secret.txt")
     monkeypatch.chdir("cloned")
+    Path(".ssh").mkdir()
+    write(".ssh/secret.txt", "kept at home")
     for name in names:
         command, text = {
             "judge": ("evaluate", f"judge: {{{model}, rubric: '@{name}'}}\n"),
