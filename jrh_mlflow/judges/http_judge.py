@@ -13,7 +13,7 @@ from jrh_mlflow.judges.raw import RawJudge, checked_places
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.prices import Overrides, Price, price_of
 from jrh_mlflow.models.transports.service import VARIABLE, service_name
-from jrh_mlflow.models.trust import check_address, name_address
+from jrh_mlflow.models.trust import WRITTEN_DOWN, check_address, name_address
 from jrh_mlflow.schema.presentation import Criterion
 from jrh_mlflow.schema.requests import Request
 
@@ -127,7 +127,7 @@ class HttpJudge(RawJudge):
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> HttpJudge:
         """Make the judge again that a definition is of."""
-        name_address(definition["url"], "A run or registered judge")
+        name_address(definition["url"], WRITTEN_DOWN)
         judge = HttpJudge(
             definition["url"],
             body=definition["body"],

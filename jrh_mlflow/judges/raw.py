@@ -28,7 +28,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra,
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.catalog import entry_of
 from jrh_mlflow.models.local.weights import canonical, shown_model
-from jrh_mlflow.models.trust import name_address
+from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema.presentation import Criterion, Presentation, criterion, message_text
 from jrh_mlflow.schema.requests import Request, Response
@@ -236,7 +236,7 @@ class RawJudge(PromptedJudge):
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> RawJudge:
         """Make the judge again that a definition is of: same requests, answers read the same way."""
-        name_address(definition["api_base"], "A run or registered judge")
+        name_address(definition["api_base"], WRITTEN_DOWN)
         fields, own = definition["fields"], Criterion(**definition["tie_criterion"])
         judge = RawJudge(
             definition["model"],

@@ -237,7 +237,7 @@ _SETTING = re.compile(
     r"|AZURE_(CLIENT|TENANT)_ID|AWS_BEARER_TOKEN_BEDROCK|MLFLOW_TRACKING_USERNAME|MLFLOW_EXPERIMENT_(NAME|ID)|JRH_\w+"
 )
 """What `.env` may set besides keys and addresses."""
-_NEVER = re.compile(rf"{VARIABLE}|JRH_REVIEW_\w+|\w*CREDENTIALS?", re.IGNORECASE)
+_NEVER = re.compile(r"JRH_ALLOW_\w+|JRH_REVIEW_\w+|\w*CREDENTIALS?", re.IGNORECASE)
 """What a cloned folder may not decide. A file of credentials can name any other file, and an address to send it to."""
 _STORE = "MLFLOW_TRACKING_URI"
 

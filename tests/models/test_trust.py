@@ -284,7 +284,7 @@ def test_a_transport_of_another_package_is_not_trusted_with_an_address_of_a_file
 
 
 @pytest.mark.parametrize(
-    "name", ["GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_CREDENTIALS", "JRH_REVIEW_TOKEN", VARIABLE]
+    "name", ["GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_CREDENTIALS", "JRH_REVIEW_TOKEN", "JRH_ALLOW_CODE", VARIABLE]
 )
 def test_env_names_no_file_of_credentials_and_no_token_of_our_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Credentials of the kind `external_account` name a file of the user's and the address that it is sent to.
