@@ -91,15 +91,20 @@ def test_a_key_does_not_go_where_only_env_says(server: LoopbackServer, small: tu
     assert server.requests
 
 
-@pytest.mark.parametrize("kind", ["space", "pipeline", "generator", "validator"])
+@pytest.mark.parametrize("kind", ["space", "pipeline", "generator", "validator", "service"])
 def test_no_file_of_any_kind_takes_a_key_to_its_address(kind: str, server: LoopbackServer, store_uri: str) -> None:
     model = f"{{model: openai/gpt-4o-mini, api_base: '{server.url}'}}"
     write("rows.csv", "instruction,response,label\nSay it.,It is said.,fail\nSay it.,It is well said.,pass\n")
     data = "dataset: rows.csv\nrubric: Is it right?\noutput: suite\n"
+    service = f"url: '{server.url}', body: {{a: '{{first}}', b: '{{second}}'}}, answer: winner"
     assert jrh("suite", "build", "-o", "small", "--n-tasks", 4, "--depth", 1).exit_code == 0
     command, text = {
         "space": (("sweep", "file.yaml", "--suite", "small"), f"models: [{model}]\n"),
         "pipeline": (("evaluate", "file.yaml"), f"suite: small\njudges: [{model}]\ncompare: false\n"),
+        "service": (
+            ("evaluate", "file.yaml", "--suite", "small"),
+            f"judge: {{{service}, headers: {{Authorization: 'Bearer ${{OPENAI_API_KEY}}'}}}}\n",
+        ),
         "generator": (("generate", "file.yaml"), f"{data}tests: [semantic_paraphrase]\ngenerator: {model}\n"),
         "validator": (
             ("generate", "file.yaml"),
