@@ -18,32 +18,48 @@ import click
 from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError, demand_posix, suggest
 from jrh_mlflow.text import REPLACEMENT, blank_secrets
 
-COMMANDS = {
-    "demo": ("demo", "Measure simulated judges and a recorded real one, no key needed, and print what they read."),
-    "evaluate": ("evaluate", "Measure one judge and log it as an MLflow run."),
-    "shift": ("evaluate", "Measure one judge under several tie criteria."),
-    "replay": ("replay", "Measure judgments recorded by another tool, with no model call."),
-    "compare": ("compare", "Compare logged judges on one suite: which can be told apart, and where."),
-    "jury": ("jury", "Let logged judges vote together, with no new call: what is a jury of them worth?"),
-    "sweep": ("sweep", "Search judges, prompts and policies for the map of reliability against cost."),
-    "validate": ("validate", "Test the tester: bias and coverage of every estimator on simulated judges."),
-    "generate": ("generate", "Make a reliability suite from labelled responses."),
-    "review": ("review", "Review generated items in the browser, and write the reviewed suite."),
-    "tests": ("tests", "List the reliability tests, or show how one is written."),
-    "batch": ("batch", "Ask through batch files: export what is missing, import the results."),
-    "model": ("model", "Fetch a small model that runs on this machine, or list them."),
-    "journal": ("journal", "Show what the journal of paid answers holds, or prune it."),
-    "suite": ("suite", "Build, check and show suites and tasks."),
-    "ui": ("ui", "Open the MLflow UI on a store."),
-    "agree": ("agree", "Measure how well a judge agrees with people, and people with one another."),
-    "correct": ("correct", "Estimate the true pass rate behind a judge's, from items that people labelled too."),
-    "label": ("label", "Draw items for people to label, each with its chance of being drawn."),
-    "align": ("align", "Align a judge with people's labels, and prove on other traces that it helped."),
-    "plan": ("plan", "Say before anything is paid how many calls, or labels of people, are needed."),
-    "gate": ("gate", "Decide by rules whether a logged judge may go on, with an exit code for CI."),
-    "prompt": ("prompt", "Show the exact request of an item, or ask about three and show what is understood."),
-    "status": ("status", "Say whether the judge that runs is the one that was measured, and what differs."),
+GROUPS = {
+    "Measure a judge": {
+        "evaluate": ("evaluate", "Measure one judge and log it as an MLflow run."),
+        "prompt": ("prompt", "Show the exact request of an item, or ask about three items."),
+        "shift": ("evaluate", "Measure one judge under several tie criteria."),
+        "replay": ("replay", "Measure judgments that another tool recorded, with no call."),
+        "batch": ("batch", "Ask through batch files: export what is missing, import results."),
+    },
+    "Compare judges": {
+        "compare": ("compare", "Compare logged judges on one suite."),
+        "jury": ("jury", "Let logged judges vote together, with no new call."),
+        "sweep": ("sweep", "Search prompts and models: reliability against cost."),
+    },
+    "Decide": {
+        "gate": ("gate", "Decide by rules about a logged judge, with an exit code for CI."),
+        "plan": ("plan", "Say how many calls or labels are needed, before you pay."),
+        "status": ("status", "Say whether the judge in use is the one that was measured."),
+    },
+    "Work with people's labels": {
+        "agree": ("agree", "Measure how well a judge agrees with people."),
+        "correct": ("correct", "Estimate the true pass rate behind a judge's."),
+        "label": ("label", "Draw items for people to label."),
+        "align": ("align", "Align a judge with people's labels, and prove that it helped."),
+    },
+    "Make suites": {
+        "generate": ("generate", "Make a reliability suite from labelled responses."),
+        "review": ("review", "Review generated items in the browser."),
+        "suite": ("suite", "Build, check and show suites and tasks."),
+        "tests": ("tests", "List the reliability tests, or show how one is written."),
+    },
+    "Look": {
+        "ui": ("ui", "Open the MLflow UI on a store."),
+        "demo": ("demo", "Measure judges that need no key, and print what they read."),
+    },
+    "The rest": {
+        "journal": ("journal", "Show what the journal of paid answers holds, or prune it."),
+        "model": ("model", "Fetch a small model that runs on this machine, or list them."),
+        "validate": ("validate", "Test the tester: bias and coverage on simulated judges."),
+    },
 }
+"""What people want, the most used first; commands with their module and their line of help."""
+COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 
 
 class _Lazy(click.Group):
@@ -59,8 +75,10 @@ class _Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from their one-line help, importing none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        widest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), text) for name, (_, text) in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
