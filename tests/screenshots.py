@@ -1,6 +1,7 @@
-"""The README's picture of MLflow: `python -m tests.screenshots [STORE]` opens a store's saved view in Chromium.
+"""Pictures of README and docs: `python -m tests.screenshots [STORE]` opens a store's pages in Chromium.
 
-Writes `docs/mlflow_view.png`: the table of judges, and beside it their curves.
+Writes `docs/leaderboard.png`, the list of judges at `/jrh/`, and `docs/mlflow_view.png`: MLflow's table of judges, and
+beside it their curves.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.demo import EXPERIMENT
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.runs.store import Store
 from tests.example_store import packed_picture
 from tests.once import shared
+from tests.pages.test_runs import serving
 from tests.review.browser import PATIENCE_MS, chromium
 from tests.servers import free_port, running_server
 
-PICTURE = Path("docs/mlflow_view.png")
+PICTURE, BOARD = Path("docs/mlflow_view.png"), Path("docs/leaderboard.png")
 _WIDTH, _HEIGHT, _GAP = 1480, 790, 16
 _LAST_COLUMN = "jrh.target_sensitivity/delta_1"
 """More of them would make the letters of a picture as wide as the README too small to read."""
@@ -48,6 +51,14 @@ def draw(url: str, *, judge: str) -> bytes:
         card.locator(".js-plotly-plot .lines").first.wait_for(timeout=PATIENCE_MS)
         chart = card.screenshot()
     return _side_by_side(table, chart)
+
+
+def draw_board(store: str) -> bytes:
+    """Draw the first judges of the leaderboard."""
+    with serving(store) as client, chromium() as browser:
+        page = browser.new_page(viewport={"width": _WIDTH, "height": 940}, color_scheme="light")
+        page.goto(f"http://{client.address}/jrh/")
+        return packed_picture(page.screenshot(), n_colours=64)
 
 
 def _table(page: Any) -> dict[str, float]:
@@ -81,9 +92,12 @@ def main(store: str = "mlruns_example") -> None:
     """Draw the picture from a copy of a store, which stays as it is."""
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         copy = Path(shutil.copytree(store, Path(folder) / "store"))
-        with shared(), running_server(copy, port=free_port()) as url:
-            PICTURE.write_bytes(draw(url, judge="Qwen32B (simulated)"))
-    print(f"{PICTURE}: {PICTURE.stat().st_size:,} bytes")
+        with shared():
+            BOARD.write_bytes(draw_board(folder_uri(copy)))
+            with running_server(copy, port=free_port()) as url:
+                PICTURE.write_bytes(draw(url, judge="Qwen32B (simulated)"))
+    for picture in (BOARD, PICTURE):
+        print(f"{picture}: {picture.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

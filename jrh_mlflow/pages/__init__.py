@@ -1,1 +1,1 @@
-"""Pages of runs beside MLflow's own: the list of judges, datasheets, comparisons, calls."""
+"""Pages of runs beside MLflow's own: the leaderboard, datasheets, comparisons, where judges differ, calls."""

@@ -9,6 +9,8 @@ a table of calls, or one item opened with all its calls.
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jrh_mlflow.judges import shown_name
+from jrh_mlflow.engine.calls import presentation_of
+from jrh_mlflow.errors import JrhError
+from jrh_mlflow.judges import ModelJudge, shown_name
 from jrh_mlflow.measures.axes import no_order, one_order, same_content, same_slot
 from jrh_mlflow.measures.behind import Behind
 from jrh_mlflow.measures.records import choice
 from jrh_mlflow.review.guard import Refusal
-from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.items import Call, Item, Order
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
 from jrh_mlflow.show.html import Addresses, render_page
 from jrh_mlflow.show.names import axis_meaning, axis_name, condition_name
@@ -45,7 +49,10 @@ _LONG = 700
 """Characters past which a text has a scroll bar of its own, which the keyboard must reach."""
 _LEAST_SECONDS = 0.005
 """Less is shown as nothing: judges that are code take as long."""
-SLOTS = {"uv": "slot 1 is u, slot 2 is v", "vu": "slot 1 is v, slot 2 is u"}
+SLOTS = {"uv": "u is the first, v the second", "vu": "v is the first, u the second"}
+_SLOT = {"1": "first", "2": "second"}
+_MOST_REPEATS = 64
+"""Equal requests of a run are numbered: the logged hash is looked for among so many."""
 COUNTS_TEXT = {"yes": "counts", "no": "does not count", "left_out": "left out"}
 _ADDRESSES = Addresses("../")
 _LABELS = {
@@ -58,6 +65,7 @@ _LABELS = {
     "task": "task",
     "item": "item",
 }
+_log = logging.getLogger("jrh_mlflow")
 _CALLS = CallStore()
 """Runs that this process keeps."""
 
@@ -306,6 +314,7 @@ class ShownCall:
     confidence: float | None = None
     trace: str | None = None
     """Address of its trace in MLflow."""
+    prompt_sha256: str | None = None
 
     @property
     def choice(self) -> str:
@@ -315,9 +324,7 @@ class ShownCall:
     @property
     def answered(self) -> str:
         """What was answered, in words: of a pair the content and the slot that it stood in."""
-        if self.outcome != "verdict":
-            return {"tie": "tie", "abstain": "abstained"}.get(self.outcome, "no usable answer")
-        return f"{self.choice} (slot {self.answer})" if self.order else self.answer
+        return call_text(self.order, self.outcome, self.answer)
 
     @property
     def wanted(self) -> str:
@@ -341,6 +348,19 @@ class ShownCall:
         """The rationale, or why there is no answer, in one line."""
         text = " ".join((self.rationale or self.error or self.raw or "").split())
         return visible(text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…")
+
+
+def call_text(order: str, outcome: str, answer: str) -> str:
+    """Say what a call answered: of a pair the content by its own name, and the slot that it stood in.
+
+    Example:
+        >>> call_text("vu", "verdict", "1"), call_text("", "verdict", "yes"), call_text("uv", "tie", "")
+        ('v (first)', 'yes', 'tie')
+    """
+    if outcome != "verdict":
+        return {"tie": "tie", "abstain": "abstained"}.get(outcome, "no usable answer")
+    chosen = choice(order=order, outcome=outcome, answer=answer)
+    return f"{chosen} ({_SLOT.get(answer, answer)})" if order else answer
 
 
 def _shown(calls: RunCalls, rows: Codes, behind: Behind | None) -> list[ShownCall]:
@@ -399,6 +419,7 @@ def _opened(calls: RunCalls, item_id: str, rows: Codes, behind: Behind | None) -
         wanted=shown[0].wanted,
         calls=sorted(shown, key=lambda call: (call.replicate, call.order)),
         baseline=_shown(calls, base, None),
+        prompts=sent_prompts(calls, item, shown),
         previous=None if before is None else column.values[before],
         following=None if after is None else column.values[after],
         **opened_texts(item, original),
@@ -432,7 +453,7 @@ def _pair_text(uv: ShownCall | None, vu: ShownCall | None) -> str:
     if same_content(*seen):
         return f"stable: content {uv.choice} in both orders{right}"
     if same_slot(*seen):
-        return f"positional: slot {uv.answer} in both orders"
+        return f"positional: the {_SLOT.get(uv.answer, uv.answer)} in both orders"
     if one_order(*seen):
         return f"one-sided: a preference in one order only{right}"
     assert no_order(*seen)
@@ -494,6 +515,8 @@ class OpenedItem:
     calls: Sequence[ShownCall]
     baseline: Sequence[ShownCall]
     """Calls on the original, of a perturbed response."""
+    prompts: Mapping[str, SentPrompt]
+    """Order to what was sent; empty where the judge sends no prompt of ours."""
     previous: str | None
     """Item before it in the filtered list."""
     following: str | None
@@ -511,14 +534,57 @@ class OpenedItem:
         return f"content {self.wanted}" if self.wanted else "neither content"
 
     @property
-    def columns(self) -> list[tuple[str, list[ShownCall]]]:
+    def columns(self) -> list[tuple[str, str | None, list[ShownCall]]]:
         """Its calls, both orders of a pair side by side; of single responses the original's beside them."""
         if any(call.order for call in self.calls):
             better = f"; {self.wanted} is the better one" if self.wanted else ""
             orders = {order: f"Order {order}: {slots}{better}" for order, slots in SLOTS.items()}
-            return [(head, [call for call in self.calls if call.order == order]) for order, head in orders.items()]
-        beside = [("Original: what the judge answered", list(self.baseline))] if self.baseline else []
-        return [*beside, ("This item: what the judge answered", list(self.calls))]
+            return [
+                (head, order, [call for call in self.calls if call.order == order]) for order, head in orders.items()
+            ]
+        beside = [("Original: what the judge answered", None, list(self.baseline))] if self.baseline else []
+        return [*beside, ("This item: what the judge answered", "", list(self.calls))]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentPrompt:
+    """The messages of a call, made again from the judge's definition and the item."""
+
+    messages: Sequence[ShownText]
+    is_same: bool
+    """Whether the hash that the run logged is that of this very request."""
+
+
+def sent_prompts(calls: RunCalls, item: Item | None, shown: Sequence[ShownCall]) -> dict[str, SentPrompt]:
+    """Return what was sent in each order; nothing of judges whose prompt is not ours, or of runs without texts."""
+    definition = calls.judge.get("definition")
+    if item is None or item.instruction is None or not isinstance(definition, Mapping):
+        return {}
+    # Definitions may come from anybody; those of other kinds bring code along.
+    if definition.get("kind") != "prompted":
+        return {}
+    from jrh_mlflow.tracking.judges.identity import judge_from
+
+    try:
+        judge = judge_from(definition)
+        assert isinstance(judge, ModelJudge)
+        return {order: _sent(judge, item, order, shown) for order in item.orders}
+    except (JrhError, LookupError, TypeError, ValueError, AttributeError):
+        _log.warning("The prompt of item %s cannot be made again.", item.id, exc_info=True)
+        return {}
+
+
+def _content_text(content: object) -> str:
+    # A content in parts is shown as the request has it.
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _sent(judge: ModelJudge, item: Item, order: Order, shown: Sequence[ShownCall]) -> SentPrompt:
+    presentation = presentation_of(item, order, judge.tie_criterion)
+    request = judge.request(Call(item=item, order=order, replicate=0, presentation=presentation))
+    logged = {call.prompt_sha256 for call in shown if call.order == order}
+    messages = [shown_text(str(message["role"]), _content_text(message["content"])) for message in request.messages]
+    return SentPrompt(messages=messages, is_same=not logged.isdisjoint(map(request.key, range(_MOST_REPEATS))))
 
 
 def opened_texts(item: Item | None, original: Item | None) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Pages of runs; none of them logs anything, and none has a script.
 
-    GET /                       the newest evaluations, by experiment, and a form to compare them
+    GET /?…                     the leaderboard, and runs of every kind (`board.py`)
     GET /run/{run_id}           the page of a run of any kind
     GET /datasheet/{run_id}     an evaluation
-    GET /compare?run=…&run=…    judges on the same suite, side by side
+    GET /compare?run=…&run=…    judges on the same suite, side by side; of more than MOST_COMPARED a part, `part=2`
+    GET /differ?run=…&run=…     the items on which they differ (`differ.py`)
     GET /calls/{run_id}?…       the calls of an evaluation (`calls.py`)
     GET /logged/{run_id}        the page among a run's artifacts
 
@@ -15,10 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -27,15 +30,17 @@ from starlette.routing import Route
 
 from jrh_mlflow.errors import JrhError, TrackingError
 from jrh_mlflow.review.guard import FORM_POLICY, SANDBOX_POLICY, Refusal
-from jrh_mlflow.show.html import Addresses
+from jrh_mlflow.show.html import Addresses, render_part
 from jrh_mlflow.show.run_overview import RunSummary
 from jrh_mlflow.text import clean_text
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 T = TypeVar("T")
 FindStore = Callable[[Request], str]
 """Leads from a request to the tracking store that is shown."""
 Answer = Callable[[Request], Awaitable[Response]]
-MOST_ROWS = 200
 MOST_COMPARED = 12
 """Judges on one page: differences are of all pairs."""
 _KEPT = 64
@@ -53,9 +58,7 @@ def run_routes(find_store: FindStore) -> list[Route]:
     """Return the routes of the pages, for an application that a guard protects."""
 
     async def index(request: Request) -> Response:
-        # With the token that the visitor's own link has: the page knows none.
-        review = _OF_THE_LIST.review(request.query_params.get("token"))
-        return html_response(await in_thread(_index, find_store(request), review))
+        return html_response(await in_thread(_index, find_store(request), request.query_params))
 
     async def run(request: Request) -> Response:
         return await in_thread(_run, find_store(request), _demand_run_id(request))
@@ -68,8 +71,10 @@ def run_routes(find_store: FindStore) -> list[Route]:
         return html_response(await in_thread(_calls, find_store(request), run_id, request.query_params))
 
     async def compare(request: Request) -> Response:
-        runs = _chosen(request.query_params.getlist("run"))
-        return html_response(await in_thread(_compared, find_store(request), runs, pool=_COMPARING))
+        return html_response(await in_thread(_compared, find_store(request), request.query_params, pool=_COMPARING))
+
+    async def differ(request: Request) -> Response:
+        return html_response(await in_thread(_differ, find_store(request), request.query_params))
 
     async def logged(request: Request) -> Response:
         page = await in_thread(_logged_page, find_store(request), _demand_run_id(request))
@@ -81,21 +86,26 @@ def run_routes(find_store: FindStore) -> list[Route]:
         "/datasheet/{run_id}": datasheet,
         "/calls/{run_id}": calls,
         "/compare": compare,
+        "/differ": differ,
         "/logged/{run_id}": logged,
     }
     return [Route(path, answering(page)) for path, page in pages.items()]
 
 
 def load_calls_page() -> None:
-    """Import what the page of calls needs and read its template, in a thread: its first visitor should not wait."""
+    """Import what the pages need and read the template of calls, in a thread: their first visitor should not wait."""
     _READING.submit(_load_calls_page)
 
 
 def _load_calls_page() -> None:
+    from importlib import import_module
+
     from jrh_mlflow.pages.calls import TEMPLATE
     from jrh_mlflow.show.html import read_template
 
     read_template(TEMPLATE)
+    for module in ("pages.board", "comparing.compare"):
+        import_module(f"jrh_mlflow.{module}")
 
 
 def _calls(store: str, run_id: str, query: QueryParams) -> str:
@@ -105,11 +115,11 @@ def _calls(store: str, run_id: str, query: QueryParams) -> str:
     return calls_page(store, run_id, query)
 
 
-def _index(store: str, review: str) -> str:
-    from jrh_mlflow.show.run_overview import evaluations_page
-    from jrh_mlflow.tracking.runs.read import evaluations_in_runs
+def _index(store: str, query: QueryParams) -> str:
+    from jrh_mlflow.pages.board import board_page
 
-    return evaluations_page(evaluations_in_runs(store, most=MOST_ROWS), review=review, most=MOST_ROWS)
+    # With the token that the visitor's own link has: the page knows none.
+    return board_page(store, query, review=_OF_THE_LIST.review(query.get("token")))
 
 
 def _run(store: str, run_id: str) -> Response:
@@ -169,24 +179,45 @@ def _logged_page(store: str, run_id: str) -> bytes:
     return page
 
 
-def _compared(store: str, runs: Sequence[str]) -> str:
+def _compared(store: str, query: QueryParams) -> str:
     from jrh_mlflow.comparing.compare import served_comparison
 
+    runs, parts = _part(query, "compare")
     try:
-        return served_comparison(runs, store, addresses=_OF_THE_LIST)
+        page = served_comparison(runs, store, addresses=_OF_THE_LIST)
     except JrhError:
         raise
     except Exception as error:  # whatever a file that anybody wrote can do to its reader
         _log.warning("Runs %s cannot be compared.", ", ".join(runs), exc_info=True)
         raise Refusal(422, "These runs cannot be compared: what one of them holds cannot be read.") from error
+    # The page is the one that a comparison logs, which is a file without others beside it.
+    return page.replace("<header>", f"{parts}<header>", 1)
 
 
-def _chosen(runs: list[str]) -> list[str]:
-    """Return the runs of an address, each once."""
-    chosen = [_checked_id(run) for run in dict.fromkeys(runs)]
-    if not 2 <= len(chosen) <= MOST_COMPARED:
-        raise Refusal(422, f"A comparison needs 2 to {MOST_COMPARED} different runs, but got {len(chosen)}.")
-    return chosen
+def _differ(store: str, query: QueryParams) -> str:
+    from jrh_mlflow.pages.differ import disagreement_page
+
+    runs, parts = _part(query, "differ")
+    return disagreement_page(store, runs, query, parts=parts)
+
+
+def _part(query: QueryParams, page: str) -> tuple[list[str], Markup]:
+    """Return the runs of an address that one page has room for, and the links to the others."""
+    runs = [_checked_id(run) for run in dict.fromkeys(query.getlist("run"))]
+    if len(runs) < 2:
+        raise Refusal(422, f"A comparison needs at least 2 different runs, but got {len(runs)}.")
+    # Parts of one length, give or take one: the last would otherwise be a judge alone.
+    n_parts = -(-len(runs) // MOST_COMPARED)
+    ends = [len(runs) * number // n_parts for number in range(n_parts + 1)]
+    given = query.get("part", "")
+    at = min(int(given), n_parts) - 1 if re.fullmatch("[1-9][0-9]{0,4}", given) else 0
+    links = [
+        (f"{start + 1}–{end}", f"{page}?{urlencode({'run': runs, 'part': number}, doseq=True)}")
+        for number, (start, end) in enumerate(pairwise(ends), 1)
+    ]
+    shown = runs[ends[at] : ends[at + 1]]
+    other = f"differ?{urlencode({'run': shown}, doseq=True)}" if page == "compare" else None
+    return shown, render_part("_parts.html", parts=links, at=at, n_runs=len(runs), most=MOST_COMPARED, other=other)
 
 
 def _demand_run_id(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""The list of evaluations, and the page of a run that has none of its own: what it is and what belongs to it."""
+"""What lists and pages tell of a run, and the page of one that has none of its own: what it is, what belongs to it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ KINDS = {
     "align": "alignment",
     "correct": "corrected rates",
     "gate": "gate",
+    "watch": "watch",
+    "attack": "attack",
+    "repair": "repair",
+    "self_preference": "self-preference",
+    "report": "report",
+    "respond": "responses",
 }
 """What runs of a kind are called on pages."""
 
@@ -62,28 +68,6 @@ class RunSummary:
     """Ids of runs that its params and tags name: what it was made of."""
     state: str
     """Digest of all that changes when something is added to a finished run: what is made from it holds as long."""
-
-
-def evaluations_page(rows: Sequence[RunSummary], *, review: str, most: int) -> str:
-    """Render the list of evaluations, by experiment, with a form that asks for a comparison without any script.
-
-    Args:
-        rows: Newest first.
-        review: Address of the review page.
-        most: How many rows are looked for; the page says so when that many were found.
-    """
-    experiments: dict[str, list[RunSummary]] = {}
-    for row in rows:
-        experiments.setdefault(row.experiment_id, []).append(row)
-    return render_page(
-        "evaluations.html",
-        experiments=experiments,
-        review=review,
-        # As many as were looked for: there may be more, and nobody has counted them.
-        more=len(rows) >= most,
-        most=most,
-        addresses=Addresses(""),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.proportions import newcombe, rate_posterior, share_correlation
@@ -195,7 +195,7 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     if excluded(_LEAST_ERROR):
         return math.inf
     error = _error_at(excluded)
-    t = float(stats.t.isf(error / 2 if error <= _TAIL else error, k - 1))
+    t = -float(special.stdtrit(k - 1, error / 2 if error <= _TAIL else error))
     return math.sqrt(k * t * t / (k - 1 + t * t))
 
 
@@ -212,7 +212,7 @@ def exact_end(share: float, n: int, tail: float) -> float:
         0.123
     """
     hits = min(share * n, float(n))
-    return 1.0 if hits >= n - TOLERANCE else float(stats.beta.isf(tail, hits + 1, n - hits))
+    return 1.0 if hits >= n - TOLERANCE else float(special.betainccinv(hits + 1, n - hits, tail))
 
 
 def _error_at(excluded: Callable[[float], bool]) -> float:

@@ -210,8 +210,8 @@ def test_calls_whose_reason_names_another_verdict_are_listed_with_both(client, r
     assert found(page) == reading.numerator > 0
     shown = words(page)
     assert "So response A is better." in shown
-    assert "(slot 2)" in shown
-    assert "(slot 1)" not in shown
+    assert "(second)" in shown
+    assert "(first)" not in shown
     assert "no-texts" in words(page_of(client, runs["hashed"].run_id, 422, axis="reason_conflict"))
 
 
@@ -358,8 +358,8 @@ def test_an_opened_pair_shows_both_orders_texts_rationale_and_raw_answer_escaped
     for shown in (item.instruction, item.u, item.v):
         assert " ".join(shown.split()) in text
     assert f"condition quality ladder δ {item.delta:g} task {item.task} better content {item.better}" in text
-    assert f"Order uv: slot 1 is u, slot 2 is v; {item.better} is the better one" in text
-    assert f"Order vu: slot 1 is v, slot 2 is u; {item.better} is the better one" in text
+    assert f"Order uv: u is the first, v the second; {item.better} is the better one" in text
+    assert f"Order vu: v is the first, u the second; {item.better} is the better one" in text
     assert f'<a href="{html.escape(Addresses("../").calls(done.run_id, item=item.id))}">Calls of this item</a>' in page
     assert "‹U+202E›" in text
     assert "‹U+001B›[31m" in text
@@ -385,11 +385,22 @@ def test_calls_that_are_traces_lead_to_them_and_the_page_to_all_of_them(client, 
     assert linked == int(tags["jrh.traces"].partition(" ")[0]) > 0
 
 
+def test_an_opened_item_shows_the_prompt_that_was_sent_in_each_order(client, runs):
+    done = runs["pairs"]
+    page = page_of(client, done.run_id, open=str(done.calls["suite_item"].iloc[-1]))
+    # By its hash, which every call logs; made again by another judge it would be another one.
+    assert page.count("<summary>Prompt as sent</summary>") == 2
+    assert page.count("<h4>system</h4>") == page.count("<h4>user</h4>") == 2
+    for name in ("simulated", "single", "hashed"):
+        other = runs[name]
+        assert "<summary>Prompt" not in page_of(client, other.run_id, open=str(other.calls["suite_item"].iloc[0]))
+
+
 def test_what_a_pair_came_to_is_said_by_the_names_of_the_axes(client, runs):
     calls = runs["simulated"].calls
     item = calls[calls["condition"] == "delta_0_same"]["suite_item"].iloc[0]
     page = words(page_of(client, runs["simulated"].run_id, open=item))
-    assert "Positional: slot 1 in both orders." in page
+    assert "Positional: the first in both orders." in page
     assert "condition equal quality δ 0 task" in page
     assert "better neither content" in page
     assert "A simulated judge, not a model." in page

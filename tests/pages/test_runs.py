@@ -23,9 +23,8 @@ from jrh_mlflow.pages.runs import MOST_COMPARED, run_routes
 from jrh_mlflow.pages.server import Beside
 from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
 from jrh_mlflow.show.html import Addresses
-from jrh_mlflow.show.run_overview import evaluations_page
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
-from jrh_mlflow.tracking.runs.read import evaluations_in_runs, run_file
+from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import pointwise_suite
 from tests.review.browser import chromium, served, ten
@@ -124,40 +123,25 @@ def row_of(page: str, run_id: str) -> str:
     return next(row for row in re.findall(r"<tr>.*?</tr>", page, re.DOTALL) if run_id in row)
 
 
-def test_the_list_shows_judges_and_suites_by_experiment_with_links(client, runs):
-    page = text(client, "/")
-    oracle, hostile = (row_of(page, runs[name]) for name in ("oracle", "hostile"))
-    assert f'<a href="datasheet/{runs["oracle"]}">Oracle</a> <span class="badge">simulated</span>' in oracle
-    assert "simulated" not in hostile
-    assert f'<input type="checkbox" name="run" value="{runs["oracle"]}"' in oracle
-    assert pointwise_suite(name=f"points {EVIL}").sha256[:8] in oracle
-    assert f"/runs/{runs['oracle']}" in oracle
-    experiments = re.findall("<h2>(.*?)</h2>", page)
-    assert {html.unescape(name) for name in experiments} >= {f"run pages {EVIL}", "run pages of strangers"}
-    assert len(experiments) == len(set(experiments))
-
-
-def test_only_finished_evaluations_are_listed_the_newest_first_and_not_too_many(client, runs, store_uri):
+def test_only_finished_evaluations_are_listed(client, runs, store_uri):
     page = text(client, "/")
     assert runs["generation"] not in page
-    assert page.index(runs["other"]) < page.index(runs["oracle"])
     open_run = Store(store_uri, "run pages of strangers").create_run("o", tags=first_tags("evaluate", simulated=False))
     assert open_run not in text(client, "/")
-    assert [row.run_id for row in evaluations_in_runs(store_uri, most=2)] == [runs["stranger"], runs["other"]]
 
 
 def test_a_gated_run_says_so_in_the_list_and_on_its_page(client, runs, store_uri):
     rules = ["baseline/accuracy >= 0.999", "excluded/baseline/accuracy <= 0.5"]
     gate = jrh.gate(runs["other"], rules, tracking_uri=store_uri)
     assert gate.passed is None
-    assert '<span class="badge warn">gate not decided</span>' in row_of(text(client, "/"), runs["other"])
-    assert "gate" not in row_of(text(client, "/"), runs["oracle"])
+    assert ">not decided</td>" in row_of(text(client, "/"), runs["other"])
+    assert "not decided" not in row_of(text(client, "/"), runs["oracle"])
     page = html.unescape(text(client, f"/datasheet/{runs['other']}"))
     assert "further tasks" in page
     assert gate.run_id in page
     assert "<script" not in page
     jrh.gate(runs["other"], "baseline/accuracy >= 0.1", tracking_uri=store_uri)
-    assert '<span class="badge">gate passed</span>' in row_of(text(client, "/"), runs["other"])
+    assert ">passed</td>" in row_of(text(client, "/"), runs["other"])
     page = html.unescape(text(client, f"/datasheet/{runs['other']}"))
     assert "passed: 1 of 1 rules hold" in page
     assert "further tasks" not in page
@@ -172,12 +156,6 @@ def test_names_are_text_wherever_they_are_shown(client, runs):
         assert "<script" not in page
         assert "onerror=alert(1)&gt;" in page
         assert "<img src=x" not in page
-
-
-def test_a_store_without_evaluations_has_a_list_that_says_so():
-    page = evaluations_page([], review="review/", most=1)
-    assert "There is no finished evaluation" in page
-    assert "<form" not in page
 
 
 def test_a_datasheet_is_made_from_what_the_run_holds_and_leads_on(client, runs):
@@ -225,7 +203,8 @@ def test_a_comparison_shows_judges_side_by_side_and_logs_nothing(client, runs, s
     status, headers, content = client.send("GET", f"/compare?run={runs['oracle']}&run={runs['hostile']}")
     expected = jrh.compare([runs["oracle"], runs["hostile"]], tracking_uri=store_uri, log=False)
     expected = expected.to_html(addresses=Addresses(""))
-    assert (status, content.decode()) == (200, expected)
+    before, _, after = expected.partition("<header>")
+    assert (status, content.decode().startswith(before), content.decode().endswith(after)) == (200, True, True)
     assert headers["content-security-policy"] == FORM_POLICY
     logged = MlflowClient(store_uri).search_experiments(filter_string="name LIKE 'run pages %'")
     kinds = MlflowClient(store_uri).search_runs([one.experiment_id for one in logged], "tags.`jrh.kind` = 'compare'")
@@ -249,7 +228,7 @@ def test_runs_on_different_suites_are_refused_with_what_differs(client, runs):
         ("?run={oracle}&run=" + "0" * 32, 422, "There is no run"),
         ("?run={oracle}&run={generation}", 422, "only evaluations can be compared"),
         ("?run={oracle}&run={stranger}", 422, "cannot be compared"),
-        ("?" + "&".join(f"run={n:032x}" for n in range(MOST_COMPARED + 1)), 422, f"got {MOST_COMPARED + 1}"),
+        ("?" + "&".join(f"run={n:032x}" for n in range(MOST_COMPARED + 1)), 422, "There is no run"),
     ],
 )
 def test_a_comparison_that_makes_no_sense_is_refused_in_words(client, runs, query, status, said):
@@ -316,6 +295,7 @@ def test_a_run_without_a_page_of_its_own_shows_its_description_and_what_belongs_
     assert "wrote no page" in text(client, f"/logged/{runs['generation']}", 404)
 
 
+LISTED = ("run", "token", "page", "part", "kind", "suite", "judge", "gate", "experiment", "state", "sort", "after")
 ODD = (
     "",
     "%00",
@@ -331,11 +311,11 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("page", ["run", "datasheet", "logged", "compare", ""])
+@pytest.mark.parametrize("page", ["run", "datasheet", "logged", "compare", "differ", ""])
 def test_no_odd_address_is_an_error_of_ours(client, runs, page):
     odd = [one.format(**runs) for one in ODD]
     paths = [f"/{page}/{quote(one, safe='%')}" for one in odd]
-    queries = [f"/{page}?{name}={quote(one, safe='%')}" for one in odd for name in ("run", "token", "page", one)]
+    queries = [f"/{page}?{name}={quote(one, safe='%')}" for one in odd for name in (*LISTED, one)]
     found = {path[:80]: client.send("GET", path)[0] for path in [*paths, *queries]}
     assert {path: status for path, status in found.items() if status >= 500} == {}
 

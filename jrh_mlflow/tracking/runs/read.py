@@ -221,19 +221,6 @@ def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
     return notes + [f"{run.judge} is truncated ({run.truncated})." for run in runs if run.truncated]
 
 
-def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[RunSummary]:
-    """Return the newest finished evaluations of all experiments, at most `most`.
-
-    Raises:
-        TrackingError: when MLflow cannot be reached.
-    """
-    with reading_client(tracking_uri) as client:
-        experiments = experiment_names(client)
-        runs = finished_runs(client, "evaluate", list(experiments), most=most)
-    shown = [run for run in runs if _RUN_ID.fullmatch(run.info.run_id)]
-    return [replace(summary_of(run), experiment=experiments[run.info.experiment_id]) for run in shown]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FinishedStep:
     """A run of a pipeline that an earlier start brought to its end."""

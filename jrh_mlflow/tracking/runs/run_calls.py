@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-MOST_RUNS = 8
+MOST_RUNS = 16
 """Runs that a process keeps; the one that was not asked for longest makes way."""
 _BATCH = 4096
 _NUMBERS = ("cost_usd", "latency_s")
 _CONFIDENCE = ("confidence", "probabilities")
-TEXTS = ("rationale", "raw", "error", "input_tokens", "output_tokens", "model", "cached", "confidence")
+TEXTS = ("rationale", "raw", "error", "input_tokens", "output_tokens", "model", "cached", "confidence", "prompt_sha256")
 """Columns that are read row by row."""
 FILTERS = ("condition", "test", "outcome", "order", "delta", "task")
 """What calls are filtered by, besides the item and the number that they are behind."""
@@ -221,12 +221,20 @@ class RunCalls:
 
     @cached_property
     def _sheet(self) -> dict[str, Any]:
+        return self._json(keys.DATASHEET_JSON)
+
+    @cached_property
+    def judge(self) -> dict[str, Any]:
+        """What the run says of its judge; empty where it says nothing."""
+        return self._json(keys.JUDGE_FILE)
+
+    def _json(self, name: str) -> dict[str, Any]:
         with self._lock, reading_client(self._uri) as client:
-            if not is_artifact(client, self._run.info.run_id, keys.DATASHEET_JSON):
+            if not is_artifact(client, self._run.info.run_id, name):
                 return {}
-            file = downloaded(client, self._run, keys.DATASHEET_JSON, str(self._folder))
-            sheet = json.loads(file.read_text(encoding="utf-8"))
-        return sheet if isinstance(sheet, dict) else {}
+            file = downloaded(client, self._run, name, str(self._folder))
+            written = json.loads(file.read_text(encoding="utf-8"))
+        return written if isinstance(written, dict) else {}
 
     @cached_property
     def _suite(self) -> _SuiteFile | None:

@@ -9,7 +9,8 @@ import pytest
 
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs import read as run_suites
-from jrh_mlflow.tracking.runs.read import evaluations_in_runs, suites_in_runs
+from jrh_mlflow.tracking.runs.leaderboard import RunQuery, run_list
+from jrh_mlflow.tracking.runs.read import suites_in_runs
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.tracking.traces.test_traces import own_store
 
@@ -45,7 +46,7 @@ def test_runs_of_old_experiments_are_found_beyond_the_first_page_of_experiments(
     first_page = crowded.client.search_experiments()
     assert crowded.experiment_id not in {one.experiment_id for one in first_page}
     assert suites_in_runs(crowded.uri)[0].run_id == made
-    assert [one.run_id for one in evaluations_in_runs(crowded.uri, most=1)] == [asked]
+    assert asked in {one.run.run_id for one in run_list(crowded.uri, RunQuery()).rows}
 
 
 def test_runs_are_read_to_the_last_page_and_stay_newest_first_over_all_experiments(store_uri, tmp_path, monkeypatch):
@@ -61,5 +62,6 @@ def test_runs_are_read_to_the_last_page_and_stay_newest_first_over_all_experimen
     connection.close()
     # Behind them may stand what other tests logged to the store that this is a copy of.
     assert [one.run_id for one in suites_in_runs(own.uri)][:7] == made[::-1]
-    assert [one.run_id for one in evaluations_in_runs(own.uri, most=3)] == asked[:1:-1]
+    listed = run_list(own.uri, RunQuery(suite="a" * 64)).rows
+    assert [one.run.run_id for one in listed][:5] == asked[::-1]
     assert suites_in_runs(own.uri, kind="nothing") == []
