@@ -308,7 +308,6 @@ def _judge_column(place: BoardPlace, rows: Sequence[ListedRun]) -> Column[Listed
             # Runs of one name may be of judges that differ.
             version=row.fingerprint[:6] if versions[row.run.judge] > 1 else "",
             outdated=row.fingerprint != newest[row.run.judge].fingerprint,
-            deleted=place.query.state == "deleted",
             addresses=_ADDRESSES,
         )
 
@@ -321,8 +320,7 @@ def _run_column(place: BoardPlace) -> Column[ListedRun]:
         marks = {
             "simulated": row.run.simulated,
             "truncated": row.run.truncated,
-            "deleted": place.query.state == "deleted",
-            row.run.status.lower(): row.run.status not in ("FINISHED", "DELETED"),
+            row.run.status.lower(): row.run.status != "FINISHED",
         }
         said = ", ".join(mark for mark, holds in marks.items() if holds)
         return Cell(row.run.name, below=tuple(filter(None, [kind, said])))
