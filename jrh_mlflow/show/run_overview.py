@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from jrh_mlflow.show.html import Addresses, render_page
+from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.page import Navigation, Page, Section
 from jrh_mlflow.show.tables import Column, Table
 
