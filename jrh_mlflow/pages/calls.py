@@ -558,7 +558,7 @@ class SentPrompt:
 def sent_prompts(calls: RunCalls, item: Item | None, shown: Sequence[ShownCall]) -> dict[str, SentPrompt]:
     """Return what was sent in each order; nothing of judges whose prompt is not ours, or of runs without texts."""
     definition = calls.judge.get("definition")
-    if item is None or item.instruction is None or not isinstance(definition, Mapping):
+    if calls.without_texts or item is None or item.instruction is None or not isinstance(definition, Mapping):
         return {}
     # Definitions may come from anybody; those of other kinds bring code along.
     if definition.get("kind") != "prompted":

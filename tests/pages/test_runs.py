@@ -295,7 +295,7 @@ def test_a_run_without_a_page_of_its_own_shows_its_description_and_what_belongs_
     assert "wrote no page" in text(client, f"/logged/{runs['generation']}", 404)
 
 
-LISTED = ("run", "token", "page", "part", "kind", "suite", "judge", "gate", "experiment", "state", "sort", "after")
+LISTED = ("run", "token", "page", "part", "kind", "suite", "judge", "gate", "state", "sort", "after", "condition")
 ODD = (
     "",
     "%00",
@@ -315,7 +315,10 @@ ODD = (
 def test_no_odd_address_is_an_error_of_ours(client, runs, page):
     odd = [one.format(**runs) for one in ODD]
     paths = [f"/{page}/{quote(one, safe='%')}" for one in odd]
-    queries = [f"/{page}?{name}={quote(one, safe='%')}" for one in odd for name in (*LISTED, one)]
+    values = [quote(one, safe="%") for one in odd]
+    queries = [f"/{page}?{'&'.join(f'{name}={value}' for name in (*LISTED, value))}" for value in values]
+    # An experiment that is not there is refused before anything else is looked at.
+    queries += [f"/{page}?experiment={value}" for value in values]
     found = {path[:80]: client.send("GET", path)[0] for path in [*paths, *queries]}
     assert {path: status for path, status in found.items() if status >= 500} == {}
 
