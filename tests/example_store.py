@@ -36,6 +36,7 @@ from jrh_mlflow.show.figures.canvas import png
 from jrh_mlflow.show.figures.datasheet import Sheets, datasheet_figures, psychometric
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE
+from jrh_mlflow.tracking.runs.keys import DATASHEET_PAGE
 from tests.servers import free_port, running_server
 
 PICTURES = "pictures"
@@ -195,6 +196,9 @@ def pack(folder: Path) -> None:
     for file in (path for path in folder.rglob("*") if path.is_file()):
         if file.suffix == ".png":
             file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 16))
+        elif file.name == DATASHEET_PAGE:
+            # A sixth of the room: `jrh ui` makes the page of an evaluation from what its run holds.
+            file.unlink()
         elif file.suffix == ".html":
             # Served pages are made fresh, with their drawings; the files are in the run as well.
             page = _DRAWING.sub(_ELSEWHERE, file.read_text(encoding="utf-8"))
