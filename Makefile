@@ -40,8 +40,8 @@ BASE ?= origin/main
 changed: postgres chromium $(VENV)/.installed-dev  ## tests of what differs from origin/main, or BASE=COMMIT
 	$(BIN)/python -m pytest -m "not slow" $$($(BIN)/python -m tests.rooms $(BASE))
 
-test-all: postgres chromium $(VENV)/.installed-dev  ## pytest, the slow ones too, and other examples each time
-	JRH_TESTS_EXAMPLES=other $(BIN)/python -m pytest
+test-all: postgres chromium $(VENV)/.installed-dev $(VENV)-wrapped/.installed  ## pytest, the slow ones too, and other examples each time
+	JRH_TESTS_EXAMPLES=other JRH_TESTS_WRAPPED=$(abspath $(VENV)-wrapped)/bin/python $(BIN)/python -m pytest
 
 # Each in .venv-mlflow-*/; MLFLOW=oldest, newest or a version.
 test-mlflow:  ## the tests that touch MLflow, under its oldest and its newest version; MLFLOW=VERSION
@@ -98,9 +98,14 @@ $(VENV)/.installed-dev: pyproject.toml
 	$(PYTHON) -m tests.environment $(VENV) --editable ".[dev]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
+# Other libraries' metrics that MLflow wraps, by themselves: they bring plugins for pytest, and older versions of ours.
+$(VENV)-wrapped/.installed: pyproject.toml
+	$(PYTHON) -m tests.environment $(VENV)-wrapped --editable ".[wrapped]"
+	@touch $@
+
 $(VENV)/.installed-docs: pyproject.toml
 	$(PYTHON) -m tests.environment $(VENV) --editable ".[docs]"
 	@touch $@ $(VENV)/.installed
 
 clean:  ## remove environments, caches and what was built
-	rm -rf $(VENV) .venv-mlflow-* .venv-python-* demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-wrapped .venv-mlflow-* .venv-python-* demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

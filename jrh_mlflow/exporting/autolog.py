@@ -70,13 +70,23 @@ def _prepared() -> None:
 
 def _noted(result: Any, arguments: Callable[[], Mapping[str, Any]]) -> None:
     try:
-        note_datasheets(result.run_id, arguments()["scorers"])
+        given = arguments()
+        note_datasheets(result.run_id, given["scorers"], inputs=input_names(given.get("data")))
     except Exception as error:  # an evaluation is paid for: nothing of ours may cost its result
         _warn(f"{type(error).__name__}: {error}")
 
 
-def note_datasheets(run_id: str, scorers: Sequence[Any]) -> None:
-    """Write on the run of an evaluation what is known of its judges.
+def input_names(data: Any) -> list[str] | None:
+    """Return the names of the inputs of the rows of an evaluation; None where they are not told by its first row."""
+    frame = data.to_df() if hasattr(data, "to_df") else data
+    rows = frame.head(1).to_dict("records") if hasattr(frame, "head") else frame
+    first = rows[0] if isinstance(rows, list) and rows else {}
+    inputs = first.get("inputs") if isinstance(first, Mapping) else None
+    return sorted(map(str, inputs)) if isinstance(inputs, Mapping) and inputs else None
+
+
+def note_datasheets(run_id: str, scorers: Sequence[Any], *, inputs: Sequence[str] | None = None) -> None:
+    """Write on the run of an evaluation what is known of its judges, used on rows with inputs of these names.
 
     Raises:
         TrackingError: when MLflow does not take it.
@@ -93,7 +103,7 @@ def note_datasheets(run_id: str, scorers: Sequence[Any]) -> None:
             # An ensemble may hold a scorer that also stands beside it.
             if scorer in seen:
                 continue
-            judge = _known(scorer, uri)
+            judge = _known(scorer, inputs, uri)
             line = f"{'  ' * depth}- {shown}: {_told(judge, uri)}"
         except Exception as error:  # of one judge: the others are told all the same
             problems.append(f"{name}: {type(error).__name__}: {error}")
@@ -114,10 +124,10 @@ def _all_of(scorers: Sequence[Any], depth: int = 0) -> Iterator[tuple[Any, int]]
         yield from _all_of(ensemble_members(scorer), depth + 1)
 
 
-def _known(scorer: Any, uri: str) -> Status | None:
+def _known(scorer: Any, inputs: Sequence[str] | None, uri: str) -> Status | None:
     """Return the status of a judge; None for code that nobody has measured as a judge."""
     if not is_code(scorer) or specification(scorer) is not None:
-        return status(scorer, tracking_uri=uri)
+        return status(scorer, inputs=inputs, tracking_uri=uri)
     try:
         return status(scorer, tracking_uri=uri) or None
     except Exception:  # code that cannot be looked at has no datasheet

@@ -33,16 +33,17 @@ from jrh_mlflow.tracking.judges.identity import (
     measured_judges,
 )
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, RegisteredScorer, newest_version, scorer_at
-from jrh_mlflow.tracking.judges.scorer_facts import specification
+from jrh_mlflow.tracking.judges.scorer_facts import needed_fields, specification
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import experiment_names, find_run, is_deleted, run_file, run_if_there
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
 from jrh_mlflow.tracking.traces.traces_in import search_traces
 
-State = Literal["measured", "stale", "never measured"]
+State = Literal["measured", "measured with other inputs", "stale", "never measured"]
+_WORST: tuple[State, ...] = ("never measured", "stale", "measured with other inputs", "measured")
 _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
-_NAMED = ("name", "registered_name", "scorer_version", "answered_by")
+_NAMED = ("name", "registered_name", "scorer_version", "answered_by", "inputs")
 _UNLIKE = frozenset((*_NAMED, "prompt", "prompt_sha256", "prompt_uri", "instructions_sha256"))
 """Settings by which runs of the same judge may differ: its texts are compared themselves, and names change nothing."""
 
@@ -148,7 +149,13 @@ def _best_run(run_id: str, uri: str) -> str:
     return str(best["runs"]["holdout"] or best["runs"]["search"])
 
 
-def status(what: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Status:
+def status(
+    what: object,
+    *,
+    inputs: Iterable[str] | None = None,
+    experiment: str | None = None,
+    tracking_uri: str | None = None,
+) -> Status:
     """Say whether a judge is the one that was measured, has changed since, or was never measured.
 
     A scorer is held against the datasheet it carries, or else against the newest run of its name; whatever was measured
@@ -161,6 +168,8 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
         what: `scorers:/NAME[@VERSION]` or the bare name of a registered scorer; a run id, `runs:/<id>`, the first eight
             or more digits of an id, or what `evaluate`, `jury` or `sweep` returned; a judge, or its model
             (`openai/gpt-4o-mini`); or a scorer or judge of MLflow's.
+        inputs: Names of the inputs of the rows that a judge of MLflow's is used on; where it was measured with others,
+            it is `measured with other inputs`.
         experiment: Where a registered scorer is looked for first.
         tracking_uri: MLflow store; the active one when None.
 
@@ -177,7 +186,11 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
         if logged.kind == "jury":
             return _of_jury(logged.evaluations, name=logged.name, run_id=logged.run_id, uri=uri)
         return _of_run(measured_judge(logged.evaluations[0], tracking_uri=uri))
-    return _running(what, experiment, uri).status()
+    running = _running(what, experiment, uri)
+    # An exported judge is shown a row in the form that it was measured with.
+    if inputs is not None and running.definition is not None and running.datasheet is None and running.reads_inputs:
+        running = replace(running, definition={**running.definition, "inputs": [[name, ""] for name in inputs]})
+    return running.status()
 
 
 # Of what was measured
@@ -191,7 +204,7 @@ def _of_jury(runs: Iterable[str], *, name: str, run_id: str | None, uri: str) ->
 def _together(members: Sequence[tuple[str, Status]], *, name: str, run_id: str | None, uri: str) -> Status:
     """Say of a jury or a cascade what its judges are: never measured where one is not, stale where one is."""
     states = {member.state for _, member in members}
-    state: State = "never measured" if "never measured" in states else "stale" if "stale" in states else "measured"
+    state = next(state for state in _WORST if state in states)
     differs = tuple(
         replace(difference, measured=f"{judge}: {difference.measured}", running=f"{judge}: {difference.running}")
         for judge, member in members
@@ -249,10 +262,13 @@ def _compared(
     note: str = "",
 ) -> Status:
     what = ", ".join(dict.fromkeys(difference.what for difference in differs))
+    state: State = "stale" if differs else "measured"
     on = f"on {measured.suite_name}" + (f", truncated ({measured.truncated})" if measured.truncated else "")
     reason = f"Stale: {what} differ{'' if ', ' in what else 's'} from what was measured {on}." if differs else ""
+    if what == "inputs":
+        state, reason = "measured with other inputs", f"Measured {on}, with other inputs: {differs[0]}."
     return Status(
-        state="stale" if differs else "measured",
+        state=state,
         name=label or measured.label,
         differs=differs,
         run_id=measured.run_id,
@@ -350,9 +366,11 @@ class _Running:
         if self.members:
             members = [(member.name, member.status()) for member in self.members]
             return _together(members, name=self.label, run_id=self.datasheet, uri=self.uri)
-        if (measured := next(self._measured(), None)) is not None:
+        # Whichever run measured it with the same inputs, where some did with others.
+        runs = islice(self._measured(), _MOST_COMPARED if self.definition and self.definition.get("inputs") else 1)
+        if (measured := min(runs, key=lambda run: len(self._inputs_since(run)), default=None)) is not None:
             differs = _answering(measured, fingerprint=self.fingerprint, scorer=self.feedback)
-            return self._held_against(measured, differs)
+            return self._held_against(measured, (*self._inputs_since(measured), *differs))
         if (before := next(self._earlier(), None)) is not None:
             return self._held_against(before, self._since(before))
         code = "" if self.fingerprint or self.definition else " It is code that cannot be told from other code."
@@ -436,7 +454,18 @@ class _Running:
     def _is_same(self, measured: MeasuredJudge) -> bool:
         if self.definition is None or measured.definition is None:
             return self.fingerprint is not None and self.fingerprint == measured.fingerprint
-        return not differences(measured.definition, self.definition)
+        return all(difference.what == "inputs" for difference in differences(measured.definition, self.definition))
+
+    def _inputs_since(self, measured: MeasuredJudge) -> tuple[JudgeDifference, ...]:
+        """Return in what the inputs of the rows are not those that it was measured with."""
+        is_known = self.definition is not None and measured.definition is not None
+        return self._since(measured) if is_known else ()
+
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether it is a judge of MLflow's that is shown the inputs of a row."""
+        members = self.judge.panel.members if isinstance(self.judge, MlflowJudge) else ()
+        return any("inputs" in needed_fields(scorer) for scorer in members)
 
     def _since(self, before: MeasuredJudge) -> tuple[JudgeDifference, ...]:
         """Return in what it differs from a run of its name; code can be told apart, but not what differs in it."""

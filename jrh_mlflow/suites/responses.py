@@ -127,6 +127,7 @@ def read_seeds(
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
         meta |= {"label_source": sources[row]} if sources[row] and row_labels[row] else {}
         meta |= {"rubric": rubric} if rubric else {}
+        meta |= own_columns(roles)
         meta |= {PEOPLE: votes[row]} if votes and votes[row] else {}
         name = f"{names[row]}@{rubric}" if rubric else names[row]
         group = groups[row] if groups else None
@@ -144,12 +145,28 @@ def read_seeds(
     return seeds, allowed
 
 
+def own_columns(roles: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the names under which a dataset holds what a judge is shown, for the meta of items; none if they are ours.
+
+    Example:
+        >>> own_columns({"instruction": "inputs.question", "response": "answer"})
+        {'columns': {'instruction': 'question'}}
+    """
+    shown = {role: roles[role].removeprefix("inputs.") for role in ("instruction", "context") if role in roles}
+    # What lies deeper, or is the inputs as a whole, is no name in them.
+    is_plain = not any("." in column or column == "inputs" for column in shown.values())
+    return {"columns": shown} if is_plain and any(role != column for role, column in shown.items()) else {}
+
+
 def dataset_sha256(seeds: Sequence[Seed], labels: Labels) -> str:
     """Return the hash of the seeds, in order, and their labels as canonical JSON: what a suite was made from."""
     about: dict[str, object] = {"answers": labels.answers, "ordinal": labels.ordinal}
     about |= {"meanings": dict(labels.meanings)} if labels.meanings else {}
     # Left out where there is none, so that data without contexts have one hash with every version.
     rows = [{name: value for name, value in asdict(seed).items() if name != "context" or value} for seed in seeds]
+    for row in rows:
+        # What a column is called is nothing of what it holds.
+        row["meta"] = {name: value for name, value in row["meta"].items() if name != "columns"}
     return hashlib.sha256(_canonical({"labels": about, "seeds": rows})).hexdigest()
 
 
@@ -363,6 +380,8 @@ def natural_suite(
     items = [_item(row, index, names, better_values) for index, row in enumerate(rows)]
     if contexts:
         items = [replace(item, context=context) for item, context in zip(items, contexts, strict=True)]
+    if meta := own_columns({role: names[role] for role in ("instruction", "context") if names[role] in pairs.columns}):
+        items = [replace(item, meta=meta) for item in items]
     return Suite(name=name, items=items, origin={"builder": "natural"})
 
 

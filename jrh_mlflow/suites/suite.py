@@ -72,7 +72,7 @@ _HIDDEN = ("instruction", "rubric", "u", "v", "response")
 """Texts of an item; labels, ids and groups are names."""
 _NAMES = ("builder", "dataset", "dataset_version", "design", "generate_run_id", "half_of", "review")
 """What a suite without texts says of how it was made, besides numbers and hashes."""
-_TOLD_BY = ("group", "label_source", "people", "rubric")
+_TOLD_BY = ("columns", "group", "label_source", "people", "rubric")
 """What results are told by, of how an item was made: names and labels, no texts."""
 _FIELDS = tuple(field.name for field in fields(Item))
 _TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", "response", "better", "expected")

@@ -37,7 +37,7 @@ from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name, clean_text
 from jrh_mlflow.tracking.judges.judge_registry import newest_version
 from jrh_mlflow.tracking.judges.prompts import registered_prompt
-from jrh_mlflow.tracking.judges.scorer_facts import canonical_scorer
+from jrh_mlflow.tracking.judges.scorer_facts import SHOWN, canonical_scorer
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge
 from jrh_mlflow.tracking.mlflow_internals import default_timeout
 from jrh_mlflow.tracking.runs import keys
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 Definition = Mapping[str, Any]
-What = Literal["prompt", "model", "version", "answering model", "settings"]
-WHAT: tuple[What, ...] = ("prompt", "model", "version", "answering model", "settings")
+What = Literal["prompt", "model", "version", "answering model", "settings", "inputs"]
+WHAT: tuple[What, ...] = ("prompt", "model", "version", "answering model", "settings", "inputs")
 """What two judges can differ in, in the order in which it is told."""
 NONE = "none"
 POSITIONAL = ("positional_false_preference", "natural/positional")
@@ -84,7 +84,7 @@ def canonical_definition(definition: Definition) -> Definition:
     if kind == "prompted":
         return {"prompt_uri": None, "prompt_version": None, **definition}
     if kind == "mlflow":
-        return {**definition, "scorers": canonical_scorer(definition["scorers"])}
+        return {"inputs": None, **definition, "scorers": canonical_scorer(definition["scorers"])}
     if kind == "scripted":
         return {**definition, "arguments": scripted.named_arguments(definition)}
     return definition
@@ -138,6 +138,11 @@ def differences(measured: Definition, running: Definition) -> tuple[JudgeDiffere
     """Return in what two definitions differ, the prompt first; names are no difference, for they change no answer."""
     before, after = (dict(_facts(canonical_definition(definition))) for definition in (measured, running))
     changed = [fact for fact in dict.fromkeys((*before, *after)) if before.get(fact) != after.get(fact)]
+    if _INPUTS in changed:
+        # Measured under our own names where nobody gave others; of rows that nobody told nothing is known.
+        before[_INPUTS] = before.get(_INPUTS) or list(SHOWN[:2])
+        if after.get(_INPUTS) is None or {*before[_INPUTS], *after[_INPUTS]} <= set(SHOWN):
+            changed.remove(_INPUTS)
     # A version of the registry that holds what the measured one held is the measured judge.
     if all(fact == _REGISTERED for fact in changed):
         return ()
@@ -149,6 +154,7 @@ def differences(measured: Definition, running: Definition) -> tuple[JudgeDiffere
 Fact = tuple[tuple[What, str], Any]
 """What it belongs to and what it is called; its value."""
 _REGISTERED: tuple[What, str] = ("version", "registered as")
+_INPUTS: tuple[What, str] = ("inputs", "inputs")
 
 
 def _facts(definition: Definition) -> Iterator[Fact]:
@@ -219,6 +225,7 @@ def _mlflow_facts(definition: Definition) -> Iterator[Fact]:
         for (what, name), value in _kept_facts(kept):
             yield (what, f"{which}{name}"), value
     yield ("settings", "answers"), definition["words"]
+    yield _INPUTS, sorted(name for name, _ in definition["inputs"] or ()) or None
     if definition["registered"]:
         versions = [f"{entry['name']} version {entry['version']}" for entry in definition["registered"]]
         yield _REGISTERED, ", ".join(versions)

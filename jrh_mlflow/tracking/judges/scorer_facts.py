@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mlflow.genai.scorers import Scorer
 
 FIELDS = ("inputs", "outputs", "expectations", "trace")
+SHOWN = ("instruction", "rubric", "context")
+"""What inputs are made of, and their names where neither the user nor the suite has others."""
 _SESSION = ("session", "conversation")
 """What a conversation is called by code and by instructions."""
 _GUIDELINES = "guidelines"
@@ -348,7 +350,7 @@ def _listed(values: tuple[object, ...]) -> str:
     return "a number" if values is _NUMBERS else ", ".join(map(str, values))
 
 
-_SETS, _PARAMETERS = ("required_columns",), ("inference_params", "kwargs", "model_kwargs")
+_SETS, _PARAMETERS = ("required_columns",), ("inference_params", "kwargs", "model_kwargs", "third_party_scorer_data")
 """Fields that MLflow holds as sets, and writes in the order of the process's hash seed; and those whose order is the
 user's and changes no request."""
 

@@ -15,10 +15,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JudgeError, RecipeError
@@ -85,7 +85,7 @@ def from_mlflow(
     judge: object,
     *,
     name: str | None = None,
-    inputs: Part | None = None,
+    inputs: Part | Mapping[str, str] | None = None,
     outputs: Part | None = None,
     expectations: Part | None = None,
     trace: Part | None = None,
@@ -95,8 +95,9 @@ def from_mlflow(
 
     What it is shown, unless `inputs`, `outputs`, `expectations` or `trace` says otherwise:
 
-    - inputs: `{"instruction": ..., "rubric": ...}`, without the rubric where there is none. The tie criterion is part
-      of the rubric: instructions without `{{ inputs }}` never see it.
+    - inputs: those of the rows that the suite was made from, under their own names (`{"question": ...}`); of other
+      suites `{"instruction": ..., "rubric": ...}`, without the rubric where there is none. Pairs always have the
+      rubric, of which the tie criterion is a part: instructions without `{{ inputs }}` never see it.
     - outputs: a pair is `{"A": <first>, "B": <second>}`; a response is its text; a transcript is
       `{"transcript": [{"role": ..., "content": ...}, ...]}` with tool calls and the ids they are answered by.
     - expectations: nothing, for a judge is shown no expected answer.
@@ -135,7 +136,8 @@ def from_mlflow(
     Args:
         judge: The judge, or a list or tuple of judges that vote.
         name: Name of the judge; MLflow's name when None, for a list the names joined by `+`.
-        inputs: Makes the inputs from the presentation.
+        inputs: Name in the inputs to what stands there, `instruction`, `rubric` or `context`, as in
+            `{"question": "instruction"}`; or a function that makes the inputs from the presentation.
         outputs: Makes the outputs from the presentation.
         expectations: Makes the expectations from the presentation.
         trace: Makes the trace from the presentation.
@@ -150,11 +152,15 @@ def from_mlflow(
             f"but got {type(judge).__name__}."
         )
     scorers: tuple[Any, ...] = tuple(judge) if isinstance(judge, list | tuple) else (judge,)
-    given = {"inputs": inputs, "outputs": outputs, "expectations": expectations, "trace": trace}
-    parts = {field: part for field, part in given.items() if part is not None}
+    names = dict(inputs) if isinstance(inputs, Mapping) else None
+    for unknown in set((names or {}).values()).difference(scorer_facts.SHOWN):
+        raise RecipeError(f"What inputs= names is one of {', '.join(scorer_facts.SHOWN)}, but got {unknown!r}.")
+    given = {"inputs": None if names else inputs, "outputs": outputs, "expectations": expectations, "trace": trace}
+    parts = {field: cast("Part", part) for field, part in given.items() if part is not None}
     for scorer in _members(scorers):
         scorer_facts.check_scorer(scorer, parts)
-    panel = _Panel(tuple(map(scorer_facts.asked_by_suites, scorers)), parts, _words(answers or {}))
+    asked = tuple(map(scorer_facts.asked_by_suites, scorers))
+    panel = _Panel(asked, parts, _words(answers or {}), names or {}, is_told=bool(names))
     made = MlflowJudge(panel, name=name or "+".join(member.name for member in scorers))
     made.registered = registration_of(*scorers)
     return made
@@ -184,6 +190,9 @@ class _Panel:
     scorers: tuple[Any, ...]
     parts: Mapping[str, Part]
     words: Mapping[str, str]
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Name in the inputs to what stands there: as the user says, else as the suite has it; empty for our own names."""
+    is_told: bool = False
 
     @property
     def members(self) -> list[Any]:
@@ -196,7 +205,7 @@ class _Panel:
         return _vote([self._ballot(scorer, shown) for scorer in self.scorers], shown.answers)
 
     def _ask(self, scorer: Any, shown: Presentation) -> Answer:
-        return ask_scorer(scorer, scorer_fields(scorer, shown, self.parts), shown, self.words)
+        return ask_scorer(scorer, scorer_fields(scorer, shown, self.parts, self.inputs), shown, self.words)
 
     def _ballot(self, scorer: Any, shown: Presentation) -> _Ballot:
         try:
@@ -281,11 +290,23 @@ class MlflowJudge(CallableJudge):
         self.simulated = any(map(scorer_facts.is_simulated, _members(panel.scorers)))
 
     def begin(self, suite: Suite) -> None:
-        """Refuse a suite on which none of its answers could be read, or that lacks what it goes by."""
+        """Take the names of a suite's inputs; refuse one that none of its answers fits, or that lacks what it needs."""
+        if not self.panel.is_told:
+            self.panel.inputs.clear()
+            self.panel.inputs.update(_names_in(suite))
         read = partial(answer_for, words=self.panel.words)
         for scorer in self.panel.members:
             scorer_facts.check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
             scorer_facts.check_suite_has(scorer, suite, self.panel.parts)
+
+    @property
+    def input_names(self) -> list[list[str]] | None:
+        """Names and contents of the inputs that it is shown; None for our own names, and where it reads none."""
+        if not self.panel.inputs or not any(
+            "inputs" in scorer_facts.needed_fields(scorer) for scorer in self.panel.members
+        ):
+            return None
+        return [list(pair) for pair in self.panel.inputs.items()]
 
     @property
     def grades_one_response(self) -> bool:
@@ -326,6 +347,7 @@ class MlflowJudge(CallableJudge):
             "feedback_type": _joined(types) or None,
             "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
             **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
+            "inputs": _joined(name for name, _ in self.input_names or ()) or None,
         }
 
     def prompt(self) -> str:
@@ -344,7 +366,9 @@ class MlflowJudge(CallableJudge):
         routes = [(mlflow_internals.base_url(scorer), mlflow_internals.extra_headers(scorer)) for scorer in members]
         # What MLflow does not keep, and only where it is so: the others are known by the hashes they always had.
         timed = tuple(place for place, scorer in enumerate(members) if mlflow_internals.includes_timing(scorer))
-        whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion, *timed)
+        # Of a judge without a definition nobody could tell that only the inputs are others.
+        inputs = (self.input_names,) if self.input_names and all(map(_is_data, members)) else ()
+        whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion, *timed, *inputs)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
 
     def definition(self) -> dict[str, Any] | None:
@@ -363,6 +387,7 @@ class MlflowJudge(CallableJudge):
             endpoints=sorted({place for scorer in members if (place := _endpoint(scorer))}),
             base_urls=[mlflow_internals.base_url(scorer) for scorer in self.panel.scorers],
             words=dict(self.panel.words),
+            inputs=self.input_names,
             registered=self.registered,
         )
 
@@ -370,7 +395,9 @@ class MlflowJudge(CallableJudge):
     def from_definition(cls, definition: Mapping[str, Any]) -> MlflowJudge:
         """Make the judge again that a definition is of, by the MLflow that is installed."""
         scorers = tuple(map(_made, definition["scorers"], definition["base_urls"]))
-        judge = cls(_Panel(scorers, {}, dict(definition["words"])), name=definition["name"])
+        names = dict(definition["inputs"] or ())
+        panel = _Panel(scorers, {}, dict(definition["words"]), names, is_told=bool(names))
+        judge = cls(panel, name=definition["name"])
         judge.tie_criterion = Criterion(**definition["tie_criterion"])
         judge.registered = list(map(dict, definition["registered"]))
         return judge
@@ -529,8 +556,20 @@ def _joined(values: Iterable[object]) -> str:
     return ", ".join(dict.fromkeys(str(value) for value in values if value is not None))
 
 
-def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -> dict[str, Any]:
-    """Lay a presentation out for a scorer; `parts` replace the defaults that `from_mlflow` states.
+def _names_in(suite: Suite) -> dict[str, str]:
+    """Return the names of the inputs of the rows that a suite was made from; none where they are not known."""
+    sources = [item.meta.get("columns") or {} for item in suite.items]
+    if not sources or not sources[0] or any(source != sources[0] for source in sources):
+        return {}
+    names = {str(column): str(role) for role, column in sources[0].items()}
+    # Rows have no rubric of ours beside them; but the tie criterion of a pair stands there.
+    return names | ({"rubric": "rubric"} if any(item.kind == "pair" for item in suite.items) else {})
+
+
+def scorer_fields(
+    scorer: Any, shown: Presentation, parts: Mapping[str, Part], names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Lay a presentation out for a scorer; `parts` and `names` replace the defaults that `from_mlflow` states.
 
     Raises:
         JudgeError: when a judge of tool calls is shown none: MLflow would ask another model which tools there were.
@@ -539,7 +578,7 @@ def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -
     if scorer_facts.judges_sessions(scorer):
         return {"session": in_memory_session(shown), **made}
     has_trace = "trace" in scorer_facts.needed_fields(scorer)
-    laid = {"inputs": _inputs(shown, context=not has_trace), "outputs": _outputs(shown), **made}
+    laid = {"inputs": _inputs(shown, names, context=not has_trace), "outputs": _outputs(shown), **made}
     if "expectations" not in parts and any(map(scorer_facts.takes_guidelines, _members([scorer]))):
         laid["expectations"] = {"guidelines": shown.rubric}
     if has_trace and "trace" not in parts:
@@ -556,10 +595,11 @@ def _trace(scorer: Any, laid: Mapping[str, Any], shown: Presentation) -> Trace:
     return in_memory_trace(laid["inputs"], laid["outputs"], transcript, context=shown.context or (), tools=tools)
 
 
-def _inputs(shown: Presentation, *, context: bool) -> dict[str, Any]:
-    rubric = {"rubric": shown.rubric} if shown.rubric is not None else {}
-    given = {"context": list(shown.context)} if context and shown.context else {}
-    return {"instruction": shown.instruction, **rubric, **given}
+def _inputs(shown: Presentation, names: Mapping[str, str] | None, *, context: bool) -> dict[str, Any]:
+    texts = list(shown.context) if context and shown.context else None
+    known = {"instruction": shown.instruction, "rubric": shown.rubric, "context": texts}
+    wanted = names or dict(zip(known, known, strict=True))
+    return {name: known[what] for name, what in wanted.items() if known[what] is not None}
 
 
 def _outputs(shown: Presentation) -> object:

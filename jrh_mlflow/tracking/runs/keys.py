@@ -550,7 +550,7 @@ def datasheet_counts(states: Iterable[str]) -> str:
         '2 measured, 1 code'
     """
     counts = Counter(judge.partition(":")[0] for state in states for judge in state.split(STATES_APART))
-    order = ("measured", "stale", "never measured", "code")
+    order = ("measured", "measured with other inputs", "stale", "never measured", "code")
     return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
 
 

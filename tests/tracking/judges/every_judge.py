@@ -115,11 +115,11 @@ def states(judges: dict[str, Any], uri: str) -> dict[str, list[str]]:
     return told
 
 
-def told_by_a_process(seed: int, *given: str) -> str:
+def told_by_a_process(seed: int, *given: str, python: str = sys.executable) -> str:
     """Return what a new process with a hash seed says."""
     allowed = {"MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.tracking.judges.every_judge", *given],
+        [python, "-W", "ignore", "-m", "tests.tracking.judges.every_judge", *given],
         capture_output=True,
         env={**os.environ, **allowed, "PYTHONHASHSEED": str(seed), "OPENAI_API_KEY": "sk-planted"},
         cwd=Path(__file__).parents[3],

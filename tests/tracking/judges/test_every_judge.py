@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,8 +57,9 @@ def test_every_judge_is_the_measured_one_in_new_processes_with_other_hash_seeds(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("library", ["deepeval", "ragas"])
 def test_metrics_of_other_libraries_are_the_same_judges_in_new_processes(library: str, tmp_path: Path) -> None:
-    """`make test-all` installs the libraries."""
-    told = [told_by_a_process(seed, f"sqlite:///{tmp_path}/none.db", library) for seed in SEEDS]
+    """`make test-all` installs the libraries into an environment of their own, and names its Python."""
+    python, store = os.environ.get("JRH_TESTS_WRAPPED", sys.executable), f"sqlite:///{tmp_path}/none.db"
+    told = [told_by_a_process(seed, store, library, python=python) for seed in SEEDS]
     assert len(set(told)) == 1
     definitions, _ = json.loads(told[0])
     for name, (definition, fingerprint, *again) in definitions.items():

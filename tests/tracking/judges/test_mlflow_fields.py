@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
+from mlflow import MlflowClient
+from mlflow.genai import make_judge
 
+import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.exporting.autolog import input_names
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.suites.responses import dataset_sha256, read_seeds
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking.judges.identity import judge_from
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
 from tests.tracking.judges.mlflow_chat import (
     MODEL,
@@ -15,6 +25,7 @@ from tests.tracking.judges.mlflow_chat import (
     ask,
     chatting,
     compare,
+    graded_call,
     pair_call,
     says,
     transcript_call,
@@ -138,3 +149,73 @@ def test_what_cannot_work_is_refused_before_the_first_call() -> None:
         from_mlflow(says("A"), answers={None: "tie"})
     with pytest.raises(RecipeError, match="list"):
         from_mlflow([])
+
+
+ROWS = [
+    {"question": f"Is {number} prime?", "answer": f"{number} is", "label": "yes" if number < 12 else "no"}
+    for number in (7, 11, 13)
+]
+REPLY = {"name": "reply", "instructions": "Is {{ outputs }} right about {{ inputs }}?", "feedback_value_type": bool}
+
+
+def rows_suite(name: str, **meta: Any) -> Suite:
+    items = [
+        Item(id=row["question"], task=row["question"], condition="baseline", kind="response", rubric="Be strict.",
+             instruction=row["question"], response=row["answer"], expected="yes", answers=("no", "yes"), meta=meta)
+        for row in ROWS
+    ]  # fmt: skip
+    return Suite(name=name, items=items)
+
+
+def test_suites_keep_the_names_of_their_columns_and_their_hash_does_not() -> None:
+    seeds, labels = read_seeds(pd.DataFrame(ROWS))
+    renamed, _ = read_seeds(pd.DataFrame(ROWS).rename(columns={"question": "instruction", "answer": "response"}))
+    assert [seed.meta for seed in seeds] == [{"columns": {"instruction": "question"}}] * 3
+    assert [seed.meta for seed in renamed] == [{}] * 3
+    assert dataset_sha256(seeds, labels) == dataset_sha256(renamed, labels)
+    pairs = pd.DataFrame([{"ask": "Which?", "first": "a", "second": "b", "better": "1"}])
+    (item,) = jrh.natural_suite(pairs, columns={"instruction": "ask"}).items
+    assert item.meta == {"columns": {"instruction": "ask"}}
+
+
+def test_a_judge_is_measured_with_the_inputs_of_the_rows_and_says_so_of_others(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = make_judge(**REPLY, model=MODEL)
+    own = rows_suite("own names", columns={"instruction": "question"})
+    with chatting(monkeypatch) as server:
+        server.reply = lambda _: verdict(True)
+        jrh.evaluate(judge, rows_suite("ours"), tracking_uri=store_uri, traces="none")
+        assert "instruction" in server.users_text()
+        found = jrh.status(judge, inputs=["question"], tracking_uri=store_uri)
+        assert (found.state, [one.what for one in found.differs]) == ("measured with other inputs", ["inputs"])
+        assert not found
+        done = jrh.evaluate(judge, own, tracking_uri=store_uri, traces="none")
+        sent = server.users_text()
+        told = from_mlflow(judge, inputs={"q": "instruction", "why": "rubric"})
+        assert ask(told, graded_call("yes", "no")).outcome == "verdict"
+    assert '"question"' in sent
+    assert not [name for name in ("instruction", "rubric") if f'"{name}"' in sent]
+    assert MlflowClient(store_uri).get_run(done.run_id).data.params["judge.inputs"] == "question"
+    assert '"q"' in server.users_text()
+    states = {
+        "measured": (["question"], None),
+        "measured with other inputs": (["query"], ["question", "user"]),
+    }
+    for state, names in states.items():
+        for inputs in names:
+            assert jrh.status(judge, inputs=inputs, tracking_uri=store_uri).state == state
+    assert jrh.status(judge, inputs=["question"], tracking_uri=store_uri).run_id == done.run_id
+    assert jrh.status(told, tracking_uri=store_uri).state == "measured with other inputs"
+    again = judge_from(json.loads(json.dumps(told.definition(), sort_keys=True)))
+    assert (again.definition(), again.fingerprint()) == (told.definition(), told.fingerprint())
+    assert told.fingerprint() != from_mlflow(judge).fingerprint()
+    with pytest.raises(RecipeError, match="inputs="):
+        from_mlflow(judge, inputs={"q": "question"})
+
+
+def test_autolog_reads_the_names_of_inputs_off_the_rows() -> None:
+    rows = [{"inputs": {"b": 1, "a": 2}, "outputs": "x"}]
+    assert input_names(rows) == input_names(pd.DataFrame(rows)) == ["a", "b"]
+    for untold in (None, [], [{"inputs": "a text"}], pd.DataFrame({"trace": [1]})):
+        assert input_names(untold) is None
