@@ -42,7 +42,7 @@ def _hook() -> None:
 
     ask, target_of = httpx.HTTPTransport.handle_request, requests.Session.get_redirect_target
 
-    def get_redirect_target(self: requests.Session, response: requests.Response) -> str | None:
+    def get_redirect_target(self: requests.sessions.SessionRedirectMixin, response: requests.Response) -> str | None:
         target = target_of(self, response)
         if target is not None and _STAYING.get():
             response.close()
