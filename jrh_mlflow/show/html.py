@@ -32,7 +32,7 @@ def render_page(template: str, **values: Any) -> str:
 
     style = files("jrh_mlflow.show").joinpath(_FOLDER).joinpath("style.css").read_text(encoding="utf-8")
     page: str = read_template(template).render(style=Markup(style), **values)  # noqa: S704 - our own file
-    return page
+    return explained(page)
 
 
 def render_part(template: str, **values: Any) -> Markup:

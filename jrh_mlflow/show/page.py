@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.show.glossary import terms_among
-from jrh_mlflow.show.html import Addresses, explained, render_page
+from jrh_mlflow.show.html import Addresses, render_page
 from jrh_mlflow.show.plain_text import broken, code, line_text, plain, said_lines, sentence_text
 from jrh_mlflow.show.tables import FilledTable, Medium
 
@@ -123,7 +123,7 @@ class Page:
         texts += [*self.findings, *self.findings.values(), *self.notes, *(section.heading for section, _ in sections)]
         texts += [text for tile in self.tiles for text in (tile.label, tile.state)]
         heads = [text for table in self.tables for column in table.shown() for text in (column.head, column.meaning)]
-        page = render_page(
+        return render_page(
             "page.html",
             page=self,
             lead=lead,
@@ -131,7 +131,6 @@ class Page:
             sections=sections,
             terms=terms_among([lead, *sentences, *texts, *heads]),
         )
-        return explained(page)
 
     def to_markdown(self) -> str:
         """Return the page without its figures, for the description of a run and for reading in a repository."""
