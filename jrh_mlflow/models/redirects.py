@@ -56,4 +56,4 @@ def _hook() -> None:
     httpx.HTTPTransport.handle_request = (  # type: ignore[method-assign]
         lambda self, request: stay(ask(self, request))
     )
-    requests.Session.get_redirect_target = get_redirect_target  # type: ignore[method-assign]
+    requests.Session.get_redirect_target = get_redirect_target  # type: ignore[assignment, method-assign]
