@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import JrhError
-from jrh_mlflow.judges import ModelJudge, shown_name
+from jrh_mlflow.judges import shown_name
 from jrh_mlflow.measures.axes import no_order, one_order, same_content, same_slot
 from jrh_mlflow.measures.behind import Behind
 from jrh_mlflow.measures.records import choice
 from jrh_mlflow.review.guard import Refusal
-from jrh_mlflow.schema.items import Call, Item, Order
+from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, context_texts, part_text
 from jrh_mlflow.show.html import Addresses, render_page
 from jrh_mlflow.show.names import axis_meaning, axis_name, condition_name
@@ -51,8 +50,6 @@ _LEAST_SECONDS = 0.005
 """Less is shown as nothing: judges that are code take as long."""
 SLOTS = {"uv": "u is the first, v the second", "vu": "v is the first, u the second"}
 _SLOT = {"1": "first", "2": "second"}
-_MOST_REPEATS = 64
-"""Equal requests of a run are numbered: the logged hash is looked for among so many."""
 COUNTS_TEXT = {"yes": "counts", "no": "does not count", "left_out": "left out"}
 _ADDRESSES = Addresses("../")
 _LABELS = {
@@ -558,33 +555,27 @@ class SentPrompt:
 def sent_prompts(calls: RunCalls, item: Item | None, shown: Sequence[ShownCall]) -> dict[str, SentPrompt]:
     """Return what was sent in each order; nothing of judges whose prompt is not ours, or of runs without texts."""
     definition = calls.judge.get("definition")
-    if calls.without_texts or item is None or item.instruction is None or not isinstance(definition, Mapping):
+    if calls.without_texts or item is None or not isinstance(definition, Mapping):
         return {}
-    # Definitions may come from anybody; those of other kinds bring code along.
-    if definition.get("kind") != "prompted":
-        return {}
-    from jrh_mlflow.tracking.judges.identity import judge_from
+    from jrh_mlflow.tracking.judges.sent_messages import SentMessages, messages_of, was_sent
 
+    sent, prompts = SentMessages(definition), dict[str, SentPrompt]()
     try:
-        judge = judge_from(definition)
-        assert isinstance(judge, ModelJudge)
-        return {order: _sent(judge, item, order, shown) for order in item.orders}
+        for order in item.orders:
+            if (request := sent.request(item, order)) is not None:
+                logged = {call.prompt_sha256 for call in shown if call.order == order}
+                texts = [(str(message["role"]), _content_text(message["content"])) for message in messages_of(request)]
+                messages = [shown_text(role, text) for role, text in texts]
+                prompts[order] = SentPrompt(messages=messages, is_same=was_sent(request, logged))
     except (JrhError, LookupError, TypeError, ValueError, AttributeError):
         _log.warning("The prompt of item %s cannot be made again.", item.id, exc_info=True)
         return {}
+    return prompts
 
 
 def _content_text(content: object) -> str:
     # A content in parts is shown as the request has it.
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
-
-
-def _sent(judge: ModelJudge, item: Item, order: Order, shown: Sequence[ShownCall]) -> SentPrompt:
-    presentation = presentation_of(item, order, judge.tie_criterion)
-    request = judge.request(Call(item=item, order=order, replicate=0, presentation=presentation))
-    logged = {call.prompt_sha256 for call in shown if call.order == order}
-    messages = [shown_text(str(message["role"]), _content_text(message["content"])) for message in request.messages]
-    return SentPrompt(messages=messages, is_same=not logged.isdisjoint(map(request.key, range(_MOST_REPEATS))))
 
 
 def opened_texts(item: Item | None, original: Item | None) -> dict[str, Any]:

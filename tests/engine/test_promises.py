@@ -1448,7 +1448,8 @@ def test_a_row_that_another_process_writes_at_the_same_moment_is_tried_again(
     log_inputs = MlflowClient.log_inputs
 
     def collide_once(*given: object, **named: object) -> None:
-        tries.append(given)
+        # With a dataset; the judge, which is logged apart, meets nobody.
+        tries.extend(given[2:])
         if len(tries) == 1:
             raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: datasets.experiment_id")
         log_inputs(*given, **named)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, cast
 
 from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.schema.items import Call, Item, Order
+from jrh_mlflow.schema.requests import Request
 from jrh_mlflow.tracking.judges.identity import judge_from
 
 _SENDING = ("prompted", "raw", "http")
@@ -30,6 +31,14 @@ class SentMessages:
             return None
         return cast(ModelJudge, judge_from(self._definition))
 
+    def request(self, item: Item | None, order: str, *, replicate: int = 0) -> Request | None:
+        """Return the request of an item; None of an item without texts, and of judges that send none of ours."""
+        judge = self._judge
+        if judge is None or item is None or item.instruction is None:
+            return None
+        shown = presentation_of(item, cast(Order, order), judge.tie_criterion)
+        return judge.request(Call(item=item, order=cast(Order, order), replicate=replicate, presentation=shown))
+
     def of(self, item: Item | None, *, order: str, replicate: int, key: str | None) -> list[dict[str, Any]] | None:
         """Return the messages of a call; None where they cannot be proven to be those that were sent.
 
@@ -39,11 +48,17 @@ class SentMessages:
             replicate: Of the call.
             key: `prompt_sha256` of the call: the hash of the whole request.
         """
-        judge = self._judge
-        if judge is None or item is None or item.instruction is None:
-            return None
-        shown = presentation_of(item, cast(Order, order), judge.tie_criterion)
-        request = judge.request(Call(item=item, order=cast(Order, order), replicate=replicate, presentation=shown))
-        # The n-th request with the same bytes has a key of its own: a replicate, or both orders of equal texts.
-        is_sent = any(request.key(number) == key for number in range(_MOST_ALIKE + 2 * replicate))
-        return [dict(message) for message in request.messages] if is_sent else None
+        request = self.request(item, order, replicate=replicate)
+        return messages_of(request) if request is not None and was_sent(request, {key}, replicate=replicate) else None
+
+
+def messages_of(request: Request) -> list[dict[str, Any]]:
+    """Return the messages of a request; of a service the one that is its body."""
+    body = [{"role": "body", "content": request.extra["body"]}] if "body" in request.extra else []
+    return [dict(message) for message in request.messages] or body
+
+
+def was_sent(request: Request, keys: Collection[str | None], *, replicate: int = 0) -> bool:
+    """Whether one of these is the hash of the request."""
+    # The n-th request with the same bytes has a key of its own: a replicate, or both orders of equal texts.
+    return any(request.key(number) in keys for number in range(_MOST_ALIKE + 2 * replicate))
