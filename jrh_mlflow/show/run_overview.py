@@ -25,12 +25,6 @@ KINDS = {
     "align": "alignment",
     "correct": "corrected rates",
     "gate": "gate",
-    "watch": "watch",
-    "attack": "attack",
-    "repair": "repair",
-    "self_preference": "self-preference",
-    "report": "report",
-    "respond": "responses",
 }
 """What runs of a kind are called on pages."""
 
