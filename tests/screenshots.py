@@ -23,7 +23,7 @@ from tests.review.browser import PATIENCE_MS, chromium
 from tests.servers import free_port, running_server
 
 PICTURE, BOARD = Path("docs/mlflow_view.png"), Path("docs/leaderboard.png")
-_WIDTH, _HEIGHT, _GAP = 1480, 790, 16
+_WIDTH, _HEIGHT, _GAP, _BOARD_HEIGHT = 1480, 790, 16, 420
 _LAST_COLUMN = "jrh.target_sensitivity/delta_1"
 """More of them would make the letters of a picture as wide as the README too small to read."""
 
@@ -57,8 +57,14 @@ def draw_board(store: str) -> bytes:
     """Draw the first judges of the leaderboard."""
     with serving(store) as client, chromium() as browser:
         page = browser.new_page(viewport={"width": _WIDTH, "height": 940}, color_scheme="light")
-        page.goto(f"http://{client.address}/jrh/")
-        return packed_picture(page.screenshot(), n_colours=64)
+        page.goto(f"http://{client.address}/jrh/?state=finished")
+        page.add_style_tag(content=".ask { display: none !important; }")
+        top = page.locator("section h2").first.bounding_box()["y"]
+        rows = [row.bounding_box() for row in page.locator("section table").first.locator("tbody tr").all()]
+        # Whole rows, as many as a README has room for.
+        bottom = max(row["y"] + row["height"] for row in rows if row["y"] + row["height"] <= top + _BOARD_HEIGHT)
+        clip = {"x": 0, "y": top - _GAP, "width": _WIDTH, "height": bottom - top + _GAP + 2}
+        return packed_picture(page.screenshot(clip=clip, full_page=True), n_colours=64)
 
 
 def _table(page: Any) -> dict[str, float]:
