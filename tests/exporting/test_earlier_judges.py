@@ -86,15 +86,15 @@ written_by_newer = pytest.mark.since_mlflow("3.17")
 def example(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The example store without what this version adds to runs, copied so that they find their files."""
     folder = tmp_path_factory.mktemp("example")
-    for name in ("artifacts", "mlflow.db"):
-        (shutil.copytree if name == "artifacts" else shutil.copy)(EXAMPLE / name, folder / name)
+    for name in ("mlartifacts", "mlflow.db"):
+        (shutil.copytree if name == "mlartifacts" else shutil.copy)(EXAMPLE / name, folder / name)
     with sqlite3.connect(folder / "mlflow.db") as connection:
-        place = (folder / "artifacts").as_uri()
+        place = (folder / "mlartifacts").as_uri()
         connection.execute("UPDATE runs SET artifact_uri = replace(artifact_uri, 'mlflow-artifacts:', ?)", (place,))
         rows = connection.execute("SELECT artifact_uri FROM runs").fetchall()
         connection.execute("DELETE FROM tags WHERE key IN (?, ?)", (keys.TAG_FINGERPRINT, keys.TAG_JUDGE))
     connection.close()
-    for path in folder.glob("artifacts/1/*/artifacts/judge/judge.json"):
+    for path in folder.glob("mlartifacts/1/*/artifacts/judge/judge.json"):
         known = {name: value for name, value in read(path).items() if name not in ("definition", "fingerprint")}
         path.write_text(json.dumps(known), encoding="utf-8")
     assert all(uri.startswith("file:") for (uri,) in rows)
@@ -103,7 +103,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run_of(uri: str, name: str) -> Path:
     """The folder of a run of the example store, by the name of its judge."""
-    files = Path(uri.removeprefix("sqlite:///")).parent.glob("artifacts/1/*/artifacts/judge/judge.json")
+    files = Path(uri.removeprefix("sqlite:///")).parent.glob("mlartifacts/1/*/artifacts/judge/judge.json")
     return next(path.parent.parent for path in files if read(path)["name"] == name)
 
 
