@@ -324,7 +324,7 @@ def test_newer_feedback_of_another_model_makes_judge_and_run_stale(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     run = measure(prompted(server, seed=21), pairs, uri)
     made = jrh.to_mlflow(run, name="answered", tracking_uri=uri)
-    places = [mlflow.get_experiment_by_name(EXPERIMENT).experiment_id]
+    places = [mlflow.get_experiment_by_name(f"{EXPERIMENT}-calls").experiment_id]
     trace = mlflow.MlflowClient(tracking_uri=uri).search_traces(locations=places, include_spans=False)[0]
 
     def feedback(model: str, run_id: str, fingerprint: str) -> None:
@@ -424,7 +424,7 @@ def test_an_exported_jury_is_what_its_judges_are(
         assert (told.state, told.reason) == ("measured", found.reason)
         assert told.run_id == (others[0].run_id if what is unlogged else jury.run_id)
     monkeypatch.setattr(server, "model_name", "model-of-autumn")
-    place = mlflow.get_experiment_by_name(EXPERIMENT).experiment_id
+    place = mlflow.get_experiment_by_name(f"{EXPERIMENT}-calls").experiment_id
     trace = mlflow.MlflowClient(tracking_uri=uri).search_traces(locations=[place], include_spans=False)[0]
     with pytest.warns(JrhWarning, match="model-of-autumn"):
         feedback = made(inputs="Which?", outputs={"A": "a", "B": "b"})

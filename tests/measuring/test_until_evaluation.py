@@ -140,6 +140,7 @@ def test_calls_that_fail_in_passing_do_not_hold_the_decision_up(suite: jrh.Suite
         on_record=None,
         stop=stop,
         may_pass=lambda record: record.outcome == "error",
+        paid=lambda: None,
     )
     assert (done.stopped, len(asked)) == ("until", len(done.records))
     assert stop.report().rules[0].state == "holds"
