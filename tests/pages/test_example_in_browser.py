@@ -77,10 +77,11 @@ def runs(url: str) -> list[Run]:
     return list(client.search_runs([experiment.experiment_id], max_results=1000))
 
 
-def fetched(address: str) -> str:
+def fetched(address: str) -> tuple[str, str]:
+    """Return where an address leads, and what stands there."""
     try:
         with urllib.request.urlopen(address) as answer:
-            return str(answer.read().decode())
+            return str(answer.url), str(answer.read().decode())
     except HTTPError as error:
         pytest.fail(f"{address} answers {error.code}")
 
@@ -105,7 +106,8 @@ def test_no_link_and_no_anchor_of_our_pages_is_broken_and_no_markdown_is_raw(url
             continue
         seen.add(address)
         filtered |= {path} if urlsplit(address).query else set()
-        page = Links(fetched(address))
+        address, text = fetched(address)
+        page = Links(text)
         raw = [text for text in page.texts if RAW.search(text)]
         assert not raw or "/calls/" in path, (address, raw[:3])
         for link in page.to:

@@ -180,8 +180,8 @@ def _follow_a_number(pages: Client, run_id: str, datasheet: str) -> None:
     calls = _followed(pages, f"/datasheet/{run_id}", datasheet, f"../calls/{run_id}?axis={axis}")
     assert "n 6 pairs, left out 0, " in calls[1]
     opened = _followed(pages, *calls, f"../calls/{run_id}?axis={axis}&open=")
-    assert "Positional: slot 1 in both orders." in opened[1]
-    assert "Order vu: slot 1 is v, slot 2 is u" in opened[1]
+    assert "Positional: the first in both orders." in opened[1]
+    assert "Order vu: v is the first, u the second" in opened[1]
     assert _followed(pages, *opened, f"../calls/{run_id}?axis={axis}")[1] == calls[1]
     assert _followed(pages, *opened, f"../datasheet/{run_id}")[1] == datasheet
 

@@ -84,7 +84,7 @@ def test_mlflows_align_with_a_checked_optimiser_logs_a_run_with_all_there_is_to_
     assert run.data.metrics["align/difference/ci_low"] > 0
     assert run.data.metrics["align/after/consistency/rate"] == 1
     assert run.data.metrics == pytest.approx(done.metrics)
-    assert run.data.tags["mlflow.note.content"].splitlines()[2].startswith(f"# Alignment of '{NAME}': better")
+    assert "it is better" in run.data.tags["mlflow.note.content"]
 
     assert json.loads(read(rated, done.run_id, "alignment.json"))["decision"] == "better"
     assert "it is better" in read(rated, done.run_id, "alignment.md")
