@@ -68,7 +68,7 @@ def cells(html: str) -> dict[str, list[str]]:
 def test_a_number_stands_beside_its_interval_by_task_its_n_and_what_was_left_out() -> None:
     html = page(sheet(dark_current=estimate()))
     assert cells(html)["dark current"] == ["0.25", "[0.11, 0.42]", "0.24", "120 calls", "7 (unparsed 5, error 2)"]
-    assert 'style="width:25.0%"' in html
+    assert '<i style="left:11.0%;width:31.0%"></i><b style="left:25.0%">' in html
     assert "$0.12" in html
     assert cells(html)["error"] == ["7", "7.0\u00a0%"]
 
