@@ -45,7 +45,7 @@ def test_a_queue_is_made_with_its_question_and_no_trace_is_added_twice(experimen
     assert (again.added, again.already) == (1, 2)
     assert str(again) == (
         "1 traces added to the review queue 'Look again' (2 were there before): "
-        f"http://127.0.0.1:5000/#/experiments/{experiment}/review-queue"
+        f"http://127.0.0.1:5000/#/experiments/{experiment}/review-queue?workflowType=genai"
     )
     assert items(store_uri, experiment, "Look again") == {first: "complete", second: "pending", third: "pending"}
 
