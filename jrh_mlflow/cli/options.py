@@ -233,14 +233,16 @@ def prompted_judge(arguments: dict[str, Any]) -> PromptedJudge:
 
 
 def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, float]] | None:
-    """Read `--price IN,OUT`, dollars per million tokens, as the `prices` of one model.
+    """Read `--price IN,OUT`, dollars per million tokens, as the `prices` of one model; `MODEL=IN,OUT` names another.
 
     Example:
-        >>> price_from_option("my/model", "0.15,0.6")
-        {'my/model': (0.15, 0.6)}
+        >>> price_from_option("my/model", "0.15,0.6"), price_from_option("my/model", "other=1,2")
+        ({'my/model': (0.15, 0.6)}, {'other': (1.0, 2.0)})
     """
     if price is None:
         return None
+    named, sign, price = price.rpartition("=")
+    model = named if sign else model
     try:
         given, made = (float(part) for part in price.split(","))
     except ValueError:

@@ -72,7 +72,7 @@ def test_a_recipe_runs_with_options_on_top(tmp_path: Path, store_uri: str, suite
     ("arguments", "code", "text"),
     [
         (("--model", "openai/gpt-4o-mini"), 4, "set OPENAI_API_KEY"),
-        (("--model", "openai/mine", "--api-base", "http://127.0.0.1:9/v1", "--max-usd", "1"), 2, "--price IN,OUT"),
+        (("--model", "openai/mine", "--api-base", "http://127.0.0.1:9/v1", "--max-usd", "1"), 2, "--price openai/mine=IN,OUT"),
         (("--model", "openai/gpt-4o-mini", "--max-usd", "0"), 2, "'--max-usd': 0.0 is not"),
         (("--model", "openai/gpt-4o-mini", "--max-usd", "nan"), 2, "positive amount"),
         (("--model", "openai/gpt-4o-mini", "--prompt", "pairwize"), 2, "Did you mean 'pairwise'"),
@@ -115,7 +115,7 @@ def test_a_dry_run_refuses_a_cap_that_the_run_would_refuse() -> None:
     own = ["--model", "openai/mine", "--api-base", "http://127.0.0.1:9/v1", "--max-usd", "1"]
     ended = CliRunner().invoke(group, ["evaluate", *own, "--dry-run"])
     assert isinstance(ended.exception, RecipeError)
-    assert "--price IN,OUT" in str(ended.exception)
+    assert "--price openai/mine=IN,OUT" in str(ended.exception)
 
 
 def test_a_price_takes_the_arguments_of_evaluate_and_no_others() -> None:

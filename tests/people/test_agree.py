@@ -202,6 +202,7 @@ def test_numbers_without_levels_are_read_by_kappa_alone():
         (labels(5), {"judge": "gpt", "epsilon": 1.5}, "epsilon"),
         (labels(5), {"judge": "gpt", "group": "tpic"}, "no column 'tpic'. Did you mean 'topic'"),
         (labels(5).pivot(index="item", columns="rater", values="label").reset_index(), {}, r"melt\(id_vars='item'"),
+        (pd.DataFrame({"id": [1, 2], "ann": ["a", "b"], "gpt": ["a", "a"]}), {}, r"melt\(id_vars='id'"),
         (labels(5).drop(columns="label"), {}, "one row per item and rater"),
         (labels(5), {"queue": "second look"}, "`queue` is about traces"),
         (labels(5), {"name": "correct"}, "`name` is about traces"),

@@ -83,7 +83,7 @@ def _long(source: object, options: LabelOptions) -> LabelTable:
     named = {role: column for role, column in roles.items() if column is not None}
     for role, column in named.items():
         if column not in table:
-            raise RecipeError(f"The table has no column {column!r}.{present(table, column)}{_melted(role, named)}")
+            raise RecipeError(f"The table has no column {column!r}.{present(table, column)}{_melted(role, named, table)}")
     columns = {role: table.cells(column) for role, column in named.items()}
     columns |= _of_items(table, options)
     judge = label_text(options.judge)
@@ -111,11 +111,12 @@ def _of_items(table: DatasetTable, options: LabelOptions) -> dict[str, list[Any]
     return {**cells, "cluster": table.cells(options.cluster)} if options.cluster in table else cells
 
 
-def _melted(role: str, columns: Mapping[str, str]) -> str:
+def _melted(role: str, columns: Mapping[str, str], table: DatasetTable) -> str:
     """Say how a table with a column for each rater becomes a long one."""
-    if role not in ("rater", "label"):
+    if role == "group" or (columns["rater"] in table and columns["label"] in table):
         return ""
-    how = f"id_vars={columns['item']!r}, var_name={columns['rater']!r}, value_name={columns['label']!r}"
+    item = columns["item"] if columns["item"] in table else table.names[0]
+    how = f"id_vars={item!r}, var_name={columns['rater']!r}, value_name={columns['label']!r}"
     return f" It must have one row per item and rater; with a column for each rater, melt it first: table.melt({how})."
 
 
