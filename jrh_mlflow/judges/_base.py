@@ -174,7 +174,8 @@ class ModelJudge(Judge):
         if price is None:
             raise RecipeError(
                 f"A cap needs a price, and {self.model!r} has none in litellm's table. Give it: "
-                f"prices={{{self.model!r}: (usd_per_million_input, usd_per_million_output)}}, or --price {self.model}=IN,OUT."
+                f"prices={{{self.model!r}: (usd_per_million_input, usd_per_million_output)}}, "
+                f"or --price {self.model}=IN,OUT."
             )
         if self.max_tokens is None:
             raise RecipeError("A cap needs a longest answer: set the judge's `max_tokens`.")

@@ -72,7 +72,7 @@ def test_a_recipe_runs_with_options_on_top(tmp_path: Path, store_uri: str, suite
     ("arguments", "code", "text"),
     [
         (("--model", "openai/gpt-4o-mini"), 4, "set OPENAI_API_KEY"),
-        (("--model", "openai/mine", "--api-base", "http://127.0.0.1:9/v1", "--max-usd", "1"), 2, "--price openai/mine=IN,OUT"),
+        (("--model", "openai/mine", "--api-base", "http://127.0.0.1:9/v1", "--max-usd", "1"), 2, "openai/mine=IN,OUT"),
         (("--model", "openai/gpt-4o-mini", "--max-usd", "0"), 2, "'--max-usd': 0.0 is not"),
         (("--model", "openai/gpt-4o-mini", "--max-usd", "nan"), 2, "positive amount"),
         (("--model", "openai/gpt-4o-mini", "--prompt", "pairwize"), 2, "Did you mean 'pairwise'"),

@@ -83,7 +83,9 @@ def _long(source: object, options: LabelOptions) -> LabelTable:
     named = {role: column for role, column in roles.items() if column is not None}
     for role, column in named.items():
         if column not in table:
-            raise RecipeError(f"The table has no column {column!r}.{present(table, column)}{_melted(role, named, table)}")
+            raise RecipeError(
+                f"The table has no column {column!r}.{present(table, column)}{_melted(role, named, table)}"
+            )
     columns = {role: table.cells(column) for role, column in named.items()}
     columns |= _of_items(table, options)
     judge = label_text(options.judge)
