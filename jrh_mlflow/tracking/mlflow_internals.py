@@ -220,12 +220,12 @@ def add_metrics(numbers: Callable[[Sequence[Any]], Mapping[str, float]]) -> None
     if plain is None or hasattr(plain, "__wrapped__"):
         return
 
-    @wraps(plain)
-    def with_more(eval_results: Sequence[Any], *args: Any, **options: Any) -> dict[str, float]:
-        feedback = [assessment for result in eval_results for assessment in result.assessments]
-        return {**numbers(feedback), **plain(eval_results, *args, **options)}
-
-    vars(harness)["compute_aggregated_metrics"] = with_more
+    vars(harness)["compute_aggregated_metrics"] = wraps(plain)(
+        lambda results, *args, **options: {
+            **numbers([said for result in results for said in result.assessments]),
+            **plain(results, *args, **options),
+        }
+    )
 
 
 def exchangeable_function(function: Any) -> FunctionType | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import find
@@ -18,7 +18,6 @@ from jrh_mlflow.tracking.runs.store import reading_client
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
-    from mlflow.store.entities import PagedList
 
 PAGE_SIZE = 100
 MOST_EXPERIMENTS = 2000
@@ -177,7 +176,7 @@ def run_list(tracking_uri: str, query: RunQuery) -> RunList:
     )
 
 
-def _search(client: MlflowClient, experiments: Sequence[str], query: RunQuery) -> PagedList[Run]:
+def _search(client: MlflowClient, experiments: Sequence[str], query: RunQuery) -> Any:
     from mlflow.entities import ViewType
     from mlflow.exceptions import MlflowException
 
