@@ -170,8 +170,9 @@ def http_judge(
         >>> judge.settings()["kind"]
         'http'
     """
-    given = {"body": body, "answer": answer, "usage": usage, "headers": headers}
-    return HttpJudge(url, **given, tie_criterion=tie_criterion, name=name)  # type: ignore[arg-type]
+    return HttpJudge(
+        url, body=body, answer=answer, usage=usage, headers=headers, tie_criterion=tie_criterion, name=name
+    )
 
 
 def _checked_usage(usage: Mapping[str, str | float]) -> dict[str, Any]:

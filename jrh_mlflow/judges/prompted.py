@@ -354,12 +354,7 @@ class PromptedJudge(ModelJudge):
     def definition(self) -> dict[str, Any] | None:
         """Everything that a request is made of, the texts of this package among it."""
         return self.defined_by(
-            name=self._name,
-            model=self.model,
-            shown=self._shown,
-            api_base=self.api_base,
-            endpoint=self.endpoint,
-            address="given" if self._is_given else "environment",
+            **self._asked(),
             prompt=_template_facts(self.template),
             texts=self._texts_used(),
             rubric=self.rubric,
@@ -367,6 +362,17 @@ class PromptedJudge(ModelJudge):
             recorded=self.recorded,
             **{name: getattr(self, name) for name in _REGISTERED},
         )
+
+    def _asked(self) -> dict[str, Any]:
+        """Return who is asked, and where, for a definition."""
+        return {
+            "name": self._name,
+            "model": self.model,
+            "shown": self._shown,
+            "api_base": self.api_base,
+            "endpoint": self.endpoint,
+            "address": "given" if self._is_given else "environment",
+        }
 
     def renewed(self) -> PromptedJudge:
         """Return the judge with the prompts of this version, asked where the environment says now."""

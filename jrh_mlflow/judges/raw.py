@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.callables import function_parts
 from jrh_mlflow.judges.parsing import ParsedAnswer
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra, digest_name, model_name
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.catalog import entry_of
 from jrh_mlflow.models.local.weights import canonical, shown_model
+from jrh_mlflow.models.prices import Price, refuse_surcharges
 from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema.presentation import Criterion, Presentation, criterion, message_text
@@ -130,16 +132,11 @@ class RawJudge(PromptedJudge):
         parts = [model_name(self.model, self._shown), f"raw={digest_name(self._identity())}"]
         return " ".join(parts)
 
-    def check_cap(self, price: Any) -> None:
+    def check_cap(self, price: Price | None) -> None:
         """Demand a price and a longest answer, which may be the model's own, and nothing that makes calls dearer."""
-        # A limit that was given is the request's own; our check would take it for one that lifts ours.
-        limits = {name: self.fields[name] for name in _LIMITS if name in self.extra}
-        rest = {name: value for name, value in self.extra.items() if name not in limits}
-        whole, self.extra = self.extra, rest
-        try:
-            super().check_cap(price)
-        finally:
-            self.extra = whole
+        ModelJudge.check_cap(self, price)
+        # A limit that was given is the request's own, and lifts none of ours.
+        refuse_surcharges({name: value for name, value in self.extra.items() if name not in _LIMITS})
 
     def begin(self, suite: Suite) -> None:
         """Check that the messages show what every item has, before anything is paid."""
@@ -213,12 +210,7 @@ class RawJudge(PromptedJudge):
         if spec is None:
             return None
         return self.defined_by(
-            name=self._name,
-            model=self.model,
-            shown=self._shown,
-            api_base=self.api_base,
-            endpoint=self.endpoint,
-            address="given" if self._is_given else "environment",
+            **self._asked(),
             messages=self.messages,
             fields=self.fields,
             verdict=spec,
