@@ -148,6 +148,7 @@ def test_each_reviewer_sees_their_own_items_first_and_may_decide_any(tmp_path: P
     expect(page.locator("#filter-whose")).to_have_value("me")
     expect(page.locator("#found")).to_have_text("4 items")
     expect(counts(page)).to_contain_text("yours: 0 of 4")
+    expect(title(page)).to_be_visible()  # the page began anew, and takes keys once an item is shown
     for done in range(1, 5):
         press(page, "a")
         expect(counts(page)).to_contain_text(f"yours: {done} of 4")

@@ -240,3 +240,14 @@ def test_a_decision_on_an_item_by_code_leaves_the_total_as_it_is(tmp_path: Path,
     press(page, "o")
     expect(counts(page)).not_to_contain_text("of them decided")
     expect(counts(page)).to_contain_text("1 of 2 decided")
+
+
+def test_a_number_that_gives_the_reason_is_not_also_taken_for_a_settlement(
+    tmp_path: Path, serve: Serve, visit: Open
+) -> None:
+    page = visit(serve(save(tmp_path / "two", [perturbed(number, "typos", "Frst.") for number in range(2)])))
+    ask(page, "r")
+    decide(page, "1", then="seed-0001")
+    expect(counts(page)).to_contain_text("1 of 2 decided")
+    decide(page, "k", then="seed-0000")  # acts wait for one another: whatever the number did is done by now
+    expect(page.locator(".toast")).to_have_count(0)

@@ -47,6 +47,8 @@ export function keyOf(act) {
 /** Call `acts[act](key)` for the keys of the page; fields, dialogs and the browser's own shortcuts keep theirs. */
 export function listen(acts, queue) {
   document.addEventListener("keydown", (event) => {
+    // A key that answered a question is used up, also when its dialog is closed by now.
+    if (event.defaultPrevented) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
     if (UP_DOWN.includes(event.key) && (event.shiftKey || scrolls(event.target))) return;
