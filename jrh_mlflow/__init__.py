@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.judges.raw import PromptedJudge as PromptedJudge
     from jrh_mlflow.measuring.evaluate import evaluate as evaluate
     from jrh_mlflow.measuring.evaluation import Evaluation as Evaluation
+    from jrh_mlflow.measuring.replay import replay as replay
     from jrh_mlflow.measuring.resolve import load_suite as load_suite
     from jrh_mlflow.measuring.resolve import pointwise as pointwise
     from jrh_mlflow.measuring.until import until as until
@@ -83,6 +84,7 @@ _HOMES = dict(
             "judges.raw": "PromptedJudge",
             "measuring.evaluate": "evaluate",
             "measuring.evaluation": "Evaluation",
+            "measuring.replay": "replay",
             "measuring.resolve": "load_suite pointwise",
             "measuring.until": "until",
             "people.agree": "Agreement agree",

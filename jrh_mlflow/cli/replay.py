@@ -60,8 +60,7 @@ def replay(
              jrh replay graded.jsonl --map item=id --map answer=result.score --map expected=human --scale 1-6
              jrh replay runs:/0123456789abcdef0123456789abcdef
     """
-    from jrh_mlflow.measuring.replay import Mapped
-    from jrh_mlflow.measuring.replay import replay as run
+    from jrh_mlflow.measuring.replay import Mapped, replay_each
     from jrh_mlflow.suites.labels import labels_from_text
 
     columns = read_pairs(pairs)
@@ -72,5 +71,5 @@ def replay(
         del given["seed"]
     readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale}
     given |= {name: read(given[name]) for name, read in readers.items() if name in given}
-    evaluations = run(file, mapping if columns else None, **given)
+    evaluations = replay_each(file, mapping if columns else None, **given)
     print_evaluations(evaluations, as_json=as_json, markdown=markdown)

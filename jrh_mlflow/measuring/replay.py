@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -117,10 +117,17 @@ class Recorded:
 
 
 def replay(
-    file: str | Path,
-    mapping: Mapped | None = None,
+    calls: str | Path | pd.DataFrame,
     *,
     suite: Suite | str | Path | None = None,
+    judge: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    winner: str = "content",
+    first: str = "1",
+    second: str = "2",
+    tie: Sequence[str] = ("tie",),
+    orders: tuple[str, str] = ("uv", "vu"),
+    condition: str | None = None,
     labels: GivenLabels = None,
     scale: GivenLabels = None,
     experiment: str | None = None,
@@ -129,14 +136,22 @@ def replay(
     metrics: Metrics = "headline",
     texts: bool = True,
     metric: str | None = None,
-) -> list[Evaluation]:
-    """Measure recorded judgments and log one run per judge.
+) -> Evaluation:
+    """Measure recorded judgments with no model call and log them as one run.
 
     Args:
-        file: `runs:/<id>` of an evaluation, or a table. Without a mapping a table must hold call records already: the
-            columns of `calls/calls.parquet`, as Parquet, CSV, JSON or `.xlsx`.
-        mapping: How to read another tool's table.
+        calls: `runs:/<id>` of an evaluation, or a table: a data frame, or a file (Parquet, CSV, JSON or `.xlsx`).
+            Without `columns` it must hold call records already, as in `calls/calls.parquet` and `Evaluation.calls`.
         suite: The suite that was judged, where it is known: its labels and categories come along. A run has its own.
+        judge: Which judge, where the table holds several.
+        columns: Role to column of another tool's table, or to a dotted path into nested JSON; columns joined with `+`
+            make one value. The module's table has the roles.
+        winner: What the answers name: `content` (the response, whatever the order) or `slot` (first or second shown).
+        first: How the table spells the first content or slot.
+        second: How it spells the second.
+        tie: How it spells a tie.
+        orders: How a long table spells the order in which the first content is shown first, and the other.
+        condition: Of every row, where no column has it; None: `natural` of pairs, `baseline` of responses.
         labels: What a judge of single responses may answer, the better label or the one to be detected last. Without
             `labels`, `scale` and `suite` the records tell in their column `labels`, or it is guessed, with a note.
         scale: `(low, high)` of whole numbers, or three or more levels from low to high.
@@ -149,20 +164,65 @@ def replay(
         metric: As for `evaluate`; that of the run which is replayed, or accuracy, when None.
 
     Raises:
-        RecipeError: for a role, column or file that is not there.
+        RecipeError: for a role, column, file or judge that is not there, and for a table of several judges.
         CallsError: for records that break a rule of the protocol, are not of the suite, or do not tell the labels.
     """
+    shown = dict(zip(_WIDE, orders, strict=True))
+    spelled: dict[str, Any] = {"winner": winner, "first": first, "second": second, "tie": tuple(tie), "orders": shown}
+
+    def only(recorded: list[Recorded]) -> list[Recorded]:
+        names = [judged.judge for judged in recorded]
+        chosen = [judged for judged in recorded if judge in (None, judged.judge)]
+        if len(chosen) != 1:
+            raise RecipeError(f"`judge` must be one of {', '.join(map(repr, names))}, but is {judge!r}.")
+        return chosen
+
+    (evaluation,) = replay_each(
+        calls,
+        None if columns is None else Mapped(columns=columns, condition=condition, **spelled),
+        choose=only,
+        suite=suite,
+        labels=labels,
+        scale=scale,
+        experiment=experiment,
+        tracking_uri=tracking_uri,
+        seed=seed,
+        metrics=metrics,
+        texts=texts,
+        metric=metric,
+    )
+    return evaluation
+
+
+def replay_each(
+    file: str | Path | pd.DataFrame,
+    mapping: Mapped | None = None,
+    *,
+    choose: Callable[[list[Recorded]], list[Recorded]] = list,
+    suite: Suite | str | Path | None = None,
+    labels: GivenLabels = None,
+    scale: GivenLabels = None,
+    experiment: str | None = None,
+    tracking_uri: str | None = None,
+    seed: int | None = None,
+    metrics: Metrics = "headline",
+    texts: bool = True,
+    metric: str | None = None,
+) -> list[Evaluation]:
+    """Measure recorded judgments and log one run per judge; see `replay`."""
     chosen = checked_metrics(metrics)
-    if str(file).startswith(RUN):
+    if not isinstance(file, pd.DataFrame) and str(file).startswith(RUN):
         if mapping is not None or suite is not None or labels is not None or scale is not None:
             raise RecipeError("A run brings its suite and labels along: replay it without a mapping, suite or labels.")
         recorded = [_of_run(str(file), tracking_uri)]
     else:
-        path, _ = split_sheet(Path(file))
-        records = _by_judge(read_table(file), path, mapping, labels=labels, scale=scale)
+        path = Path("calls") if isinstance(file, pd.DataFrame) else split_sheet(Path(file))[0]
+        frame = file if isinstance(file, pd.DataFrame) else read_table(file)
+        records = _by_judge(frame, path, mapping, labels=labels, scale=scale)
         if suite is not None and not isinstance(suite, Suite):
             suite = load_suite(suite, tracking_uri=tracking_uri)
         recorded = _with_suite(records, path, suite, labels=labels, scale=scale)
+    recorded = choose(recorded)
     # After everything was read: a file that is wrong is known without a store.
     store = Store(tracking_uri, experiment)
     recorded = [replace(judged, metric=checked_metric(metric or judged.metric, judged.suite)) for judged in recorded]

@@ -148,7 +148,8 @@ def test_recorded_judgments(here: World, runs: list[str]) -> None:
     (here.folder / "judgments.csv").write_text("\n".join(rows), encoding="utf-8")
     graded = [{"id": n, "result": {"score": 1 + n % 6}, "human": 6 - n % 6, "topic": "ab"[n % 2]} for n in range(12)]
     (here.folder / "graded.jsonl").write_text("\n".join(map(json.dumps, graded)), encoding="utf-8")
-    Printed("docs/howto/recorded.md", here, words={"runs:/ID": f"runs:/{runs[0]}"}).run()
+    page = Printed("docs/howto/recorded.md", here, words={"runs:/ID": f"runs:/{runs[0]}"}).run()
+    assert page.names["done"].metrics["natural/accuracy/rate"] == pytest.approx(2 / 3)
 
 
 def test_agents(here: World, monkeypatch: pytest.MonkeyPatch) -> None:

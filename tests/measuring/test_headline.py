@@ -21,7 +21,7 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.judges.scripted import Grader, Noisy
 from jrh_mlflow.measures.axes import AXES
 from jrh_mlflow.measuring.evaluation import resume
-from jrh_mlflow.measuring.replay import replay
+from jrh_mlflow.measuring.replay import replay_each
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.show.numbers import with_interval
@@ -372,7 +372,7 @@ def test_other_words_are_refused_before_anything_is_touched(wrong: Any, pairs: j
         lambda: jrh.evaluate("openai/gpt-4o-mini", pairs, **where),
         lambda: jrh.criterion_shift("openai/gpt-4o-mini", pairs, **where),
         lambda: jrh.sweep(space, pairs, n_trials=1, **where),
-        lambda: replay(tmp_path / "calls.csv", **where),
+        lambda: replay_each(tmp_path / "calls.csv", **where),
     ):
         with pytest.raises(RecipeError, match="`metrics` must be headline or all"):
             attempt()
@@ -416,7 +416,7 @@ def test_commands_and_recipes_take_the_option(store_uri: str, pairs: jrh.Suite, 
 def test_recorded_judgments_log_as_many_as_is_asked_for(store_uri: str, pairs: jrh.Suite, tmp_path: Path) -> None:
     calls_frame(asked(jrh.scripted.AlwaysFirst(), pairs)).to_parquet(tmp_path / "calls.parquet")
     few, every = (
-        replay(tmp_path / "calls.parquet", tracking_uri=store_uri, experiment="headline", **metrics)[0]
+        replay_each(tmp_path / "calls.parquet", tracking_uri=store_uri, experiment="headline", **metrics)[0]
         for metrics in ({}, {"metrics": "all"})
     )
     assert set(few.logged) < set(few.metrics)

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measuring.replay import replay
+from jrh_mlflow.measuring.replay import replay_each
 from jrh_mlflow.sweeps.space import check_names
 from tests.generation.tools import RUBRIC, rows
 
@@ -35,7 +35,7 @@ def test_a_run_says_by_which_metric_its_tests_are_scored_and_a_replay_keeps_it(
     data = MlflowClient(tracking_uri=store_uri).get_run(facts["run_id"]).data
     assert (data.params["run.metric"], data.tags["jrh.metric"]) == ("f1_score", "f1_score")
     assert data.metrics["padding/f1_score/value"] == data.metrics["reliability/mean"] == 1.0
-    (again,) = replay(f"runs:/{facts['run_id']}", tracking_uri=store_uri)
+    (again,) = replay_each(f"runs:/{facts['run_id']}", tracking_uri=store_uri)
     assert again.report.metric == "f1_score"
     assert again.metrics["padding/f1_score/value"] == 1.0
 

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError, JrhError, RecipeError
-from jrh_mlflow.measuring.replay import Mapped, replay
+from jrh_mlflow.measuring.replay import Mapped, replay_each
 
 # One judge that is right in both orders on the first pair, wrong in both on the second, takes the first slot on
 # the third, commits in one order on the fourth, and is once unreadable on the fifth.
@@ -44,7 +44,7 @@ def value(evaluation: jrh.Evaluation, axis: str) -> float:
 
 
 def test_a_wide_table_is_measured_with_one_run_per_judge(wide: Path, store_uri: str) -> None:
-    one, two = replay(wide, MAPPED, experiment="tests", tracking_uri=store_uri)
+    one, two = replay_each(wide, MAPPED, experiment="tests", tracking_uri=store_uri)
     assert [one.judge.name, two.judge.name] == ["J1", "J2"]
     assert value(two, "natural/accuracy") == value(two, "natural/stable_correct") == 1.0
     # One of ten calls is unreadable: over 5 %, so everything it touches is withheld rather than guessed.
@@ -59,7 +59,7 @@ def test_a_wide_table_is_measured_with_one_run_per_judge(wide: Path, store_uri: 
 def test_the_ways_two_orders_combine_are_told_apart(wide: Path, tmp_path: Path, store_uri: str) -> None:
     readable = tmp_path / "readable.csv"
     readable.write_text("".join(line for line in WIDE.splitlines(True) if "009" not in line), encoding="utf-8")
-    one, _ = replay(readable, MAPPED, experiment="tests", tracking_uri=store_uri)
+    one, _ = replay_each(readable, MAPPED, experiment="tests", tracking_uri=store_uri)
     assert value(one, "natural/accuracy") == 4 / 8
     for axis in ("stable_correct", "stable_wrong", "positional", "one_sided"):
         assert value(one, f"natural/{axis}") == 1 / 4
@@ -72,11 +72,11 @@ def test_slots_and_contents_are_different_answers(tmp_path: Path, store_uri: str
     pd.DataFrame(rows).to_json(path, orient="records", lines=True)
     columns = {"item": "id", "better": "gold", "order": "turn", "answer": "said"}
     shared = {"first": "A", "second": "B", "orders": {"uv": "ab", "vu": "ba"}}
-    (slots,) = replay(
+    (slots,) = replay_each(
         path, Mapped(columns=columns, winner="slot", **shared), tracking_uri=store_uri, experiment="tests"
     )
     assert value(slots, "natural/positional") == 1.0
-    (contents,) = replay(path, Mapped(columns=columns, **shared), tracking_uri=store_uri, experiment="tests")
+    (contents,) = replay_each(path, Mapped(columns=columns, **shared), tracking_uri=store_uri, experiment="tests")
     assert value(contents, "natural/stable_correct") == 1.0
 
 
@@ -85,12 +85,12 @@ def test_our_own_calls_file_needs_no_mapping(tmp_path: Path, store_uri: str) -> 
     first = jrh.evaluate(jrh.scripted.LongerWins(), suite, tracking_uri=store_uri, experiment="tests")
     path = tmp_path / "calls.parquet"
     first.calls.to_parquet(path)
-    (again,) = replay(path, tracking_uri=store_uri, experiment="tests")
+    (again,) = replay_each(path, tracking_uri=store_uri, experiment="tests")
     assert again.datasheet.to_dict() == first.datasheet.to_dict()
 
 
 def test_a_replayed_suite_cannot_be_asked(wide: Path, store_uri: str) -> None:
-    one, _ = replay(wide, MAPPED, experiment="tests", tracking_uri=store_uri)
+    one, _ = replay_each(wide, MAPPED, experiment="tests", tracking_uri=store_uri)
     with pytest.raises(JrhError, match="no texts to ask about"):
         jrh.evaluate(jrh.scripted.Oracle(), one.suite, tracking_uri=store_uri, experiment="tests")
 
@@ -106,12 +106,12 @@ def test_a_replayed_suite_cannot_be_asked(wide: Path, store_uri: str) -> None:
 )
 def test_a_wrong_mapping_names_what_is_there(columns: dict[str, str], text: str, wide: Path, store_uri: str) -> None:
     with pytest.raises(RecipeError, match=text):
-        replay(wide, Mapped(columns=columns), tracking_uri=store_uri, experiment="tests")
+        replay_each(wide, Mapped(columns=columns), tracking_uri=store_uri, experiment="tests")
 
 
 def test_a_file_without_mapping_that_is_no_call_record_names_its_columns(wide: Path, store_uri: str) -> None:
     with pytest.raises(CallsError, match="Columns there are: set, item, judge, gold, ab, ba"):
-        replay(wide, tracking_uri=store_uri, experiment="tests")
+        replay_each(wide, tracking_uri=store_uri, experiment="tests")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_unreadable_files_are_one_clear_line(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(RecipeError, match=text):
-        replay(path, MAPPED, tracking_uri=store_uri, experiment="tests")
+        replay_each(path, MAPPED, tracking_uri=store_uri, experiment="tests")
 
 
 GRADED = [
@@ -163,7 +163,7 @@ def test_labels_of_single_responses_are_read_from_nested_fields_and_told_by_cate
 ) -> None:
     rows = [{**row, "human": "yes" if row["human"] else "no"} for row in GRADED]
     about = {"tracking_uri": store_uri, "experiment": "tests"}
-    (done,) = replay(graded(tmp_path / "graded.jsonl", rows), Mapped(columns=NESTED), **about)
+    (done,) = replay_each(graded(tmp_path / "graded.jsonl", rows), Mapped(columns=NESTED), **about)
     assert done.judge.name == "J"
     assert done.report.labels == ("no", "yes")
     assert done.metrics["baseline/accuracy/rate"] == 3 / 4
@@ -183,7 +183,7 @@ def test_scores_have_a_scale_and_what_lies_outside_it_is_no_answer(tmp_path: Pat
     mapped = Mapped(
         columns={"item": "id", "answer": "said", "expected": "gold", "cost_usd": "usd"}, condition="padding"
     )
-    (done,) = replay(path, mapped, scale=(1, 6), **about)
+    (done,) = replay_each(path, mapped, scale=(1, 6), **about)
     assert done.report.labels == ("1", "2", "3", "4", "5", "6")
     assert list(done.calls["outcome"]) == ["verdict", "verdict", "unparsed"]
     assert set(done.calls["condition"]) == {"padding"}
@@ -191,7 +191,7 @@ def test_scores_have_a_scale_and_what_lies_outside_it_is_no_answer(tmp_path: Pat
     with pytest.raises(
         CallsError, match=r"answered with '9', which is none of the expected 1, 2, 3, 4, 5.*--scale 1-6"
     ):
-        replay(path, mapped, **about)
+        replay_each(path, mapped, **about)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_wrong_field_of_single_responses_is_named(
 ) -> None:
     path = graded(tmp_path / "graded.jsonl", GRADED)
     with pytest.raises(JrhError, match=text):
-        replay(path, Mapped(columns={**NESTED, **columns}), tracking_uri=store_uri, experiment="tests")
+        replay_each(path, Mapped(columns={**NESTED, **columns}), tracking_uri=store_uri, experiment="tests")
 
 
 def test_fields_of_json_in_the_cells_of_a_csv_are_reached_too(tmp_path: Path, store_uri: str) -> None:
@@ -222,8 +222,33 @@ def test_fields_of_json_in_the_cells_of_a_csv_are_reached_too(tmp_path: Path, st
     columns = {"item": "id", "answer": "result.verdict.0.choice", "expected": "human"}
     about = {"tracking_uri": store_uri, "experiment": "tests"}
     with pytest.raises(CallsError, match="none of the expected False, True"):
-        replay(path, Mapped(columns=columns), **about)
+        replay_each(path, Mapped(columns=columns), **about)
     renamed = path.read_text(encoding="utf-8").replace("True", "yes").replace("False", "no")
     path.write_text(renamed, encoding="utf-8")
-    (done,) = replay(path, Mapped(columns=columns), **about)
+    (done,) = replay_each(path, Mapped(columns=columns), **about)
     assert done.metrics["baseline/accuracy/rate"] == 3 / 4
+
+
+@pytest.mark.parametrize("drop", [[], ["cached", "model", "rationale"]])
+def test_calls_in_memory_read_what_was_measured(store_uri: str, drop: list[str]) -> None:
+    about = {"tracking_uri": store_uri, "experiment": "tests"}
+    done = jrh.evaluate(jrh.scripted.LongerWins(), jrh.datasheet_suite(n_tasks=2, depth=2), progress=False, **about)
+    again = jrh.replay(done.calls.drop(columns=drop), suite=done.suite, **about)
+    assert isinstance(again, jrh.Evaluation)
+    assert again.datasheet.estimates == done.datasheet.estimates
+    assert again.run_id != done.run_id
+    same = jrh.replay(f"runs:/{done.run_id}", **about)
+    assert same.datasheet.estimates == done.datasheet.estimates
+
+
+def test_one_judge_of_a_table_is_named(wide: Path, store_uri: str) -> None:
+    about = {"columns": dict(MAPPED.columns), "tracking_uri": store_uri, "experiment": "one judge"}
+    for name in (None, "J3"):
+        with pytest.raises(RecipeError, match="'J1', 'J2'"):
+            jrh.replay(wide, judge=name, **about)
+    # Nothing was logged: not even the experiment is there.
+    assert MlflowClient(tracking_uri=store_uri).get_experiment_by_name("one judge") is None
+    done = jrh.replay(wide, judge="J2", **about)
+    assert (done.judge.name, value(done, "natural/accuracy")) == ("J2", 1.0)
+    frame = pd.read_csv(wide, dtype=str)
+    assert jrh.replay(frame, judge="J2", **about).datasheet.estimates == done.datasheet.estimates

@@ -16,7 +16,7 @@ from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.judges.rendering import fitting
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measuring.evaluation import Evaluation
-from jrh_mlflow.measuring.replay import replay
+from jrh_mlflow.measuring.replay import replay_each
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Answer, Message, Presentation
 from jrh_mlflow.scoring.pointwise import point_table
@@ -117,7 +117,7 @@ def evaluated(store_uri: str) -> Callable[[str], Evaluation]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_of_a_run_comes_again(kind: str, evaluated: Callable[[str], Evaluation], store_uri: str) -> None:
     first = evaluated(kind)
-    (again,) = replay(f"runs:/{first.run_id}", tracking_uri=store_uri, experiment="own records")
+    (again,) = replay_each(f"runs:/{first.run_id}", tracking_uri=store_uri, experiment="own records")
     assert again.sheet.to_dict() == first.sheet.to_dict()
     assert numbers(again) == numbers(first)
     assert again.suite.sha256 == first.suite.sha256
@@ -128,7 +128,7 @@ def test_a_table_needs_no_column_that_says_what_came_from_a_journal(
 ) -> None:
     first = evaluated("natural pairs")
     file = written(first.calls.drop(columns="cached"), tmp_path / "calls.csv")
-    (again,) = replay(file, suite=first.suite, tracking_uri=store_uri, experiment="own records")
+    (again,) = replay_each(file, suite=first.suite, tracking_uri=store_uri, experiment="own records")
     assert again.metrics["calls/total"] == len(first.calls)
     assert again.metrics["calls/cached"] == 0
 
@@ -141,7 +141,7 @@ def test_a_file_of_calls_and_the_suite_give_every_number_categories_too(
     assert len(first.report.categories) == 3
     path = written(first.calls, tmp_path / "calls.xlsx")
     first.suite.save(tmp_path / "suite")
-    (filed,) = replay(path, suite=tmp_path / "suite", seed=3, tracking_uri=store_uri, experiment="own records")
+    (filed,) = replay_each(path, suite=tmp_path / "suite", seed=3, tracking_uri=store_uri, experiment="own records")
     assert filed.sheet.to_dict() == first.sheet.to_dict()
     assert numbers(filed) == pytest.approx(numbers(first), rel=1e-12)
 
@@ -174,11 +174,11 @@ def test_words_whose_order_is_unknown_need_the_labels(
     path = written(calls, tmp_path / "calls.csv")
     about = {"tracking_uri": store_uri, "experiment": "own records"}
     with pytest.raises(CallsError, match=r"'apt', 'dull' whose order is not known. .*--labels"):
-        replay(path, **about)
-    (again,) = replay(path, labels=("dull", "apt"), **about)
+        replay_each(path, **about)
+    (again,) = replay_each(path, labels=("dull", "apt"), **about)
     assert again.report.to_dict() == jrh.measure(calls, labels=("dull", "apt")).to_dict()
     with pytest.raises(RecipeError, match="those of single responses"):
-        replay(written(evaluated("natural pairs").calls, tmp_path / "n.csv"), labels=("a", "b"), **about)
+        replay_each(written(evaluated("natural pairs").calls, tmp_path / "n.csv"), labels=("a", "b"), **about)
 
 
 def dosed(given: tuple[str, ...], tests: tuple[str, ...], **reading: object) -> Suite:
@@ -220,7 +220,7 @@ def test_records_tell_their_labels_and_give_every_number_again_without_the_suite
         path = written(first.calls, tmp_path / f"calls.{ending}")
         assert jrh.measure(_read(path, judge="middling")).to_dict() == first.report.to_dict()
         if ending == LOGGED_AGAIN.get(kind):
-            (again,) = replay(path, **about)
+            (again,) = replay_each(path, **about)
             assert again.report.to_dict() == first.report.to_dict()
             assert jrh.measure(again.calls).to_dict() == first.report.to_dict()
     assert "do not say" not in caplog.text
@@ -236,7 +236,7 @@ def test_records_that_do_not_tell_their_labels_are_guessed_with_a_note_and_lose_
     first = jrh.evaluate(jrh.scripted.Oracle(), dosed(("2", "3", "4"), ("error_injection",), scale=(1, 6)), **about)
     old = first.calls.drop(columns="labels")
     path = written(old, tmp_path / "calls.csv")
-    (guessed,) = replay(path, **about)
+    (guessed,) = replay_each(path, **about)
     for report in (first.report, jrh.measure(old), guessed.report):
         assert report.estimates["error_injection/monotone"].n == 12
     assert "above the lowest" not in str(jrh.measure(old).to_dict())
@@ -244,7 +244,7 @@ def test_records_that_do_not_tell_their_labels_are_guessed_with_a_note_and_lose_
     assert "a scale from 1 to 4" in caplog.text
     assert "--labels" in caplog.text
     caplog.clear()
-    (said,) = replay(path, scale=(1, 6), **about)
+    (said,) = replay_each(path, scale=(1, 6), **about)
     assert said.report.to_dict() == first.report.to_dict() == jrh.measure(said.calls).to_dict()
     assert "do not say" not in caplog.text
 
@@ -261,7 +261,7 @@ def test_records_of_several_rubrics_come_again_with_their_suite(store_uri: str, 
     rubrics = {"kind": "Is it kind?", "short": "Is it short?"}
     suite = jrh.generate(rows(4), tests="padding", rubric=rubrics, labels=("fail", "pass"), **about)
     first = jrh.evaluate(moody, suite, **about)
-    (again,) = replay(written(first.calls, tmp_path / "calls.csv"), suite=suite, **about)
+    (again,) = replay_each(written(first.calls, tmp_path / "calls.csv"), suite=suite, **about)
     assert set(again.report.rubrics) == {"kind", "short"}
     assert again.report.to_dict() == first.report.to_dict()
 
@@ -271,10 +271,10 @@ def test_a_judge_that_two_models_answered_for_is_one_judge(
 ) -> None:
     calls = evaluated("natural pairs").calls
     several = calls.assign(model=["m-1" if place % 3 else None if place % 2 else "m-2" for place in range(len(calls))])
-    (one,) = replay(written(several, tmp_path / "calls.parquet"), tracking_uri=store_uri, experiment="own records")
+    (one,) = replay_each(written(several, tmp_path / "calls.parquet"), tracking_uri=store_uri, experiment="own records")
     assert len(one.calls) == len(calls)
     both = pd.concat([calls.assign(model="a"), calls.assign(model="b")])
-    two = replay(written(both, tmp_path / "both.csv"), tracking_uri=store_uri, experiment="own records")
+    two = replay_each(written(both, tmp_path / "both.csv"), tracking_uri=store_uri, experiment="own records")
     assert [done.judge.name for done in two] == ["a", "b"]
 
 
@@ -284,16 +284,16 @@ def test_records_of_another_suite_are_refused(
     calls = evaluated("transcripts").calls
     path = written(calls, tmp_path / "calls.parquet")
     with pytest.raises(CallsError, match=r"27 item\(s\) are not in suite 'natural'"):
-        replay(path, suite=natural(), tracking_uri=store_uri)
+        replay_each(path, suite=natural(), tracking_uri=store_uri)
     changed = written(calls.assign(expected="violation"), tmp_path / "changed.parquet")
     with pytest.raises(CallsError, match="has expected 'no violation', not 'violation'"):
-        replay(changed, suite=transcripts(), tracking_uri=store_uri)
+        replay_each(changed, suite=transcripts(), tracking_uri=store_uri)
 
 
 def test_an_arm_of_a_criterion_shift_is_replayed_as_the_simulated_judge_it_was(store_uri: str) -> None:
     about = {"tracking_uri": store_uri, "experiment": "own records"}
     shift = jrh.criterion_shift(jrh.scripted.profile("Qwen32B"), datasheet_suite(n_tasks=1, depth=1), **about)
     arm = shift.arms["strict"]
-    (again,) = replay(f"runs:/{arm.run_id}", **about)
+    (again,) = replay_each(f"runs:/{arm.run_id}", **about)
     assert again.datasheet.to_dict() == arm.datasheet.to_dict()
     assert again.judge.simulated

@@ -21,7 +21,7 @@ from jrh_mlflow.engine.calls import identity
 from jrh_mlflow.engine.runner import run_pool
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.evaluate import bound_until, price_evaluation
-from jrh_mlflow.measuring.replay import replay
+from jrh_mlflow.measuring.replay import replay_each
 from jrh_mlflow.measuring.resolve import prepare
 from jrh_mlflow.measuring.until import call_key
 from jrh_mlflow.recipe import load_recipe
@@ -281,7 +281,7 @@ def test_stopped_runs_are_compared_voted_on_and_replayed_on_what_they_share(suit
     assert any("until" in note for note in compared.notes)
     assert compared.contrasts.n_calls == len(shared) > 0
     assert jrh.jury(ids, tracking_uri=store_uri, log=False).run_id is None
-    (again,) = replay(f"runs:/{first.run_id}", tracking_uri=store_uri, experiment="tests")
+    (again,) = replay_each(f"runs:/{first.run_id}", tracking_uri=store_uri, experiment="tests")
     assert again.datasheet.to_dict() == first.datasheet.to_dict()
     assert again.truncated == first.truncated
 

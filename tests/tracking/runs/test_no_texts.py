@@ -19,7 +19,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError, SuiteError, TrackingError
 from jrh_mlflow.measuring.evaluation import resume
-from jrh_mlflow.measuring.replay import replay
+from jrh_mlflow.measuring.replay import replay_each
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
 from jrh_mlflow.suites.suite import read_suite
@@ -254,7 +254,7 @@ def test_recorded_judgments_are_replayed_without_what_they_say(store: str, tmp_p
     assert facts["metrics"]["calls/total"] == 8
     own = pd.DataFrame([asdict(call) for call in asked(jrh.scripted.AlwaysFirst(), private_pairs())])
     own.assign(remark=f"{CANARY} remark", rationale=CANARY).to_parquet(tmp_path / "own.parquet")
-    (again,) = replay(tmp_path / "own.parquet", tracking_uri=store, experiment="private", texts=False)
+    (again,) = replay_each(tmp_path / "own.parquet", tracking_uri=store, experiment="private", texts=False)
     assert "remark" not in again.calls
 
 
