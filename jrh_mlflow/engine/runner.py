@@ -220,18 +220,23 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
             raise
 
 
+_CALM = 1000
+"""So many collections of what is younger come before one of everything; Python's own number is 10."""
+
+
 @contextmanager
 def calm_collector() -> Iterator[None]:
     """Keep the garbage collector from walking every imported module again with each few hundred answers."""
-    # Somebody outside has frozen it: unfreezing at the end would undo that.
-    if gc.get_freeze_count():
+    young, middle, old = gc.get_threshold()
+    # Who is inside another one leaves it to that one to put back what was there.
+    if old >= _CALM:
         yield
         return
-    gc.freeze()
+    gc.set_threshold(young, middle, _CALM)
     try:
         yield
     finally:
-        gc.unfreeze()
+        gc.set_threshold(young, middle, old)
 
 
 @dataclass(kw_only=True, slots=True)

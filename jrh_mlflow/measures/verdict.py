@@ -119,9 +119,10 @@ class Limit:
 
     def is_open_by_losses(self, reading: Estimate) -> bool:
         """Whether the answers that came would decide, and those that are lost leave it open."""
-        whole = without_losses(reading)
-        is_decided = self.is_ok(whole) or self.p(whole) <= ALPHA / 2
-        return bool(reading.excluded) and is_decided and not (self.is_ok(reading) or self.p(reading) <= ALPHA / 2)
+        return bool(reading.excluded) and self._decides(without_losses(reading)) and not self._decides(reading)
+
+    def _decides(self, reading: Estimate) -> bool:
+        return self.is_ok(reading) or self.p(reading) <= ALPHA / 2
 
     def beyond(self, value: float) -> float:
         """Return how far beyond the limit a reading lies, 1 being as far as it can."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 
@@ -271,7 +272,10 @@ def test_two_different_closures_never_share_kept_calls(store_uri: str) -> None:
 
 
 def test_an_interrupted_run_is_marked_killed(small: jrh.Suite, store_uri: str) -> None:
+    seen, before = [], gc.get_threshold()
+
     def interrupted(shown: jrh.Presentation) -> str:
+        seen.append(gc.get_threshold())
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -283,6 +287,9 @@ def test_an_interrupted_run_is_marked_killed(small: jrh.Suite, store_uri: str) -
     (run,) = client.search_runs([experiment.experiment_id], "attributes.run_name = 'interrupted'")
     assert run.info.status == "KILLED"
     assert not run.data.metrics
+    # While it asks, everything that was imported is walked more seldom; after it, as before.
+    assert seen[0][2] > before[2]
+    assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize(

@@ -394,8 +394,13 @@ class Store:
         """Return the first of some names that no run of another setup has here, or else the last."""
         with self.errors(_NOTHING_ASKED):
             for name in names[:-1]:
-                found = self.client.search_runs([self.experiment_id], condition("attributes.run_name", name))
-                if all(run.data.tags.get(keys.TAG_SETUP) == setup for run in found if run.info.run_name == name):
+                named = condition("attributes.run_name", name)
+                # One of another setup is enough, however many runs have the name.
+                other = f"{named} AND tags.`{keys.TAG_SETUP}` != '{setup}'"
+                if self.client.search_runs([self.experiment_id], other, max_results=1):
+                    continue
+                found = self.client.search_runs([self.experiment_id], named)
+                if all(keys.TAG_SETUP in run.data.tags for run in found if run.info.run_name == name):
                     return name
         return names[-1]
 

@@ -106,6 +106,10 @@ def test_runs_of_one_judge_that_may_read_differently_have_different_names(active
     assert names[1] == f"{names[0]} on other lives"
     with_name = jrh.evaluate(named[1], SUITE, run_name="as I say", **where)
     assert active.get_run(with_name.run_id).info.run_name == "as I say"
+    # A run of the user's own has no setup: what is called as it is would not be told from it.
+    experiment = active.get_run(again.run_id).info.experiment_id
+    active.create_run(experiment, run_name=names[0])
+    assert active.get_run(jrh.evaluate(named[0], SUITE, **where).run_id).info.run_name.startswith(f"{names[0]} on ")
 
 
 def test_the_words_of_an_own_tie_criterion_are_a_param_cut_at_500_characters(active: MlflowClient) -> None:
