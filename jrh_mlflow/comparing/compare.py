@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 _MOST_WORST = 10
+_MOST_EXPLORED = 6
+"""Judges of a served page that are also compared on the axes that decide nothing: a reader waits for it."""
 _MOST_PAGES = 16
 _PAGES: dict[tuple[str, tuple[str, ...], tuple[int, ...], str], str] = {}
 """Store, runs, when they ended and where the page lies, to the page: eight judges take seconds to compare."""
@@ -275,35 +277,32 @@ def compare(
         # The baseline may stand among the runs in another spelling, and must be loaded once.
         runs = runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
     loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
-    used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
     against = next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None)
-    try:
-        contrasts = compare_calls(
-            {run.judge: run.calls for run in loaded},
-            seed=seed,
-            alpha=alpha,
-            labels=loaded[0].suite.labels,
-            metric=used,
-            primary=[primary] if isinstance(primary, str) else primary,
-            baseline=against,
-            margin=margin,
-        )
-    except NoCommonCallsError as error:
-        # Of two runs that a budget stopped, each may have been asked other items.
-        raise RecipeError(_without_common_calls(loaded)) from error
-    if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
-        differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
-        contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
-    done = Comparison(contrasts=contrasts, runs=tuple(loaded))
+    deciding = [primary] if isinstance(primary, str) else primary
+    done = _compared(loaded, metric, seed=seed, alpha=alpha, primary=deciding, baseline=against, margin=margin)
     if not log:
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
     simulated = any(run.simulated for run in loaded)
     with open_run(store, "compare", run_name or done.title, simulated=simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
-        content = comparison_content(done, seed=seed, metric=used)
+        content = comparison_content(done, seed=seed, metric=_metric_of(loaded, metric))
         publish(store, run_id, content, what_now="The runs compared are as they were.")
     return done
+
+
+def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -> Comparison:
+    """Compare runs that were loaded, with the options of `compare_calls`."""
+    judges = {run.judge: run.calls for run in loaded}
+    try:
+        contrasts = compare_calls(judges, labels=loaded[0].suite.labels, metric=_metric_of(loaded, metric), **options)
+    except NoCommonCallsError as error:
+        # Of two runs that a budget stopped, each may have been asked other items.
+        raise RecipeError(_without_common_calls(loaded)) from error
+    if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
+        differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
+        contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
+    return Comparison(contrasts=contrasts, runs=tuple(loaded))
 
 
 def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addresses) -> str:
@@ -316,7 +315,9 @@ def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addr
     # By when they ended: a run that goes on has other calls afterwards.
     key = (tracking_uri, tuple(runs), ended(runs, tracking_uri), addresses.root)
     if key not in _PAGES:
-        page = compare(runs, tracking_uri=tracking_uri, log=False).to_html(addresses=addresses)
+        loaded, _ = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=False)
+        done = _compared(loaded, None, exploratory=len(runs) <= _MOST_EXPLORED)
+        page = done.to_html(addresses=addresses)
         if len(_PAGES) >= _MOST_PAGES:
             # A dict keeps the order of insertion: the first page is the oldest.
             _PAGES.pop(next(iter(_PAGES)))
@@ -331,8 +332,10 @@ def _is_run(run: str, other: str | Evaluation) -> bool:
     return min(len(first), len(second)) >= 8 and (first.startswith(second) or second.startswith(first))
 
 
-def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
-    """Return the metric by which all runs are scored; None for accuracy, and where they differ."""
+def _metric_of(runs: Sequence[LoggedRun], given: str | None) -> str | None:
+    """Return the metric that was given, or by which all runs are scored; None for accuracy, and where they differ."""
+    if given is not None:
+        return checked_metric(given, runs[0].suite)
     metrics = {run.params.get(keys.PARAM_METRIC) for run in runs}
     # Runs that are scored by different metrics have accuracy in common.
     return metrics.pop() if len(metrics) == 1 else None

@@ -75,6 +75,7 @@ _MOST_TASKS = 2000
 """That are counted to say how many would tell judges apart."""
 _Z_POWER = 0.8416
 """Standard errors by which an estimate falls short of the truth in one of five cases."""
+_NOT_PAIRED = "differences on the exploratory axes are left out here. `jrh compare` has them, and so has the page of fewer judges."
 Family = Literal["primary", "exploratory"]
 
 
@@ -89,6 +90,7 @@ def compare_calls(
     primary: Sequence[str] | None = None,
     baseline: str | None = None,
     margin: float = MARGIN,
+    exploratory: bool = True,
 ) -> Contrasts:
     """Compare judges by their call records on one suite; pure, no MLflow.
 
@@ -107,6 +109,7 @@ def compare_calls(
             of reliability tests all and their mean.
         baseline: Name of the judge that the others are compared with; each with each when None.
         margin: Judges whose difference is shown to be less, either way, are equivalent.
+        exploratory: Also pair the judges on the exploratory axes: with twelve judges 66 differences on each.
 
     Raises:
         CallsError: when the records break a rule, share no call, or disagree on what an item is.
@@ -146,7 +149,8 @@ def compare_calls(
     averaged = _averaged(tests, chosen)
     # Against a baseline there are fewer comparisons, so that less is lost by adjusting for them.
     pairs = [*combinations(names, 2)] if baseline is None else [(name, baseline) for name in names if name != baseline]
-    paired = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
+    asked = {axis: row for axis, row in cells.items() if exploratory or axis in family}
+    paired = _paired(table, asked, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
     decide = partial(
         decided, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
     )
@@ -177,6 +181,7 @@ def compare_calls(
             *_loss_notes(differences),
             *_alike_notes(differences),
             *_power(differences),
+            *([] if exploratory else [f"{len(names)} judges: {_NOT_PAIRED}"]),
         ),
         alpha=alpha,
         margin=margin,
@@ -455,7 +460,7 @@ def paired_shares(
     if not both.any():
         return None
     value, drawn = mean_over_tests(table, gap, resampling)
-    tests, code, units_of = np.unique(table.axis[both], return_inverse=True, return_counts=True)
+    tests, code, units_of = np.unique(table.axis_codes[both], return_inverse=True, return_counts=True)
     n, gap, score_a, score_b = len(code), gap[both], table.scores[a][both], table.scores[b][both]
     # Every test weighs the same in the mean over tests, however many units it has.
     weight = n / (len(tests) * units_of[code])
@@ -588,7 +593,7 @@ def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, re
 def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) -> tuple[float, Interval | None]:
     """Mean over tests of the mean over units, with its bootstrap interval over whole clusters; NaN is left out."""
     known = ~np.isnan(values)
-    tests, code = np.unique(table.axis[known], return_inverse=True)
+    tests, code = np.unique(table.axis_codes[known], return_inverse=True)
     indicator = np.eye(len(tests))[code]
     features = np.hstack([indicator * values[known][:, None], indicator])
     value = float(mean_of_shares(features.sum(axis=0, keepdims=True))["mean"][0])
@@ -613,7 +618,8 @@ def decided(
     # Axes that are only looked at must not make the deciding ones harder to decide.
     is_primary = np.array([pair.difference.axis in primary for pair in pairs])
     test = _joint_test(pairs, n_clusters, alpha=alpha, seed=seed)
-    everything, family = test(np.ones(len(pairs), dtype=bool)), test(is_primary)
+    family = test(is_primary)
+    everything = family if is_primary.all() else test(np.ones(len(pairs), dtype=bool))
     places = np.cumsum(is_primary) - 1
     return [
         _decision(pair, family, places[at], "primary", alpha=alpha, margin=margin)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
     return frame
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreTable:
     """Units as parallel arrays, one column of scores per judge."""
 
@@ -74,6 +75,11 @@ class ScoreTable:
     """Units of an axis that share one are replicates. None: all differ."""
     extremes: Mapping[str, Extremes] | None = None
     """Scores with every lost call at its least and at its most, by judge. None: nothing is lost."""
+
+    @cached_property
+    def axis_codes(self) -> Codes:
+        """Of each unit, the place of its axis among those here, sorted by name."""
+        return np.unique(self.axis, return_inverse=True)[1]
 
     def completed(self, least: str, most: str) -> ScoreTable:
         """Return two judges with every lost call answered: those of one at their least, of the other at their most."""

@@ -143,10 +143,17 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
         >>> [round(end, 3) for end in cluster_interval(np.zeros(10), np.full(10, 12.0)) or ()]
         [0.0, 0.166]
     """
-    outer = cluster_wilson(successes, sizes, level=level)
+    return _cluster_interval(np.asarray(successes, float).tobytes(), np.asarray(sizes, float).tobytes(), level)
+
+
+@lru_cache(maxsize=8192)
+def _cluster_interval(successes: bytes, sizes: bytes, level: float) -> Interval | None:
+    """Of counts as bytes: a comparison of many judges asks for the interval of each again and again."""
+    x, m = np.frombuffer(successes), np.frombuffer(sizes)
+    outer = cluster_wilson(x, m, level=level)
     if outer is None:
         return None
-    inner = beta_binomial_interval(successes, sizes, level=level)
+    inner = beta_binomial_interval(x, m, level=level)
     # The hull, not a choice between the two: which of them fails depends on a truth that the counts do not show.
     return min(outer[0], inner[0]), max(outer[1], inner[1])
 
@@ -235,6 +242,12 @@ class RatePosterior:
 
 def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
     """Weigh the rates as `beta_binomial_interval` says; the order of the clusters does not matter."""
+    return _posterior_of(np.asarray(successes, float).tobytes(), np.asarray(sizes, float).tobytes())
+
+
+@lru_cache(maxsize=8192)
+def _posterior_of(of_successes: bytes, of_sizes: bytes) -> RatePosterior:
+    successes, sizes = np.frombuffer(of_successes), np.frombuffer(of_sizes)
     used = sizes > 0
     x, m = successes[used], sizes[used]
     if not len(m) or (x < 0).any() or (x > m).any():

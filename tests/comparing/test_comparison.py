@@ -429,3 +429,11 @@ def test_a_head_of_the_differences_is_the_same_in_every_medium():
     shown = [re.sub("<[^>]+>", " ", page.to_html()), page.to_markdown(), "\n".join(page.to_text())]
     assert len(heads) >= 6
     assert all(head in text for head in heads for text in shown)
+
+
+def test_without_exploratory_differences_the_deciding_ones_are_the_same():
+    judges = {f"j{seed}": point_calls(chance(0.5 + seed / 8, seed), tests=TESTS) for seed in range(3)}
+    whole, short = (compared(judges, primary=["typos"], exploratory=asked) for asked in (True, False))
+    assert short.differences == whole.deciding
+    assert (short.cells, short.letters) == (whole.cells, whole.letters)
+    assert len(short.notes) == len(whole.notes) + 1

@@ -306,6 +306,17 @@ def test_more_judges_than_a_page_has_room_for_are_compared_part_by_part(client, 
     assert f"differ?{urlencode({'run': chosen}, doseq=True)}" in page
 
 
+def test_a_page_of_many_judges_lists_the_deciding_differences_alone(client, judged, monkeypatch):
+    chosen = list(judged.values())
+    assert "Exploratory: " in (few := page_of(client, "compare", run=chosen))
+    monkeypatch.setattr("jrh_mlflow.comparing.compare._MOST_EXPLORED", 2)
+    many = page_of(client, "compare", run=chosen[::-1])
+    assert "Exploratory: " not in many
+    assert "exploratory axes: shown" in few, "readings stay"
+    assert "exploratory axes: shown" in many
+    assert "differences on the exploratory axes are left out" in many
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_list_and_grid_are_accessible_and_scroll_down_only(client, runs, judged, scheme, width):
     from axe_playwright_python.sync_playwright import Axe
