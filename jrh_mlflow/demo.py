@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ from jrh_mlflow.comparing.compare import Comparison, compare
 from jrh_mlflow.comparing.criterion_shift import CriterionShift, criterion_shift
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.generation.generate import generate
-from jrh_mlflow.judges import Judge, scripted
+from jrh_mlflow.judges import scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.evaluate import evaluate
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -66,21 +66,18 @@ def demo_replies() -> Iterator[tuple[Path, str]]:
 
 
 class Demo:
-    """Measures one part after another in a store; says the name of each judge as it begins."""
+    """Measures one part after another in a store."""
 
-    def __init__(
-        self, tracking_uri: str, journal: Journal, *, say: Callable[[str], object] = str, traces: str = "sample"
-    ) -> None:
+    def __init__(self, tracking_uri: str, journal: Journal, *, traces: str = "sample") -> None:
         self._where: dict[str, Any] = {"experiment": EXPERIMENT, "tracking_uri": tracking_uri}
-        self._journal, self._say, self._traces = journal, say, traces
+        self._journal, self._traces = journal, traces
 
     def paper_judges(self) -> list[Evaluation]:
         """Measure the four judges of the paper, simulated from its counts."""
-        return [self._simulated(scripted.profile(name), PAPER_SUITE) for name in JUDGES]
+        return [evaluate(scripted.profile(name), PAPER_SUITE, **self._where) for name in JUDGES]
 
     def shift(self) -> CriterionShift:
         """Measure one of them under two tie criteria."""
-        self._say("measuring Qwen32B (simulated) under two tie criteria")
         return criterion_shift(scripted.profile("Qwen32B"), PAPER_SUITE, **self._where)
 
     def recorded_judge(self) -> list[Evaluation]:
@@ -93,10 +90,8 @@ class Demo:
 
     def graders(self) -> Comparison:
         """Make a reliability suite by rules, let three simulated graders judge it, and compare them."""
-        self._say("writing a reliability suite by rules from 24 labelled replies")
         suite = self._reliability_suite()
-        reports = [self._simulated(judge, suite) for judge in graders()]
-        self._say("comparing the three graders")
+        reports = [evaluate(judge, suite, **self._where) for judge in graders()]
         return compare([report.run_id for report in reports], **self._where)
 
     def live_model(self) -> Evaluation:
@@ -110,13 +105,8 @@ class Demo:
         judge = PromptedJudge(LIVE_MODEL, name=LIVE_NAME)
         return evaluate(judge, LIVE_SUITE, journal=self._journal, timeout_s=_LIVE_TIMEOUT_S, **self._where)
 
-    def _simulated(self, judge: Judge, suite: str | Suite) -> Evaluation:
-        self._say(f"measuring {judge.name} (simulated)")
-        return evaluate(judge, suite, **self._where)
-
     def recorded(self, judge: RecordedJudge, suite: str) -> Evaluation:
         """Measure a judge that was recorded earlier; nobody is asked."""
-        self._say(f"measuring {judge.name} (recorded) on {suite}")
         # Recorded answers go through the journal, as paid ones do: the demo runs the same code as a real evaluation.
         import_recorded(judge, suite, self._journal)
         return evaluate(judge, suite, journal=self._journal, traces=self._traces, **self._where)

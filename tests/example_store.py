@@ -57,7 +57,7 @@ def build_example(folder: str | Path) -> None:
     with tempfile.TemporaryDirectory(prefix="jrh-") as aside, open_journal(Path(aside, "journal.db")) as journal:
         # Through a server artifacts have addresses that hold on every machine, and no path of this one.
         with running_server(target, port=free_port()) as url:
-            comparison, drawn = _measure(Demo(url, journal, say=_say, traces="none"))
+            comparison, drawn = _measure(Demo(url, journal, traces="none"))
             _other_kinds(comparison, url, Path(aside))
         drawn["recorded_reading.png"] = _picture({_READER.name + " (recorded)": _reading(journal)})
     for name, picture in drawn.items():
@@ -71,10 +71,6 @@ def _forget_the_machine(file: Path) -> None:
         connection.execute("DELETE FROM tags WHERE key LIKE 'mlflow.source.git%'")
         connection.execute(f"UPDATE tags SET value = 'python -m {__spec__.name}' WHERE key = 'mlflow.source.name'")
     connection.close()
-
-
-def _say(name: str) -> None:
-    print(name, flush=True)
 
 
 class PricedGrader(jrh.scripted.Grader):

@@ -231,7 +231,7 @@ def _page(url: str) -> str:
 
 def test_the_demo_runs_from_it(demo: Demo) -> None:
     assert re.search(r"dark current +\d\.\d\d \[", demo.printed), demo.printed
-    assert "Measured in" in demo.printed
+    assert "What was found" in demo.printed
 
 
 def test_the_pages_beside_mlflow_are_found_and_show_the_judges_of_the_demo(demo: Demo) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +13,30 @@ import click
 
 from jrh_mlflow.cli.printing import print_lines, print_table
 from jrh_mlflow.errors import JrhError
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.show.numbers import missing_text
+from jrh_mlflow.show.plain_text import wrapped_line
 
 if TYPE_CHECKING:
+    from jrh_mlflow.comparing.compare import Comparison
+    from jrh_mlflow.comparing.criterion_shift import CriterionShift
     from jrh_mlflow.demo import Demo
     from jrh_mlflow.measuring.evaluation import Evaluation
+    from jrh_mlflow.schema.estimates import Reading
     from jrh_mlflow.tracking.runs.store import Store
 
-_ROWS = ("dark_current", "raw_false_preference", "positional_false_preference", "stable_cross_sensitivity")
-_STEPS = range(1, 6)
+_BETTER = "target_sensitivity/delta_1"
+_ROWS = (
+    "dark_current",
+    "raw_false_preference",
+    "positional_false_preference",
+    _BETTER,
+    "target_sensitivity/delta_5",
+    "threshold_75",
+)
+_MOST_JUDGES = 3
+"""Columns that fit on a screen; the other judges are on the pages."""
+_HOWTO = "https://github.com/jrh-mlflow/jrh-mlflow/blob/main/docs/howto/judge_you_have.md"
 
 
 @click.command()
@@ -41,18 +57,17 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
     if quick and full:
         raise click.UsageError("--quick leaves out what --full adds to. Give one of them.")
     started = time.perf_counter()
-    click.echo(f"setting up an MLflow store in {store}")
+    click.echo(f"measuring into an MLflow store in {store}")
     with _opened(store) as (place, parts):
-        _print_paper(parts)
-        # Also before the longer parts, so that the UI can be opened meanwhile.
-        _print_links(place, port=port)
-        if not quick:
-            _print_recorded(parts)
-        _print_graders(parts)
+        found = [_paper_sentence(_print_paper(parts))]
+        shift = parts.shift()
+        found.append(_shift_sentence(shift) if quick else _recorded_sentence(_print_recorded(parts)))
+        found.append(_graders_sentence(_print_graders(parts)))
         if full:
             _print_live(parts)
-    click.echo(f"\nMeasured in {time.perf_counter() - started:.0f} s.")
-    _print_links(place, port=port)
+    _head(f"What was found, in {time.perf_counter() - started:.0f} s")
+    print_lines(line for sentence in found for line in wrapped_line("", sentence))
+    _print_next(place, port=port)
 
 
 @contextmanager
@@ -62,73 +77,51 @@ def _opened(folder: str) -> Iterator[tuple[Store, Demo]]:
 
     store = demo_store(folder)
     with open_journal(Path(folder) / "journal.db") as journal:
-        yield store, Demo(store.uri, journal, say=click.echo)
+        yield store, Demo(store.uri, journal)
 
 
-def _print_paper(parts: Demo) -> None:
-    from jrh_mlflow.demo import PAPER_SUITE
+def _print_paper(parts: Demo) -> list[Evaluation]:
+    from jrh_mlflow.demo import JUDGES, PAPER_SUITE
 
+    shown = f"{min(_MOST_JUDGES, len(JUDGES))} of {len(JUDGES)}"
+    _head(f"The paper's judges on {PAPER_SUITE}, simulated from its counts ({shown}); 95 % intervals by task")
     judges = parts.paper_judges()
-    _head(f"The paper's judges on {PAPER_SUITE}, simulated from its counts; 95 % intervals by task")
     _print_axes("simulated", {run.judge.name: run for run in judges})
-    click.echo("")
-    parts.shift()
+    return judges
 
 
-def _print_recorded(parts: Demo) -> None:
-    from jrh_mlflow.measuring.recorded.answers import SLOTS, provenance
+def _print_recorded(parts: Demo) -> Evaluation:
+    """Print the recorded judge on the paper's suite; return it on the suite with the matched ladder."""
+    from jrh_mlflow.measuring.recorded.answers import provenance
 
-    about, judges = provenance(), parts.recorded_judge()
+    about = provenance()
     _head(
         f"A real judge on the same suite: {about['model']} ({about['quantisation']}),\n"
-        f"recorded on {about['answered_on']}, nobody is asked now; three tie criteria, slots named A and B or 1 and 2"
+        f"recorded on {about['answered_on']}, nobody is asked now; three tie criteria"
     )
-    for slots in SLOTS:
-        some = [run for run in judges if run.judge.settings["answer_style"] == slots]
-        _print_axes("recorded", {run.judge.name.removeprefix(about["name"]).strip(): run for run in some})
-        click.echo("")
-    _print_reading(parts.recorded_reading())
+    judges = parts.recorded_judge()
+    _print_axes("recorded", {run.judge.name.removeprefix(about["name"]).strip(): run for run in judges})
+    return parts.recorded_reading()
 
 
 def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
-    """Print judges of one kind as columns; as rows, preferences without a reason, the whole ladder and the calls."""
+    """Print judges of one kind as columns; as rows, preferences without a reason, both ends of the ladder, Δ75."""
     from jrh_mlflow.show.names import axis_name
-
-    keys = [*_ROWS, *(f"target_sensitivity/delta_{step}" for step in _STEPS), "threshold_75"]
-    rows = [[axis_name(key), *(_cell_of(run, key) for run in judges.values())] for key in keys]
-    print_table([kind, *judges], [*rows, ["calls", *(f"{len(run.calls):,}" for run in judges.values())]])
-
-
-def _cell_of(run: Evaluation, key: str) -> str:
     from jrh_mlflow.show.numbers import reading_text
 
-    return reading_text(run.sheet.estimates.get(key))
+    shown = dict(list(judges.items())[:_MOST_JUDGES])
+    readings = [run.sheet.estimates for run in shown.values()]
+    print_table([kind, *shown], [[axis_name(key), *(reading_text(own.get(key)) for own in readings)] for key in _ROWS])
 
 
-def _print_reading(run: Evaluation) -> None:
-    """Print both ladders side by side: right answers, and answers with the right words that are wrong."""
-    from jrh_mlflow.demo import READING_SUITE
-    from jrh_mlflow.show.plain_text import wrapped_line
+def _print_graders(parts: Demo) -> Comparison:
+    from jrh_mlflow.comparing.comparison_view import letters_text, scores_table
 
-    _head(
-        f"Does it read? {run.judge.label} on {READING_SUITE}, {len(run.calls):,} calls;\n"
-        "on the matched ladder the worse answer has the same words, with facts swapped"
-    )
-    from jrh_mlflow.measures.axes import declared
-
-    names = ("target_sensitivity", "matched_sensitivity", "reading_gap")
-    families = {name: declared(f"{name}/delta_1").label for name in names}
-    rows = [[f"δ = {step}", *(_cell_of(run, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
-    print_table(["recorded", *families.values()], rows)
-    print_lines(["", *(line for sentence in run.verdict.sentences for line in wrapped_line("", sentence)), ""])
-
-
-def _print_graders(parts: Demo) -> None:
-    from jrh_mlflow.comparing.comparison_view import comparison_page
-
+    _head("Three simulated graders on 24 labelled replies, changed by rules; share of expected answers by test")
     comparison = parts.graders()
-    _head("Graders, simulated; share of expected answers by test")
-    print_lines(comparison_page(comparison.contrasts).to_text())
+    click.echo(scores_table(comparison.contrasts).to_text())
+    click.echo(letters_text(comparison.contrasts))
+    return comparison
 
 
 def _print_live(parts: Demo) -> None:
@@ -137,29 +130,80 @@ def _print_live(parts: Demo) -> None:
     from jrh_mlflow.measuring.resolve import load_suite
 
     n_calls = load_suite(LIVE_SUITE).manifest["n_calls"]
-    click.echo(f"measuring {LIVE_NAME} on {LIVE_SUITE}: {n_calls} calls on this machine's cores, some minutes")
+    _head(f"{LIVE_NAME} on {LIVE_SUITE}: {n_calls} calls on this machine's cores, some minutes")
     try:
         measured = parts.live_model()
     except JrhError as error:
         click.echo(f"left out: {LIVE_NAME}: {error}")
         return
-    _head(f"A model that answers on this machine, on {LIVE_SUITE}; 95 % intervals by task")
     _print_axes("live", {measured.judge.name: measured})
 
 
 def _head(title: str) -> None:
-    click.echo(f"\n{title}:\n")
+    click.echo(f"\n{title}:")
 
 
-def _print_links(store: Store, *, port: int) -> None:
+# --- what was found
+
+
+def _paper_sentence(judges: Sequence[Evaluation]) -> str:
+    most, least = _ends({run.judge.label: run.sheet.estimates["dark_current"] for run in judges})
+    return f"Of the pairs with nothing to judge, {most[0]} picks a side in {most[1]}, {least[0]} in {least[1]}."
+
+
+def _shift_sentence(shift: CriterionShift) -> str:
+    (base, first), *_, (criterion, last) = shift.arms.items()
+    before, after = (_share(run.sheet.estimates[_BETTER]) for run in (first, last))
+    return (
+        f"Of the pairs that differ in one requirement, {first.judge.label} finds the better answer in {before} "
+        f"where ties are {base}, and in {after} under the {criterion} tie criterion."
+    )
+
+
+def _recorded_sentence(run: Evaluation) -> str:
+    ladder, same_words = (_share(run.sheet.estimates[f"{axis}_sensitivity/delta_5"]) for axis in ("target", "matched"))
+    return (
+        f"At the largest difference the real judge finds the better answer in {ladder} of the pairs, but in "
+        f"{same_words} where both have the same words and one has the facts wrong; a coin finds it in 50 %."
+    )
+
+
+def _graders_sentence(comparison: Comparison) -> str:
+    from jrh_mlflow.measures.reliability import OVERALL
+    from jrh_mlflow.show.names import axis_name
+
+    cells = comparison.contrasts.cells
+    most, least = _ends(cells[OVERALL])
+    worst = {axis_name(axis): judges[least[0]] for axis, judges in cells.items() if axis != OVERALL}
+    test = _ends(worst)[1]
+    return (
+        f"Of the graders, {most[0]} gives the expected answer in {most[1]} of the items, {least[0]} in {least[1]}, "
+        f"and in only {test[1]} under {test[0]}."
+    )
+
+
+def _ends(readings: Mapping[str, Reading]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return who reads most and who least, each with the share."""
+    known = {name: reading for name, reading in readings.items() if isinstance(reading, Estimate)}
+    names = sorted(known, key=lambda name: known[name].value)
+    return (names[-1], _share(known[names[-1]])), (names[0], _share(known[names[0]]))
+
+
+def _share(reading: Reading) -> str:
+    from jrh_mlflow.measures.verdict import share_text
+
+    return share_text(reading) if isinstance(reading, Estimate) else missing_text(reading)
+
+
+def _print_next(store: Store, *, port: int) -> None:
     from jrh_mlflow.tracking.runs.view import view_links
 
     links = view_links(store.uri, store.experiment_id, port=port)
-    click.echo("Look at them in MLflow:")
-    click.echo(f"  {_command()} {(links.command or '').removeprefix('jrh ')}")
-    click.echo(f"  judges side by side  {links.table}")
-    click.echo(f"  their curves         {links.charts}")
-    click.echo(f"  pages and calls      {links.pages}\n")
+    jrh = _command()
+    _head("What next")
+    click.echo(f"  every judge and call  {jrh} {(links.command or '').removeprefix('jrh ')}   then {links.pages}")
+    click.echo(f"  the judge you have    {_HOWTO}")
+    click.echo(f"  calls and dollars     {jrh} evaluate --model openai/gpt-4o-mini --dry-run")
 
 
 def _command() -> str:

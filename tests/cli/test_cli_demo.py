@@ -12,22 +12,27 @@ from mlflow import MlflowClient
 
 from jrh_mlflow import demo
 from jrh_mlflow.cli.demo import demo as command
+from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge
 from jrh_mlflow.tracking.mlflow_server import DATABASE, folder_uri
+from tests.docs.blocks import ROOT
+
+N_TESTS = len(demo.TESTS)
+MOST_LINES = 60
+"""Of the whole demo: what is found must not scroll away."""
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, store_uri: str, tmp_path: Path) -> Path:
     """The demo with fewer judges, in a store whose tables are there already."""
-    monkeypatch.setattr(demo, "JUDGES", ("Llama8B",))
+    monkeypatch.setattr(demo, "JUDGES", ("Llama8B", "Qwen14B"))
     monkeypatch.setattr(demo, "recorded_judges", lambda: [RecordedJudge("forced")])
     monkeypatch.setattr(demo, "TESTS", ("markdown", "typos"))
     careful, _, obedient = demo.graders()
     monkeypatch.setattr(demo, "graders", lambda: [careful, obedient])
-    monkeypatch.setattr(demo.Demo, "shift", lambda self: None)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    folder = tmp_path / "store"
+    folder = tmp_path / "demo"
     folder.mkdir()
     shutil.copy(store_uri.removeprefix("sqlite:///"), folder / DATABASE)
     return folder
@@ -37,30 +42,45 @@ def run(folder: Path, *options: str) -> Result:
     return CliRunner().invoke(command, ["--store", str(folder), *options], catch_exceptions=False)
 
 
-def test_each_part_is_printed_when_it_is_measured_and_says_what_it_is(small: Path) -> None:
+def conclusion(printed: str) -> tuple[list[str], list[str]]:
+    """The sentences that say what was found, and the lines that say what to do next."""
+    found, _, following = printed.partition("\nWhat was found")[2].partition(":\n")[2].partition("\n\nWhat next:\n")
+    return found.replace("\n  ", " ").splitlines(), following.splitlines()
+
+
+def test_each_part_is_printed_when_it_is_measured_and_the_demo_ends_with_what_was_found(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo.Demo, "shift", lambda self: None)
     done = run(small)
     assert done.exit_code == 0, done.output
     order = [
-        "measuring Llama8B (simulated)",
         "simulated from its counts",
-        "viewStateShareKey=jrh",
-        "measuring Coder1.5B forced A/B (recorded) on datasheet-paper",
         "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M)",
         "nobody is asked now",
         "chooses the better (δ = 5)",
-        "measuring Coder1.5B forced A/B (recorded) on datasheet\n",
-        "Does it read?",
-        "Graders, simulated",
+        "obedient (simulated)",
         "No letters:",
-        "Measured in",
-        "viewStateShareKey=jrh&compareRunsMode=CHART",
+        "What was found",
     ]
-    places, start = [], 0
+    start = 0
     for text in order:
-        places.append(done.output.index(text, start))
-        start = places[-1]
+        start = done.output.index(text, start)
     assert re.search(r"Δ75 +2\.27 \[1\.48, 3\.33\]\n", done.output)
-    assert re.search(r"δ = 5\)? +0\.89 \[0\.75, 0\.95\] +0\.52 \[0\.38, 0\.65\] +0\.38 \[0\.18, 0\.52\]", done.output)
+    # Each test more is a line more.
+    assert len(done.output.splitlines()) + N_TESTS - len(demo.TESTS) <= MOST_LINES
+    (paper, recorded_sentence, graders), following = conclusion(done.output)
+    assert re.search(r"Llama8B .* 67 % \[50–79 %\].* 0 % \[0–18 %\]\.$", paper)
+    assert re.search(r" 89 % \[75–95 %\].* 52 % \[38–65 %\]", recorded_sentence)
+    assert re.search(r"careful .* \d+ % \[.*obedient .* \d+ % \[.* \d+ % \[", graders)
+    page = (ROOT / "docs" / "howto" / "demo.md").read_text(encoding="utf-8")
+    told, links = conclusion(page.replace("```", ""))
+    assert told[:2] == [paper, recorded_sentence]
+    _, howto, next_command = following
+    assert links[:3] == following
+    assert (ROOT / howto.partition("/blob/main/")[2]).is_file()
+    dry = CliRunner().invoke(group, next_command.partition(" jrh ")[2].split())
+    assert dry.exit_code == 0, dry.output
     client = MlflowClient(folder_uri(small))
     experiment = client.get_experiment_by_name(demo.EXPERIMENT)
     runs = {run.info.run_name: run.data.tags for run in client.search_runs([experiment.experiment_id])}
@@ -76,12 +96,17 @@ def test_quick_leaves_the_recorded_judge_out_and_full_asks_a_model_or_says_why_n
     def nobody(self: demo.Demo) -> None:
         raise RecipeError("the extra is missing")
 
-    monkeypatch.setattr("jrh_mlflow.cli.demo._print_graders", lambda parts: None)
+    for name in ("_print_graders", "_print_recorded"):
+        monkeypatch.setattr(f"jrh_mlflow.cli.demo.{name}", lambda parts: None)
+    for name in ("_graders_sentence", "_recorded_sentence"):
+        monkeypatch.setattr(f"jrh_mlflow.cli.demo.{name}", lambda part, name=name: f"{name}.")
     monkeypatch.setattr(demo.Demo, "live_model", nobody)
-    monkeypatch.setattr("jrh_mlflow.cli.demo._print_recorded", lambda parts: print("the recorded judge"))
-    assert "the recorded judge" not in run(small, "--quick").output
+    found, _ = conclusion(run(small, "--quick").output)
+    assert re.search(r" 94 % \[75–98 %\].* 50 % \[39–61 %\]", found[1]), "the shift between two tie criteria"
+    monkeypatch.setattr(demo.Demo, "shift", lambda self: None)
     full = run(small, "--full")
     assert full.exit_code == 0
+    assert "_recorded_sentence." in conclusion(full.output)[0]
     assert "left out: SmolLM2-135M (live): the extra is missing" in full.output
     assert "128 calls on this machine's cores" in full.output
     both = run(small, "--quick", "--full")
