@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+from tests.docs.blocks import blocks
 from tests.kernels import read_notebook, run_notebook
 
 FIRST_HOUR = Path(__file__).parent.parent / "recipes" / "first_hour.ipynb"
@@ -60,3 +65,18 @@ def test_the_notebook_is_committed_with_small_outputs_and_without_bars():
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert not any(written(cell, "stderr") for cell in code)
     assert sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs) == 3
+
+
+def test_a_notebook_runs_as_the_page_says_with_what_it_installs(tmp_path):
+    """A reader has the package and what the page installs, and none of the tests' own modules."""
+    [printed] = [block for block in blocks("docs/howto/notebooks.md") if block.language == "sh"]
+    install, execute = (shlex.split(line, comments=True) for line in printed.text.splitlines())
+    scripts = {script.name for name in install[2:] for script in distribution(name).entry_points}
+    assert f"{execute[0]}-{execute[1]}" in scripts
+    assert execute[-1] == FIRST_HOUR.relative_to(FIRST_HOUR.parents[1]).as_posix()
+    small = tmp_path / "small.ipynb"
+    cell = nbformat.v4.new_code_cell("import jrh_mlflow as jrh\nlen(jrh.load_suite('datasheet-short'))")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=read_notebook(FIRST_HOUR).metadata), small)
+    command = Path(sys.executable).with_name(execute[0])
+    subprocess.run([command, *execute[1:-1], small], check=True, capture_output=True, cwd=FIRST_HOUR.parents[1])
+    assert read_notebook(small).cells[0].outputs[0]["data"]["text/plain"] == "64"

@@ -1,8 +1,10 @@
-"""Fenced blocks of README.md and of the pages in docs/."""
+"""Fenced blocks of README.md and of the pages in docs/, and which test runs them."""
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,3 +54,45 @@ def blocks(page: str) -> list[Block]:
             first = token.map[0] + (2 if token.type == "fence" else 1)
             found.append(Block(page, first, language, token.content))
     return found
+
+
+@cache
+def claims() -> dict[str, Path]:
+    """The pages that test modules run: by `Printed("docs/….md", …).run()`, or by a name at the top."""
+    found: dict[str, Path] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if "Printed(" not in (text := path.read_text(encoding="utf-8")):
+            continue
+        tree = ast.parse(text)
+        named = {
+            target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        # `Printed(…).run()`, or the same by a name that the page's own words need.
+        made = {
+            node.targets[0].id: node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        ran = [
+            made.get(node.func.value.id) if isinstance(node.func.value, ast.Name) else node.func.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run"
+        ]
+        runs = [node.args[0] for node in ran if isinstance(node, ast.Call) and ast.unparse(node.func) == "Printed"]
+        for page in (str(named[run.id]) if isinstance(run, ast.Name) else ast.literal_eval(run) for run in runs):
+            assert page not in found, f"{path.name} and {found[page].name} run one page."
+            found[page] = path
+    return found
+
+
+def not_run(page: str) -> list[Block]:
+    """Blocks that no test runs: in a language that nobody knows, or none, or of a page that no module claims."""
+    return [
+        block
+        for block in blocks(page)
+        if block.language not in (*RUN, "text") or (block.language in RUN and page not in claims())
+    ]

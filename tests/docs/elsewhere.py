@@ -32,6 +32,8 @@ ELSEWHERE = (
     Where(r"jrh sweep recipes/sweep.yaml --max-usd 5", "tests/sweeps/test_recipes_sweep.py", 'sweep(tmp_path / "sweep'),
     Where(r"make test", "Makefile", "--jobs=2 types unit"),
     Where(r"python3 -m venv \.venv|\. \.venv/bin/activate", "tests/bare_installation.py", "venv"),
+    Where(r"pip install nbclient ipykernel", "pyproject.toml", '"nbclient>='),
+    Where(r"jupyter execute --inplace \S+", "tests/test_notebooks.py", "as_the_page_says"),
     Where(r"pip install \.", "tests/bare_installation.py", "pip"),
     Where(r"make test-mlflow( MLFLOW=(oldest|newest|\d+\.\d+\.\d+))?", "Makefile", "-m tests.mlflow_versions"),
     Where(r"(\.venv/bin/)?jrh ui\b.*", "tests/tracking/test_server.py", "running_server"),

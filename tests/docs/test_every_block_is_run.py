@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import click
 import pytest
 
-from tests.docs.blocks import ROOT, RUN, Block, blocks, pages
+from tests.docs.blocks import ROOT, RUN, Block, blocks, claims, not_run, pages
 from tests.docs.elsewhere import ELSEWHERE, Where, elsewhere
 from tests.docs.printed import Printed
 from tests.docs.world import World
@@ -18,52 +16,13 @@ from tests.docs.world import World
 WITH_CODE = [page for page in pages() if any(block.language in RUN for block in blocks(page))]
 
 
-@cache
-def claims() -> dict[str, Path]:
-    """The pages that test modules run: by `Printed("docs/….md", …).run()`, or by a name at the top."""
-    found: dict[str, Path] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        if "Printed(" not in (text := path.read_text(encoding="utf-8")):
-            continue
-        tree = ast.parse(text)
-        named = {
-            target.id: node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        # `Printed(…).run()`, or the same by a name that the page's own words need.
-        made = {
-            node.targets[0].id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        }
-        ran = [
-            made.get(node.func.value.id) if isinstance(node.func.value, ast.Name) else node.func.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run"
-        ]
-        runs = [node.args[0] for node in ran if isinstance(node, ast.Call) and ast.unparse(node.func) == "Printed"]
-        for page in (str(named[run.id]) if isinstance(run, ast.Name) else ast.literal_eval(run) for run in runs):
-            assert page not in found, f"{path.name} and {found[page].name} run one page."
-            found[page] = path
-    return found
-
-
-@pytest.mark.parametrize("page", WITH_CODE)
-def test_a_page_with_code_is_run_by_one_module(page: str) -> None:
-    assert page in claims()
+@pytest.mark.parametrize("page", pages())
+def test_every_block_of_a_page_is_run_by_one_module(page: str) -> None:
+    assert not [str(block) for block in not_run(page)]
 
 
 def test_no_module_runs_a_page_that_is_gone() -> None:
     assert set(claims()) <= set(WITH_CODE)
-
-
-def test_every_block_says_what_it_is() -> None:
-    """A block without a language, or in one that no test knows, would never be run."""
-    strange = [str(block) for page in pages() for block in blocks(page) if block.language not in (*RUN, "text")]
-    assert not strange
 
 
 @pytest.mark.parametrize("where", ELSEWHERE, ids=lambda where: where.command)
