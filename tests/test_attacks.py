@@ -29,7 +29,7 @@ from jrh_mlflow.suites.transcripts.inspect_logs import read_inspect
 from jrh_mlflow.tracking import mlflow_server
 from tests.servers import free_port
 
-SIZE = 300 * 2**20
+SIZE = 100 * 2**20
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def little_memory() -> Iterator[None]:
 
 
 def packed(name: str) -> Path:
-    """A file of a few hundred kB that unpacks to 300 MiB."""
+    """A file of a hundred kB that unpacks to 100 MiB."""
     with gzip.open(name, "wb") as sink:
         for _ in range(SIZE // 2**20):
             sink.write(b"x" * 2**20)

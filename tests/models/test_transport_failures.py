@@ -325,7 +325,7 @@ def test_litellm_sends_nothing_where_redirects_cannot_be_stopped(
 
 
 def test_a_packed_body_that_grows_without_end_is_refused(transport: Transports, server: LoopbackServer) -> None:
-    bomb = gzip.compress(b" " * 300_000_000)
+    bomb = gzip.compress(b" " * 150_000_000, 1)
     tracemalloc.start()
     error = fail(transport, server, Reply(raw=bomb, headers={"Content-Encoding": "gzip"}))
     _, peak = tracemalloc.get_traced_memory()
@@ -340,7 +340,7 @@ def test_only_the_beginning_of_a_long_error_is_searched_for_keys(
     searched: list[int] = []
     blank = _base.blank_secrets
     monkeypatch.setattr(_base, "blank_secrets", lambda text, *more: searched.append(len(text)) or blank(text, *more))
-    page = "sk-" * 4_000_000
+    page = "sk-" * 100_000
     error = fail(transport, server, error_reply(400, page))
     assert max(searched) < 20_000
     assert "sk-sk-sk" not in error.text
