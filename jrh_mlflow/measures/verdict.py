@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 from jrh_mlflow.measures.axes import by_step, declared, find
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, State, Verdict
-from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_interval, without_losses
+from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_interval, has_own_intervals, without_losses
 from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.stats.power import detectable_from_interval
@@ -101,7 +101,8 @@ class Limit:
     def _p(self, reading: Estimate, *, above: bool) -> float:
         at = -self.at if self.side == "both" and not above else self.at
         if reading.at_level is not None:
-            return level_beyond(partial(deciding_interval, reading), at, above=above)
+            at_level = partial(deciding_interval, reading, is_own=has_own_intervals(reading))
+            return level_beyond(at_level, at, above=above)
         # Read from a file, a number has its 95 % interval only: beyond it a side is wrong in at most half of 5 %.
         ends = deciding_interval(reading)
         beyond = ends is not None and (ends[0] > at if above else ends[1] < at)

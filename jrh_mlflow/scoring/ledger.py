@@ -293,21 +293,18 @@ def hull_at(parts: Sequence[_IntervalAt], level: float) -> Interval | None:
     return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
 
-def deciding_ends(reading: Estimate, *, level: float = 0.95) -> Ends:
+def deciding_ends(reading: Estimate, *, level: float = 0.95, is_own: bool | None = None) -> Ends:
     """Return the ends that decide at a level: the hull of the interval by cluster and of those of both completions.
 
     A completion gives every lost call the answer that makes the number least, or greatest. Where only the bounds of the
     number are known (a gap, a number read from a file), the interval is moved by them; where an interval is known at
-    95 % only (a bootstrap), its arms are stretched as those of a t interval.
+    95 % only (a bootstrap), its arms are stretched as those of a t interval. `is_own`: as `has_own_intervals` says.
     """
-    is_curve = reading.unit == "curve"
     own: Ends = (reading.cluster_low, reading.cluster_high)
-    known = None if reading.at_level is None else reading.at_level(0.95)
-    # What was made of another reading may carry that one's intervals along.
-    is_own = is_curve or known is None or known == own
+    is_own = has_own_intervals(reading) if is_own is None else is_own
     if reading.decides_at is not None and is_own:
         return reading.decides_at(level) or (None, None)
-    if is_curve:
+    if reading.unit == "curve":
         # The steps of a curve that was read from a file are decided at 95 % only.
         return (reading.not_reached_at, reading.reached_by) if level <= 0.95 else (None, None)
     if level != 0.95:
@@ -320,6 +317,14 @@ def deciding_ends(reading: Estimate, *, level: float = 0.95) -> Ends:
         None if low is None else low + min(0.0, reading.bound_low - reading.value),
         None if high is None else high + max(0.0, reading.bound_high - reading.value),
     )
+
+
+def has_own_intervals(reading: Estimate) -> bool:
+    """Whether a reading's intervals at other levels are its own: one made of another may carry that one's along."""
+    if reading.unit == "curve" or reading.at_level is None:
+        return True
+    known = reading.at_level(0.95)
+    return known is None or known == (reading.cluster_low, reading.cluster_high)
 
 
 def _stretched(reading: Estimate, ends: Ends, level: float) -> Ends:
@@ -335,9 +340,9 @@ def without_losses(reading: Estimate) -> Estimate:
     return replace(reading, decides_at=None if reading.at_level else reading.decides_at, excluded=0)
 
 
-def deciding_interval(reading: Estimate, level: float = 0.95) -> Interval | None:
+def deciding_interval(reading: Estimate, level: float = 0.95, *, is_own: bool | None = None) -> Interval | None:
     """Return `deciding_ends` where both are known."""
-    low, high = deciding_ends(reading, level=level)
+    low, high = deciding_ends(reading, level=level, is_own=is_own)
     return None if low is None or high is None else (low, high)
 
 
