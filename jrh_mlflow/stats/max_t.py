@@ -157,7 +157,7 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     ICC of 1): its end is then no nearer than that of Clopper and Pearson with clusters as units.
 
     With ten clusters of 12 calls, 4 judges × 8 axes, the family-wise error for an ICC of 0 against .6 falls from .7 to
-    .01 or less; power for a difference of .5 from .68 to .65 (docs/howto/decisions.md).
+    .01 or less; power for a difference of .5 from .68 to .65 (docs/reference/decisions_measured.md).
 
     Args:
         successes_a: Per cluster; fractions are allowed. Replicates collapsed, see `collapse_replicates`.

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -41,14 +38,6 @@ def test_people_read_size_dollars_and_what_was_assumed() -> None:
     assert "unknown" in told
     assert "Assumed" in told
     assert jrh(*SHORT, "--width", "0.6", "--markdown").startswith("# How many calls: dark current")
-
-
-def test_the_documented_command_prints_what_the_documentation_shows() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "howto" / "decisions.md").read_text(encoding="utf-8")
-    found = re.search(r"^jrh plan calls ([^#\n]*)$[^`]*```\n\n```text\n(.*?)```", text, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    arguments, shown = shlex.split(found[1]), found[2].strip()
-    assert jrh(*arguments).strip() == shown
 
 
 def test_a_price_without_its_model_and_a_wish_that_is_none_are_refused() -> None:

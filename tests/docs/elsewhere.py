@@ -35,7 +35,6 @@ ELSEWHERE = (
     Where(r"pip install nbclient ipykernel", "pyproject.toml", '"nbclient>='),
     Where(r"jupyter execute --inplace \S+", "tests/test_notebooks.py", "as_the_page_says"),
     Where(r"pip install \.", "tests/bare_installation.py", "pip"),
-    Where(r"make test-mlflow( MLFLOW=(oldest|newest|\d+\.\d+\.\d+))?", "Makefile", "-m tests.mlflow_versions"),
     Where(r"(\.venv/bin/)?jrh ui\b.*", "tests/tracking/test_server.py", "running_server"),
     Where(r"jrh review (?!.*--(finish|withdraw|status)).*", "tests/review/making.py", '[JRH, "review", *folders'),
 )

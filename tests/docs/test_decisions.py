@@ -1,11 +1,11 @@
-"""docs/howto/decisions.md: comparisons, gates, `passed`, `until` and plans, as printed."""
+"""Pages of how to on decisions: comparisons, gates, `passed`, `until` and plans, as printed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pandas as pd
@@ -14,9 +14,10 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.decisions import planning
 from jrh_mlflow.stats import power
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
-from tests.docs.world import World
+from tests.docs.world import World, prepared
 from tests.people.test_passed_mlflow import SAID, TRUE, polite, ratings
 from tests.tracking.judges.mlflow_chat import compare
 from tests.tracking.traces.trace_tools import logging_traces
@@ -25,46 +26,76 @@ from tests.tracking.traces.trace_tools import logging_traces
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Whole suites, since the pages show numbers; the same plan is computed once."""
+    folder = tmp_path_factory.mktemp("decisions")
+    with prepared(folder_uri(folder), folder, small=False) as world, pytest.MonkeyPatch.context() as patch:
+        for name in ("expected_interval", "simulated_power"):
+            known = cache(getattr(power, name))
+            patch.setattr(power, name, known)
+            patch.setattr(planning, name, known)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def runs(world: World) -> list[str]:
+    """The two judges of which the pages show outputs."""
+    judges = [jrh.scripted.profile(name) for name in ("Qwen14B", "Qwen32B")]
+    return [jrh.evaluate(judge, progress=False, traces="none").run_id for judge in judges]
+
+
+@pytest.fixture
+def here(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    here = replace(world, folder=tmp_path)
+    here.enter(monkeypatch)
+    return here
+
+
+def test_the_commands_of_the_overview(here: World, runs: list[str]) -> None:
+    compare(name="closer").register()
+    words = {"RUN": runs, "SCORER": "scorers:/closer", "NAME": "openai/gpt-4o-mini"}
+    assert len(Printed("docs/howto/decisions.md", here, words=words).run().commands) == 5
+    assert Path("gate.xml").is_file()
+
+
+def test_a_comparison(here: World, runs: list[str]) -> None:
+    a, b = runs
+    words = {"RUN_A": a, "RUN_B": b}
+    page = Printed("docs/howto/compare.md", here, names={"a": a, "b": b}, words=words, shown=True).run()
+    assert not page.names["found"].differences["told_apart"].any()
+
+
+def test_a_gate(here: World, runs: list[str]) -> None:
+    run, main = runs
+
+    def gated(policy: Path) -> None:
+        text = policy.read_text(encoding="utf-8")
+        policy.write_text(text.replace("3f2a9c01b71d4e22", main), encoding="utf-8")
+        assert len(jrh.gate(run, policy=policy, log=False).checks) == 2
+
+    words = {"RUN": run, "MAIN_RUN": main}
+    readers = [("gate.yaml", gated)]
+    Printed("docs/howto/gate.md", here, names={"run": run}, words=words, readers=readers, shown=True).run()
+    assert Path("gate.xml").is_file()
+
+
+def test_plans_and_stopping_early(here: World, runs: list[str]) -> None:
+    page = Printed("docs/howto/plan.md", here, words={"RUN": runs[0]}, shown=True).run()
+    assert page.names["done"].stopped.passed
+
+
 def answer(question: str) -> str:
     return "please" if int(question) % 3 == 0 else "no"
 
 
-def test_every_line_of_the_page_on_decisions_runs_in_its_order(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = replace(world, folder=tmp_path)
-    here.enter(monkeypatch)
-    # The page plans the same more than once.
-    for name in ("expected_interval", "simulated_power"):
-        known = cache(getattr(power, name))
-        monkeypatch.setattr(power, name, known)
-        monkeypatch.setattr(planning, name, known)
-    compare(name="closer").register()
+def test_whether_an_application_passed(here: World) -> None:
     ratings().to_csv("ratings.csv", index=False)
-    # Rules that hold need all tasks.
-    done = jrh.evaluate(jrh.scripted.Oracle(), jrh.datasheet_suite(depth=1), progress=False, traces="none")
-    profiles = [jrh.scripted.profile(name) for name in ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")]
-    runs = [jrh.evaluate(judge, "datasheet", progress=False, traces="none").run_id for judge in profiles]
-    names: dict[str, Any] = {"jrh": jrh, "mlflow": mlflow, "done": done, "judge": jrh.scripted.Oracle()}
-    names |= dict(zip("abcd", runs, strict=True))
     rows = [{"inputs": {"question": str(place)}} for place in range(20)]
-    names |= {"rows": rows, "answer": mlflow.trace(answer), "polite": polite}
-    names |= {"result": [True] * 100, "judge_run": pd.DataFrame({"judge": SAID, "human": TRUE})}
-
-    def gated(policy: Path) -> None:
-        text = policy.read_text(encoding="utf-8")
-        policy.write_text(text.replace("3f2a9c01b71d4e22", runs[3]), encoding="utf-8")
-        assert len(jrh.gate(runs[1], policy=policy, log=False).checks) == 2
-
-    page = Printed(
-        "docs/howto/decisions.md",
-        here,
-        names=names,
-        words={"RUN": runs, "MAIN_RUN": runs[3], "SCORER": "scorers:/closer", "NAME": "openai/gpt-4o-mini"},
-        exits={"jrh gate": 1},
-        readers=[("gate.yaml", gated)],
-    ).run()
-    assert Path("gate.xml").is_file()
+    names = {"rows": rows, "answer": mlflow.trace(answer), "polite": polite}
+    names |= {"verdicts": [True] * 100, "labelled": pd.DataFrame({"judge": SAID, "human": TRUE})}
+    page = Printed("docs/howto/passed.md", here, names=names).run()
+    assert page.names["gate"].passed
     with logging_traces(here.uri, "answers"):
         # What is compiled here is not rewritten by pytest: the message it would show is made below.
         with pytest.raises(AssertionError):

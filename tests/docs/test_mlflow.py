@@ -1,4 +1,4 @@
-"""docs/howto/mlflow.md: its first five lines by themselves, and all of it in order."""
+"""Pages of how to on MLflow: judges of MLflow, exported scorers, states of judges, registries; each as printed."""
 
 from __future__ import annotations
 
@@ -70,9 +70,11 @@ def helpful(words: str) -> Any:
 
 @pytest.fixture(scope="module")
 def named(world: World, closer: None) -> dict[str, Any]:
-    """What the lines of docs/howto/mlflow.md take for granted: rows, runs, a sweep, a registered judge, files."""
-    for words in ("helpful", "of any help"):
-        helpful(words).register()
+    """What the pages take for granted: rows, runs, a sweep, a judge that was changed since it was measured, files."""
+    judged = partial(jrh.evaluate, progress=False, traces="none")
+    helpful("helpful").register()
+    judged("scorers:/helpful", "pointwise-datasheet")
+    helpful("of any help").register()
     Path("mine.txt").write_text("Which is better by {rubric}?\n{candidates}\n{format}\n", encoding="utf-8")
     responses = resolve.load_suite("pointwise-datasheet")
     jrh.Suite(name="my_suite", items=responses.items[:4]).save("my_suite")
@@ -83,15 +85,28 @@ def named(world: World, closer: None) -> dict[str, Any]:
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     ladder = [item for item in jrh.datasheet_suite(n_tasks=4, depth=2).items if item.condition == "ladder"]
     pairs = jrh.Suite(name="pairs", items=list({item.task: item for item in ladder}.values()))
-    judged = partial(jrh.evaluate, progress=False, traces="none")
     runs = [judged(jrh.PromptedJudge("openai/gpt-4o-mini", seed=n), pairs).run_id for n in range(3)]
     runs.append(judged("openai/gpt-4o-mini", "my_suite").run_id)
     space = {"models": ["openai/gpt-4o-mini"], "replicates": [1], "orders": ["one"]}
     sweep = jrh.sweep(space, pairs, n_trials=1, progress=False)
     names = dict(zip(("run_a", "run_b", "run_c", "run"), runs, strict=True))
-    return {**names, "data": [PAIR], "sweep": sweep, "polite": polite}
+    return {**names, "data": [PAIR], "sweep": sweep, "polite": polite, "scorer": jrh.to_mlflow(names["run_a"])}
 
 
-def test_every_line_of_the_page_on_mlflow_runs_in_its_order(world: World, named: dict[str, Any]) -> None:
-    page = Printed(PAGE, world, names=named, words={RUN: named["run"][:8]}).run()
-    assert len(page.commands) > 3
+def test_whether_it_is_still_the_judge_that_was_measured(world: World, named: dict[str, Any]) -> None:
+    page = Printed("docs/howto/status.md", world, names=named, words={RUN: named["run"][:8]}, shown=True).run()
+    assert page.names["status"].state == "stale"
+
+
+def test_judges_of_mlflow(world: World, named: dict[str, Any]) -> None:
+    page = Printed(PAGE, world, names=named).run()
+    assert page.names["done"].metrics["calls/error"] == 0
+
+
+def test_the_use_of_a_measured_judge(world: World, named: dict[str, Any]) -> None:
+    Printed("docs/howto/use_in_mlflow.md", world, names=named, shown=True).run()
+
+
+def test_prompts_and_datasets_in_registries(world: World, named: dict[str, Any]) -> None:
+    page = Printed("docs/howto/registries.md", world, names=named).run()
+    assert page.names["uri"].startswith("prompts:/judge/")
