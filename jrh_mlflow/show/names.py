@@ -2,7 +2,7 @@
 
 Pages, Markdown, tables on a terminal, cards, figures, gates and plans name a key by `axis_name`. What is declared on an
 `Axis` or on a test is read there; the names of what reliability tests count, of agreement with people and of a run's
-facts are declared here.
+facts are those of `words.json`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
-from jrh_mlflow.measures.reliability import ALL, OVERALL, words_of_test
+from jrh_mlflow.measures.reliability import ALL, words_of_test
 from jrh_mlflow.measures.rules import COSTS, EXCLUDED, parse_rule
 from jrh_mlflow.measures.verdict import DROP, DROPS, NOISE, NOISE_EXCESS
 from jrh_mlflow.perturb.registry import expectation_of, written_by
-from jrh_mlflow.schema import items, metric_keys
+from jrh_mlflow.schema import items
 from jrh_mlflow.scoring.metric import is_error_axis
 from jrh_mlflow.scoring.readings import AGREEMENT
+from jrh_mlflow.show.glossary import WORDS
 
 STEPS = {"delta": "δ = ", "level": "level "}
 """Before the step of a family."""
@@ -33,193 +34,25 @@ class Named(NamedTuple):
     guide: Guide | None = None
 
 
-_RIGHT = Guide(
-    good="as high as the baseline's accuracy, or higher",
-    bad="an interval wholly below that of the baseline",
-    advice="Read the worst items, say in the rubric what they show, and measure again.",
-)
-_KEPT = Guide(
-    good="as high as when the same item is merely asked again",
-    bad="lower than that: see the changes beyond its own noise",
-    advice="Say in the prompt that what this test changes does not count, and measure again.",
-)
-_STEADY = Guide(
-    good="1: the same answer every time",
-    bad="an interval wholly below 1: the answer depends on chance",
-    advice="Lower the temperature, or ask several times and take the majority.",
-)
-_BY_CHANCE = Guide(
-    good="0.80 or more is usually called good",
-    bad="0 inside the interval: no better than chance",
-    advice="Look at the disagreements: mend the rubric where people are right, the labels where the judge is.",
-)
-_STATISTICS: Mapping[str, Named] = {
-    "accuracy": Named("accuracy", "Share of calls that give the expected answer; 1 is right.", _RIGHT),
-    "pass": Named("pass rate", "Share of items right in every replicate; 1 is right.", _RIGHT),
-    "consistency": Named(
-        "consistency", "Share of answers that are the judge's own on the unperturbed item; 1 is right.", _KEPT
-    ),
-    "moved": Named(
-        "moved",
-        "Share of answers that left the judge's own on the unperturbed item, as they should; 1 is right.",
-        _RIGHT,
-    ),
-    "error_rate": Named("error rate", "Share of calls that give another answer than expected; 0 is right."),
-    "fpr": Named("false positives", "Of the calls that expect the first label, the share with the last; 0 is right."),
-    "fnr": Named("false negatives", "Of the calls that expect the last label, the share with the first; 0 is right."),
-    "matthews": Named("Matthews correlation", "Correlation of two labels with the expected; 1 is right, 0 is chance."),
-    "mae": Named("mean absolute error", "Mean distance from the expected level, in levels; 0 is right."),
-    "within_one": Named("within one level", "Share of answers at most one level off; 1 is right."),
-    "ccc": Named(
-        "concordance (CCC)", "Correlation with the expected levels that also punishes a shift; 1 is right, 0 is chance."
-    ),
-    "pearson": Named("Pearson correlation", "Linear correlation with the expected levels; 1 is right."),
-    "spearman": Named("Spearman correlation", "Rank correlation with the expected levels; 1 is right."),
-    "qwk": Named(
-        "quadratic kappa",
-        "Agreement with the expected levels beyond chance, far misses weighing more; 1 is right, 0 is chance.",
-    ),
-    "unanimity": Named(
-        "unanimous items", "Share of items whose replicates are all the same answer; 1 is right.", _STEADY
-    ),
-    "flip_rate": Named(
-        "flip rate",
-        "Share of the pairs of replicates of one item that differ; 0 is right.",
-        Guide(
-            good="0: the same answer every time",
-            bad="an interval wholly above 0: the answer depends on chance",
-            advice="Lower the temperature, or ask several times and take the majority.",
-        ),
-    ),
-    "krippendorff_alpha": Named(
-        "Krippendorff's alpha", "Agreement of the replicates beyond chance; 1 is right, 0 is chance."
-    ),
-    "gwet_ac1": Named("Gwet's AC1", "Agreement of the replicates beyond chance, also with a rare label; 1 is right."),
-    "monotone": Named(
-        "falls with the dose",
-        "Share of sources whose answers never rise with the dose and end below the baseline; 1 is right.",
-        Guide(
-            good="as near to 1 as the baseline's accuracy allows",
-            bad="an interval that reaches down to 0: errors are not seen",
-            advice="Ask the judge to check facts one by one before it answers, or take a stronger model.",
-        ),
-    ),
-    "decline": Named("decline", "Share of answers below the judge's own on the unperturbed item; 1 is right."),
-}
+_GUIDES = {name: Guide(**words) for name, words in WORDS["guides"].items()}
+
+
+def _named(kind: str) -> dict[str, Named]:
+    """Return what `words.json` says of each key of a kind; keys that several share have one guide."""
+    return {
+        key: Named(words["name"], words["meaning"], _GUIDES[words["guide"]] if "guide" in words else None)
+        for key, words in WORDS[kind].items()
+    }
+
+
+_STATISTICS: Mapping[str, Named] = _named("statistics")
 """Last part of `<test>/<statistic>`."""
-
-_PEOPLE_FIRST = Guide(
-    good="at or above the human ceiling: as good as one more person",
-    bad="an interval wholly below the human ceiling",
-    advice="Align the judge with the labels (`jrh align`), or correct its rates with labels (`jrh correct`).",
-)
-_RUN: Mapping[str, Named] = {
-    "agreement/accuracy": Named(
-        "judge and people agree",
-        "Share of items on which the judge gives the people's label; 1 is right.",
-        _PEOPLE_FIRST,
-    ),
-    "agreement/kappa": Named(
-        "Cohen's kappa",
-        "Agreement beyond what the shares of the labels give by chance; 1 is perfect, 0 is chance.",
-        _BY_CHANCE,
-    ),
-    "agreement/kappa_quadratic": Named(
-        "quadratic kappa",
-        "As kappa, a miss by two levels weighing four times a miss by one; 1 is perfect, 0 is chance.",
-        _BY_CHANCE,
-    ),
-    "agreement/ac1": Named(
-        "Gwet's AC1",
-        "Agreement beyond chance that stays meaningful when one label is rare; 1 is perfect, 0 is chance.",
-        _BY_CHANCE,
-    ),
-    "agreement/sensitivity": Named(
-        "sensitivity", "Of items that people call positive, the share that the judge does; 1 is right."
-    ),
-    "agreement/specificity": Named(
-        "specificity", "Of items that people call negative, the share that the judge does; 1 is right."
-    ),
-    "agreement/judge_on_ceiling": Named(
-        "judge against the others",
-        "The judge against the same references as the human ceiling; as high as that is good.",
-        _PEOPLE_FIRST,
-    ),
-    "agreement/human_ceiling": Named(
-        "human ceiling", "Each person against the label of the others, averaged over people; what a good judge reaches."
-    ),
-    "agreement/human_alpha": Named(
-        "Krippendorff's alpha of the people",
-        "Agreement of the people alone, beyond chance; 1 is perfect, 0 is chance.",
-        _BY_CHANCE,
-    ),
-    "alt_test/winning_rate": Named(
-        "winning rate ω",
-        "Share of people whom the judge can replace by the alternative annotator test; 0.5 or more is good.",
-    ),
-    "alt_test/advantage_probability": Named(
-        "advantage probability ρ",
-        "How often the judge fits the others at least as well as the person left out; higher is better.",
-    ),
-    "failure_rate": Named("failure rate", "Share of the application's answers that truly fail; 0 is right."),
-    OVERALL: Named("mean over tests", "Mean of the tests' scores; 1 is right.", _RIGHT),
-    metric_keys.RELIABILITY_MEAN: Named("mean over tests", "Mean of the tests' scores; 1 is right.", _RIGHT),
-    metric_keys.RELIABILITY_SD: Named("spread over tests", "Standard deviation of the tests' scores; lower is better."),
-    metric_keys.RELIABILITY_MIN: Named("weakest test", "Lowest score of a test; 1 is right."),
-    metric_keys.RELIABILITY_MAX: Named("strongest test", "Highest score of a test; 1 is right."),
-    metric_keys.RELIABILITY_TESTS: Named("tests with a number", "How many tests the mean is over; all is right."),
-    metric_keys.RELIABILITY_MEAN_LOW: Named(
-        "mean over tests (lower end)", "Lower end of the 95 % interval of the mean; higher is better."
-    ),
-    metric_keys.RELIABILITY_MEAN_HIGH: Named(
-        "mean over tests (upper end)", "Upper end of the 95 % interval of the mean; higher is better."
-    ),
-    metric_keys.CALLS_TOTAL: Named("calls", "Calls that were asked; all that the suite has is right."),
-    metric_keys.CALLS_VERDICT: Named("calls with a verdict", "Calls that chose; what is right depends on the suite."),
-    metric_keys.CALLS_TIE: Named("calls with a tie", "Calls that said tie; what is right depends on the suite."),
-    metric_keys.CALLS_ABSTAIN: Named("calls that abstained", "Calls that gave no judgment on purpose; few is good."),
-    metric_keys.CALLS_UNPARSED: Named("unreadable answers", "Calls whose answer could not be read; 0 is right."),
-    metric_keys.CALLS_ERROR: Named("failed calls", "Calls that failed; 0 is right."),
-    metric_keys.CALLS_CACHED: Named("calls from the journal", "Calls that had been paid before; more costs less."),
-    metric_keys.OLDEST_ANSWER: Named(
-        "age of the oldest answer", "Days since the oldest answer of the journal was asked for; fewer is better."
-    ),
-    metric_keys.INPUT_TOKENS: Named("input tokens", "Tokens of the prompts; fewer cost less."),
-    metric_keys.OUTPUT_TOKENS: Named("output tokens", "Tokens of the answers; fewer cost less."),
-    metric_keys.COST: Named("cost in dollars", "Dollars of all calls with a known price; lower is better."),
-    metric_keys.COST_PER_1K_CALLS: Named("dollars per 1,000 calls", "Dollars per 1,000 calls; lower is better."),
-    metric_keys.COST_PER_1K_JUDGMENTS: Named(
-        "dollars per 1,000 judgments", "Dollars per 1,000 decisions of a policy; lower is better."
-    ),
-    metric_keys.COST_PER_ACCURACY_POINT: Named(
-        "dollars per accuracy point", "Dollars divided by accuracy in percentage points; lower is better."
-    ),
-    metric_keys.UNKNOWN_COSTS: Named("calls of unknown cost", "Calls without a known price; 0 is right."),
-    metric_keys.SECONDS: Named("seconds", "How long the run took; lower is better."),
-    metric_keys.CPU_SECONDS: Named("processor seconds", "Processor time of the run; lower is better."),
-}
+_RUN: Mapping[str, Named] = _named("run")
 """Whole keys: of agreement with people, of a report's summary and of a run's facts."""
-
+_CONDITIONS: Mapping[str, str] = WORDS["conditions"]
+"""Conditions of datasheets; those of reliability suites are tests."""
 _SIGNS = {"<=": "≤", ">=": "≥"}
 _SHIFT = "criterion_shift"
-_CONDITIONS: Mapping[str, str] = {
-    "vacuum": "nothing to judge",
-    "vacuum_empty": "nothing to judge (empty)",
-    "vacuum_whitespace": "nothing to judge (white space)",
-    "vacuum_identical": "nothing to judge (identical)",
-    items.DELTA_0_SAME: "equal quality",
-    items.DELTA_0_DIFFERENT: "equal quality (other requirements)",
-    items.FILLER: "padding",
-    items.LADDER: "quality ladder",
-    items.LADDER_MATCHED: "quality ladder (same words)",
-    items.NATURAL: "natural pairs",
-    "pointwise_ladder": "one response: quality ladder",
-    "pointwise_matched": "one response: quality ladder (same words)",
-    "pointwise_empty": "one response: nothing to judge (empty)",
-    "pointwise_whitespace": "one response: nothing to judge (white space)",
-    items.SINGLE_PADDED: "one response: padding",
-}
-"""Conditions of datasheets; those of reliability suites are tests."""
 # Only words joined by `_` or `/`: a bare word such as `accuracy` may be plain English.
 _KEY_IN_TEXT = re.compile(r"\b[a-z0-9]+(?:[_/][a-z0-9]+(?:\.[0-9]+)?)+\b")
 _DELTA = re.compile(r"delta_(\d+(?:\.\d+)?)")
@@ -241,7 +74,7 @@ _EFFECTS: Mapping[str, Named] = {
         Guide(
             good=f"below {DROPS:.2f}",
             bad=f"{DROPS:.2f} or more: fewer answers are right under this test",
-            advice=_RIGHT.advice,
+            advice=_GUIDES["right"].advice,
         ),
     ),
 }
