@@ -396,7 +396,6 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
         },
         description=markdown,
         described_in=COMPARISON_MARKDOWN,
-        tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
             COMPARISON_JSON: done.to_dict(),
             COMPARISON_MARKDOWN: markdown,

@@ -35,7 +35,7 @@ from jrh_mlflow.show.numbers import (
     source_ends,
 )
 from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
-from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table, field_column
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table, field_column, reading_cell
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -316,9 +316,11 @@ def _axis_html(axis: str) -> Markup:
 
 def _score_html(comparison: Contrasts, axis: str, judge: str, links: JudgeLinks | None) -> Markup:
     """Write a cell of the grid: number, letters, interval, n and a bar, or why there is no number."""
+    reading = comparison.cells[axis][judge]
     return render_part(
         "_score.html",
-        reading=comparison.cells[axis][judge],
+        reading=reading,
+        whisker=reading_cell(reading).whisker,
         letters=comparison.letters_of(axis, judge),
         address=links.calls(judge, axis) if links else None,
         what=f"{axis_name(axis)}, {judge}",

@@ -249,7 +249,7 @@ def _content(done: CriterionShift, facts: JudgeFacts, suite: Suite, *, metrics: 
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(done.arms)}, "suite": keys.suite_facts(suite)},
         description=markdown,
         described_in=_MARKDOWN,
-        tags={**table_tags(keys.AXES_TABLE), keys.TAG_VERDICT: verdict.sentences[0]},
+        tags=table_tags(keys.AXES_TABLE),
         artifacts={
             _JSON: {"verdict": verdict.to_dict(), "shifts": plain_data(done.shifts), "metrics": done.metrics},
             _MARKDOWN: markdown,

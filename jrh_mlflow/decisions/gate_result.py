@@ -192,7 +192,7 @@ class Gate:
         return Page(
             title=self.title,
             lead=self.verdict.sentences[0],
-            sentences=[*self.verdict.sentences[1:], self.reason],
+            sentences=self.verdict.sentences[1:],
             notes=self.shown_notes,
             facts=self.facts,
             sections=[Section(heading="Rules", blocks=[CHECKS(rows)])],
@@ -289,7 +289,7 @@ def gate_content(gate: Gate) -> RunContent:
     return RunContent(
         points=gate_points([check.state for check in gate.results], passed=gate.passed),
         params={"gate": params},
-        tags={keys.TAG_VERDICT: gate.verdict.sentences[0], **(gate.look.tags if gate.look else {})},
+        tags=gate.look.tags if gate.look else {},
         description=gate.to_markdown(),
         described_in=_MARKDOWN,
         artifacts={

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -46,7 +47,6 @@ _ADDRESSES = Addresses("")
 _SORTS = re.compile("[A-Za-z0-9_][A-Za-z0-9_. :/-]{0,200}")
 _TOKEN = re.compile("[A-Za-z0-9+/=_-]{1,400}")
 _RUN_ID = re.compile("[0-9a-f]{32}")
-_SHA256 = re.compile("[0-9a-f]{64}")
 _MOST_TOKENS, _MOST_TICKED = 100, 100
 _RISING_FIRST = ("judge", "name", "cost", "gate")
 _AGES = {"year": 365 * 86_400, "month": 30 * 86_400, "day": 86_400, "hour": 3_600, "minute": 60}
@@ -106,7 +106,7 @@ class BoardPlace:
         is_sorted = bool(_SORTS.fullmatch(sort))
         asked = RunQuery(
             kind=known("kind", (*KINDS, ANY_KIND), "evaluate"),
-            suite=query.get("suite", "") if _SHA256.fullmatch(query.get("suite", "")) else "",
+            suite=query.get("suite", "")[:200],
             judge=query.get("judge", "")[:200],
             gate=known("gate", GATES),
             answers=known("answers", ANSWERS),
@@ -163,10 +163,6 @@ class BoardPlace:
         """Return the next page by its token, or the one before this by None."""
         return replace(self, tokens=(*self.tokens, token) if token else self.tokens[:-1])
 
-    def suite(self, sha256: str) -> BoardPlace:
-        """Return the runs on one suite."""
-        return self.narrowed(suite=sha256)
-
     def sorted_by(self, key: str) -> BoardPlace:
         """Return the list by a column: the good end first, and the other way round where it is sorted so already."""
         axis = find(key)
@@ -187,11 +183,7 @@ class BoardPlace:
 
 def _choices(place: BoardPlace, found: RunList) -> dict[str, dict[str, str]]:
     """Return what each list of the form offers: value to words; the first is the usual one."""
-    suites = {sha256: f"{name} {sha256[:8]}" for sha256, name in found.suites.items()}
-    if place.query.suite:
-        suites.setdefault(place.query.suite, place.query.suite[:8])
     choices = {
-        "suite": {"": "all suites", **suites},
         "gate": {"": "any", **{gate: gate for gate in GATES}},
         "answers": {"": "anybody", "model": "a model", "simulated": "simulated", "recorded": "recorded earlier"},
     }
@@ -341,7 +333,9 @@ def _common_columns(place: BoardPlace, rows: Sequence[ListedRun]) -> list[Column
     def began(row: ListedRun) -> Cell:
         return Cell(age(row.started_ms, now), hover=row.run.started)
 
-    return [*columns, Column(text=began, **_head(place, "started", "age")), Column("in MLflow", _in_mlflow)]
+    # Lists of other runs begin with the name.
+    in_mlflow = partial(_in_mlflow, named=place.query.kind == "evaluate")
+    return [*columns, Column(text=began, **_head(place, "started", "age")), Column("in MLflow", in_mlflow)]
 
 
 def _gate(row: ListedRun) -> Cell:
@@ -352,10 +346,11 @@ def _cost(row: ListedRun) -> Cell:
     return Cell("–", tone="missing") if row.cost_usd is None else Cell(at_least_text(row.cost_usd, row.unknown_costs))
 
 
-def _in_mlflow(row: ListedRun) -> Cell:
+def _in_mlflow(row: ListedRun, *, named: bool) -> Cell:
     run = row.run
-    links = ((run.name, _ADDRESSES.mlflow(run.experiment_id, run.run_id)),)
-    return Cell(run.name, links=links, hover=f"{run.name} in MLflow", below=(run.experiment,))
+    text, below = (run.name, (run.experiment,)) if named else (run.experiment, ())
+    links = ((text, _ADDRESSES.mlflow(run.experiment_id, run.run_id)),)
+    return Cell(text, links=links, hover=f"{run.name} in MLflow", below=below)
 
 
 def age(started_ms: float, now: float) -> str:

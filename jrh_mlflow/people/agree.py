@@ -426,5 +426,4 @@ def _tags(done: Agreement) -> dict[str, str]:
     """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
     readings = {axis: reading for axis, reading in done.estimates.items() if isinstance(reading, Estimate)}
     shown = {keys.own_key(axis): reading_text(reading) for axis, reading in readings.items()}
-    verdict = {keys.TAG_VERDICT: done.verdict.sentences[0]}
-    return {**verdict, keys.TAG_PROFILE: agreement_headline(done.report), **shown}
+    return {keys.TAG_PROFILE: agreement_headline(done.report), **shown}

@@ -220,7 +220,8 @@ class Corrected:
     def _facts(self) -> dict[str, str]:
         counts = f"{self.n_labelled:,} labelled, {self.n_unlabelled:,} without a label"
         labels = "with known chances" if self.weighted else _DRAWN[self.sampling]
-        facts = {"method": self.method, "labels drawn": labels, "pool": self.pool, "items": counts}
+        own = {"same": "yes", "other": "no", "unknown": "not known"}[self.pool]
+        facts = {"method": self.method, "labels drawn": labels, "labels are of these items": own, "items": counts}
         if self.n_clusters is not None:
             facts["clusters with labels"] = f"{self.n_clusters:,}"
         if self.lost:
@@ -1033,7 +1034,6 @@ def corrected_content(done: Corrected) -> RunContent:
         },
         description=markdown,
         described_in=keys.CORRECTED_MARKDOWN,
-        tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
             keys.CORRECTED_JSON: done.to_dict(),
             keys.CORRECTED_MARKDOWN: markdown,

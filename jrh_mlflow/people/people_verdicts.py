@@ -188,7 +188,7 @@ def corrected_verdict(
     more = _narrower(estimate, n_labelled, decides=bool(versions) and finding.state == "cannot tell")
     if is_open:
         more = f"{_DRAW} {more}"
-    known = f"It stands on the labels of people on {n_labelled:,} items. {more}"
+    known = f"It is based on people's labels of {n_labelled:,} items. {more}"
     fewer = "" if if_fewer_found is None else sensitivity_line(f"the true {what}", if_fewer_found)
     look = f"`{_LOOK}` shows it beside the rate of the judge." if is_logged else ""
     finding = replace(finding, advice=more, command=_LOOK if is_logged else "")
@@ -218,7 +218,9 @@ def versions_verdict(
     told = [finding.text for finding in findings if finding.state == "ok"]
     lead = told[:1] or [f"No two of the versions can be told apart by their true {what}."]
     count = f"Of {len(pairs)} pairs of versions {len(told)} are told apart, all pairs counted together."
-    return Verdict(sentences=(*lead, count, f"It stands on {n_labelled:,} labels of people."), findings=tuple(findings))
+    return Verdict(
+        sentences=(*lead, count, f"It is based on {n_labelled:,} labels of people."), findings=tuple(findings)
+    )
 
 
 def sensitivity_line(what: str, value: float) -> str:

@@ -433,6 +433,9 @@ _STATES = Table[tuple[str, int]].of(Column("state", lambda row: row[0]), Column(
 def _page(facts: Mapping[str, Any]) -> Page:
     """Return what people see of the run."""
     reading = facts["validator_agreement"]
+    needed = facts["progress"]["needed"]
+    states = ", ".join(f"{needed[state]} {state}" for state in DECIDED)
+    decided = f"{needed['decided']} of {needed['total']} items are decided: {states}."
     agreement = "The validator gave no verdict on what was decided."
     if reading["kind"] == "estimate":
         share = f"{number_text(reading['value'])} {interval_text(reading['ci_low'], reading['ci_high'])}"
@@ -447,8 +450,12 @@ def _page(facts: Mapping[str, Any]) -> Page:
             sum(reviewer[name] for reviewer in facts["assignment"]["reviewers"]) for name in ("decided", "assigned")
         )
         reviewers.append(f"Assigned: {done} of {assigned} decided by whom they were assigned to.")
-    states = Section(heading="Items", blocks=[_STATES(facts["states"].items())])
-    return Page(title=f"Review of {facts['parent']['name']}", lead=agreement, sentences=reviewers, sections=[states])
+    return Page(
+        title=f"Review of {facts['parent']['name']}",
+        lead=decided,
+        sentences=[agreement, *reviewers],
+        sections=[Section(heading="Items", blocks=[_STATES(facts["states"].items())])],
+    )
 
 
 def finish_now(catalog: ReviewCatalog, *, reviewer: str, allow_undecided: bool, log: ReviewLogger) -> dict[str, Any]:

@@ -117,7 +117,7 @@ CHECKS: Table[DecidedRule] = Table.of(
         brief=True,
         words=True,
     ),
-    Column("✓", lambda check: _SIGNS[check.state]),
+    Column("✓", lambda check: _SIGNS[check.state], media=("markdown",)),
     Column(
         "measured",
         lambda check: check.cell,

@@ -22,6 +22,7 @@ TERMS: Mapping[str, str] = MappingProxyType(WORDS["terms"])
 _PATTERN = re.compile(
     rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(TERMS, key=len, reverse=True)))})(?!\w)", re.IGNORECASE
 )
+_WITH_CODE = re.compile(rf"`[^`]+`|{_PATTERN.pattern}", re.IGNORECASE)
 _BY_WORD = {term.casefold(): term for term in TERMS}
 
 
@@ -43,17 +44,30 @@ def term_id(term: str) -> str:
 
 
 def with_terms(text: str) -> Markup:
-    """Escape a text of any origin, each of its terms a link to the page's glossary that says it on hover and focus."""
+    """Escape a text of any origin, each of its terms a link to the page's glossary that says it on hover and focus.
+
+    What stands between back quotes is a command, as in `plain_text.sentence_text`.
+
+    Example:
+        >>> str(with_terms("Then `jrh ui` <b>"))
+        'Then <code>jrh ui</code> &lt;b&gt;'
+    """
     from markupsafe import Markup, escape
 
     parts, place, seen = [], 0, set()
-    for match in _PATTERN.finditer(text):
-        term = _BY_WORD[match[0].casefold()]
+    # A back quote without its partner is no code.
+    pattern = _WITH_CODE if text.count("`") % 2 == 0 else _PATTERN
+    for match in pattern.finditer(text):
+        term = _BY_WORD.get(match[0].casefold(), "")
         # Each link is a stop of the Tab key, so only the first mention of a term is one.
         if term in seen:
             continue
-        seen.add(term)
-        link = Markup('<a class="term" href="#{}" data-tip="{}">{}</a>').format(term_id(term), TERMS[term], match[0])
+        if term:
+            seen.add(term)
+            link = Markup('<a class="term" href="#{}" data-tip="{}">{}</a>')
+            link = link.format(term_id(term), TERMS[term], match[0])
+        else:
+            link = Markup("<code>{}</code>").format(match[0].strip("`"))
         parts += [escape(text[place : match.start()]), link]
         place = match.end()
     return Markup("").join([*parts, escape(text[place:])])

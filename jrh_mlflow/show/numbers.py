@@ -176,8 +176,15 @@ def p_text(p: float | None) -> str:
 
 
 def money_text(usd: float | None) -> str:
-    """Write dollars, small amounts to two digits; unknown is a word, never 0."""
-    return "unknown" if usd is None else f"${usd:.4f}" if usd >= 0.01 or usd == 0 else f"${usd:.2g}"
+    """Write dollars, small amounts to two digits and large ones to the cent; unknown is a word, never 0.
+
+    Example:
+        >>> money_text(0), money_text(0.00036), money_text(0.0361), money_text(1234.5)
+        ('$0', '$0.00036', '$0.0361', '$1,234.50')
+    """
+    if usd is None:
+        return "unknown"
+    return "$0" if usd == 0 else f"${usd:,.2f}" if usd >= 1 else f"${usd:.4f}" if usd >= 0.01 else f"${usd:.2g}"
 
 
 def at_least_text(usd: float | None, unknown_calls: int) -> str:

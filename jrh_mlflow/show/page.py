@@ -219,7 +219,9 @@ def _read_block(block: Mapping[str, Any], figures: Mapping[str, bytes]) -> Any:
     if kind == "text":
         return str(data)
     return [
-        Drawing(str(caption), _picture(caption, figures[name])) for name, caption in data.items() if name in figures
+        Drawing(str(caption), _picture(caption, figures[name]), name=str(name))
+        for name, caption in data.items()
+        if name in figures
     ]
 
 

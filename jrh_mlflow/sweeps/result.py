@@ -396,10 +396,7 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
         params={"sweep": settings, "suite": {"name": done.suite}},
         description=markdown,
         described_in=sweep_view.SWEEP_MARKDOWN,
-        tags={
-            keys.TAG_VERDICT: done.verdict.sentences[0],
-            **({keys.TAG_TRUNCATED: done.truncated} if done.truncated else {}),
-        },
+        tags={keys.TAG_TRUNCATED: done.truncated} if done.truncated else {},
         artifacts={
             keys.SWEEP_JSON: done.to_json() + "\n",
             sweep_view.SWEEP_MARKDOWN: markdown,

@@ -169,7 +169,7 @@ MEMBERS: Table[Facts] = Table.of(
     Column("$ per 1,000", _dollars, brief=True),
     Column("on front", _front_text, brief=True),
     Column("tied with best", _tie_text, brief=True),
-    Column("run", lambda member: Cell(_run_of(member), tone="mono"), media=("html",)),
+    Column("run", lambda member: Cell(_run_of(member)[:8], tone="mono"), media=("html",)),
 )
 """The configurations that were measured in full, in every medium."""
 

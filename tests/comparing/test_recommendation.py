@@ -113,7 +113,7 @@ def test_equal_judges_are_not_told_apart_and_the_cheapest_is_named_with_its_pric
     judges = {"dear": often(0.8), "cheap": often(0.8), "third": often(0.8)}
     _, sentences = advice(judges, costs={"dear": 0.002, "cheap": 0.001, "third": 0.003})
     assert sentences[0].startswith("Nothing tells")
-    assert "the cheapest is cheap ($1.0000 per 1,000 calls)" in sentences[0]
+    assert "the cheapest is cheap ($1.00 per 1,000 calls)" in sentences[0]
     assert re.search(r"about \d[\d,]* tasks would show a difference of 0\.10", sentences[0])
 
 
@@ -128,7 +128,7 @@ def test_a_judge_that_is_told_to_be_less_able_is_not_among_the_alike():
 def test_a_dearer_judge_is_recommended_with_its_price():
     _, sentences = advice({"weak": often(0.3), "good": perfect}, costs={"weak": 0.001, "good": 0.01})
     assert sentences[0].startswith("Use good")
-    assert sentences[-1] == "It costs $10.0000 per 1,000 calls, weak $1.0000."
+    assert sentences[-1] == "It costs $10.00 per 1,000 calls, weak $1.00."
 
 
 def test_four_tasks_tell_nothing_apart_and_say_so():

@@ -138,7 +138,10 @@ def test_a_head_sorts_by_the_store_and_a_second_click_turns_it_round(client, run
         ({"gate": "passed"}, {"run 0", "run 3"}),
         ({"gate": "not decided"}, {"run 2"}),
         ({"judge": "JUDGE 2", "suite": SUITES["points"]}, {"run 5", "run 11"}),
+        ({"judge": "JUDGE 2", "suite": "POINT"}, {"run 5", "run 11"}),
+        ({"judge": "judge 2", "suite": "bbbbbbbb"}, {"run 5", "run 11"}),
         ({"judge": "x' or '1"}, set()),
+        ({"suite": "x' or '1"}, set()),
         ({"answers": "simulated"}, set()),
         ({"state": "deleted"}, {"deleted"}),
         ({"state": "unfinished"}, {"failed"}),
@@ -209,8 +212,19 @@ def test_every_kind_of_run_has_its_tab(client, runs):
 def test_suites_and_experiments_are_offered_and_no_reading_needs_a_file(store, runs):
     found = run_list(store.uri, RunQuery())
     assert {name: sha256 for sha256, name in found.suites.items()} == SUITES
+    assert not found.more_suites
     assert store.experiment_id in found.experiments
     assert found.rows[0].readings[AXIS].value == 0.12
+
+
+def test_suites_beyond_those_that_are_offered_are_mentioned_and_found_by_name(store, client, runs, monkeypatch):
+    monkeypatch.setattr(leaderboard, "MOST_SUITES", 1)
+    found = run_list(store.uri, RunQuery())
+    assert (list(found.suites.values()), found.more_suites) == (["points"], True)
+    page = page_of(client, suite="letters")
+    assert re.findall(r'<option value="([^"]+)"></option>', page) == ["points"]
+    assert re.findall(r"<h2>(\w+)", page) == ["letters", "Terms"]
+    assert "there are more" in page
 
 
 @pytest.mark.parametrize(

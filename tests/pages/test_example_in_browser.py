@@ -28,6 +28,11 @@ RAW = re.compile(r"\|\s*-{3,}|\\_|&#\d+;|^\s*#{1,4} |\*\*\S")
 PARENT = "mlflow.parentRunId"
 WIDTHS = {"light": 1280, "dark": 390}
 
+_WIDE = """() => [...document.querySelectorAll("table.cards")].map(table => table.parentElement)
+    .filter(box => innerWidth < 700 && box.scrollWidth > box.clientWidth).map(box => box.ariaLabel)"""
+_OUTSIDE = """() => [...document.querySelectorAll(".bar i")].filter(i => i.offsetLeft >= i.parentElement.clientWidth
+    && i.parentElement.clientWidth > 0).length"""
+
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -131,6 +136,9 @@ def test_pages_of_every_kind_are_clean_in_light_dark_and_on_a_phone(url: str, ru
                 page.goto(f"{url}/jrh/run/{run.info.run_id}", timeout=PATIENCE_MS)
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (kind, width)
                 assert page.locator("h1").first.is_visible()
+                # On a phone rows are cards, so that no table scrolls sideways; what a bar shows lies inside it.
+                assert page.evaluate(_WIDE) == [], (kind, width)
+                assert page.evaluate(_OUTSIDE) == 0, (kind, width)
                 broken = "[...document.images].filter(image => !image.complete || !image.naturalWidth).length"
                 assert page.evaluate(broken) == 0, kind
                 assert kind in KINDS

@@ -59,7 +59,7 @@ def test_what_is_told_to_be_the_most_reliable_is_recommended_with_both_numbers_a
     assert re.match(
         r"Use model good, because its reliability is 0\.[89]\d \[.*\], against 0\.\d\d \[.*\] for model bad", first
     )
-    assert "$2.0000 per 1,000 judgments" in price
+    assert "$2.00 per 1,000 judgments" in price
 
 
 def test_a_cheaper_one_that_loses_next_to_nothing_is_recommended():

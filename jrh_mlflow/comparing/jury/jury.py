@@ -207,7 +207,6 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
         description=markdown,
         described_in=jury_view.JURY_MARKDOWN,
-        tags={keys.TAG_VERDICT: done.verdict.sentences[0]},
         artifacts={
             jury_view.JURY_JSON: done.to_dict(),
             jury_view.JURY_MARKDOWN: markdown,

@@ -243,14 +243,14 @@ def alignment_page(
 ) -> Page:
     """Return the decision, then both judges side by side, what they cost and what became of the traces."""
     counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
-    options = "; ".join(f"{name} {value}" for name, value in settings.items())
+    options = "; ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
     changed = (
         f"Verdicts that changed for the better: {report.agreement.gains}, for the worse: {report.agreement.losses}."
     )
     sentences = [f"Traces: {counts}." if counts else "", f"Settings: {options}." if options else "", _HOW]
     return Page(
         title=f"{title}: {report.decision}",
-        lead=report.reason,
+        lead=f"{'The judge stays as it was. ' * (report.decision == SENT_BACK)}{report.reason}",
         notes=report.notes,
         sections=[
             Section(heading="Before and after", blocks=[_compared(report), changed]),

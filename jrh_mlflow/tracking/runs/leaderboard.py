@@ -47,6 +47,7 @@ _NEWEST = ["attributes.start_time DESC"]
 _TAG = re.compile(r"(?P<value>(?P<sign>[<>≤] ?)?(?P<number>-?[0-9.]+)[^\[]*?)(?: (?P<ends>\[[^\]]*\]))?")
 _NUMBER = re.compile(r"-?[0-9.]+")
 _SHA256 = re.compile("[0-9a-f]{64}")
+_DIGITS = re.compile("[0-9a-f]{8,64}")
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
 
@@ -57,7 +58,7 @@ class RunQuery:
     kind: str = "evaluate"
     """One of our kinds of runs, or `ANY_KIND`."""
     suite: str = ""
-    """Its sha256."""
+    """A part of its name, or its sha256 from the first eight digits on."""
     judge: str = ""
     """A part of the judge's name."""
     gate: str = ""
@@ -75,9 +76,14 @@ class RunQuery:
     """MLflow's token of the page; None is the first."""
 
     @property
+    def one_suite(self) -> str:
+        """The digits of the suite's sha256, where it is named by them."""
+        return self.suite if _DIGITS.fullmatch(self.suite) else ""
+
+    @property
     def by_suite(self) -> bool:
         """Whether runs of one suite stand together: numbers of different suites are not compared."""
-        return self.kind == "evaluate" and not self.suite
+        return self.kind == "evaluate" and not self.one_suite
 
     @property
     def order(self) -> list[str]:
@@ -92,11 +98,13 @@ class RunQuery:
     def condition(self) -> str:
         """How the store filters."""
         status = STATES[self.state]
-        judge = re.sub(r"[^\w .:/@+()-]", "_", self.judge)  # `_` stands for any one character in a pattern
+        # `_` stands for any one character in a pattern
+        judge, suite = (re.sub(r"[^\w .:/@+()-]", "_", text) for text in (self.judge, self.suite))
         conditions = [
             f"tags.`{keys.TAG_KIND}` = '{self.kind}'" if self.kind != ANY_KIND else f"tags.`{keys.TAG_KIND}` LIKE '%'",
             f"attributes.status {status}" if status else "",
-            f"params.`{keys.PARAM_SUITE_SHA256}` = '{self.suite}'" if self.suite else "",
+            f"params.`{keys.PARAM_SUITE_SHA256}` LIKE '{suite}%'" if self.one_suite else "",
+            f"params.`{keys.PARAM_SUITE_NAME}` ILIKE '%{suite}%'" if self.suite and not self.one_suite else "",
             f"tags.`{keys.TAG_JUDGE}` ILIKE '%{judge}%'" if self.judge else "",
             f"tags.`{keys.TAG_GATE}` LIKE '{self.gate}%'" if self.gate else "",
             ANSWERS[self.answers] if self.answers else "",
@@ -144,6 +152,8 @@ class RunList:
     """Token of the next page."""
     suites: Mapping[str, str]
     """sha256 to name, the newest first, `MOST_SUITES` at most."""
+    more_suites: bool
+    """Whether there are others."""
     experiments: Mapping[str, str]
     left_out: int
     """Experiments that were not looked at, the oldest."""
@@ -162,7 +172,7 @@ def run_list(tracking_uri: str, query: RunQuery) -> RunList:
             raise RecipeError("There is no such experiment in this store.")
         looked_at = [query.experiment] if query.experiment else list(experiments)[:MOST_EXPERIMENTS]
         found = _search(client, looked_at, query)
-        suites = _suites(client, looked_at) if query.kind == "evaluate" else {}
+        suites = list(_suites(client, looked_at).items()) if query.kind == "evaluate" else []
         stale = _stale_runs(client, looked_at) if query.kind == "evaluate" and found else frozenset[str]()
     # Anybody may log a run: an id becomes a part of addresses.
     runs = [run for run in found if _RUN_ID.fullmatch(run.info.run_id)]
@@ -170,7 +180,8 @@ def run_list(tracking_uri: str, query: RunQuery) -> RunList:
     return RunList(
         rows=[_listed(run, names, stale) for run in runs],
         following=found.token or None,
-        suites=suites,
+        suites=dict(suites[:MOST_SUITES]),
+        more_suites=len(suites) > MOST_SUITES,
         experiments=experiments,
         left_out=0 if query.experiment else len(experiments) - len(looked_at),
     )
@@ -192,9 +203,9 @@ def _search(client: MlflowClient, experiments: Sequence[str], query: RunQuery) -
 
 
 def _suites(client: MlflowClient, experiments: Sequence[str]) -> dict[str, str]:
-    """Name the suites of evaluations: no search lists them, so that each asks for a run on none of those known."""
+    """Name the suites of evaluations, and one more than are shown: a search for each, on none of those before."""
     suites: dict[str, str] = {}
-    while len(suites) < MOST_SUITES:
+    while len(suites) <= MOST_SUITES:
         others = [f"params.`{keys.PARAM_SUITE_SHA256}` != '{sha256}'" for sha256 in ["", *suites]]
         chosen = " and ".join([RunQuery().condition, *others])
         found = client.search_runs(list(experiments), chosen, max_results=1, order_by=_NEWEST)

@@ -564,6 +564,10 @@ class RunContent:
     def __post_init__(self) -> None:
         if self.described_in not in self.artifacts:
             raise ValueError(f"`described_in` must be an artifact of the run, but got {self.described_in!r}.")
+        page = self.artifacts.get(keys.PAGE_JSON)
+        # Lists of runs say what the page of each begins with.
+        verdict = {keys.TAG_VERDICT: str(page["lead"])} if isinstance(page, Mapping) else {}
+        object.__setattr__(self, "tags", {**verdict, **self.tags})
 
 
 def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = None) -> dict[str, str]:

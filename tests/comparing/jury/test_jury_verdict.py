@@ -42,7 +42,7 @@ def test_a_jury_that_is_worse_than_a_member_says_so_and_names_the_member():
 def test_a_jury_that_is_better_than_every_member_is_recommended_with_its_price():
     sentences = advice({f"j{place}": often(0.7) for place in range(7)})
     assert sentences[0].startswith("Use the jury, because it picks")
-    assert "$7.0000 per 1,000 for the jury, $1.0000 for j" in sentences[0]
+    assert "$7.00 per 1,000 for the jury, $1.00 for j" in sentences[0]
 
 
 def test_a_jury_that_votes_a_fault_away_is_recommended_for_that():
@@ -55,7 +55,7 @@ def test_a_jury_that_votes_a_fault_away_is_recommended_for_that():
 
 def test_a_jury_of_equals_is_not_worth_its_votes():
     sentences = advice({"a": perfect, "b": perfect, "c": perfect})
-    assert "use a alone ($3.0000 per 1,000 for the jury, $1.0000 for a)" in sentences[0]
+    assert "use a alone ($3.00 per 1,000 for the jury, $1.00 for a)" in sentences[0]
 
 
 def test_a_jury_of_coins_is_not_recommended_and_neither_is_a_coin():

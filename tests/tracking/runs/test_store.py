@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.tracking.mlflow_server import folder_uri
+from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, download, mlflow_errors, reason
 
 
@@ -98,6 +99,12 @@ def test_opening_a_store_makes_no_experiment_until_one_is_needed(tmp_path: Path)
 def test_a_description_must_have_its_whole_text_among_the_artifacts() -> None:
     with pytest.raises(ValueError, match=r"must be an artifact of the run, but got 'datasheet\.md'"):
         RunContent(points=(), params={}, description="# Long", described_in="datasheet.md", artifacts={"sweep.md": "#"})
+
+
+def test_a_run_with_a_page_has_its_first_sentence_as_verdict():
+    page = {keys.PAGE_JSON: {"lead": "It is better."}, "a.md": "#"}
+    content = RunContent(points=(), params={}, description="#", described_in="a.md", artifacts=page, tags={"a": "b"})
+    assert content.tags == {keys.TAG_VERDICT: "It is better.", "a": "b"}
 
 
 def test_what_mlflow_tells_in_passing_is_silent_while_we_use_it_and_not_a_moment_longer(
