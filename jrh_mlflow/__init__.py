@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.exporting.status import status as status
     from jrh_mlflow.exporting.to_mlflow import to_mlflow as to_mlflow
     from jrh_mlflow.generation.generate import generate as generate
+    from jrh_mlflow.generation.respond import respond as respond
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.http_judge import http_judge as http_judge
@@ -78,6 +79,7 @@ _HOMES = dict(
             "exporting.status": "Status status",
             "exporting.to_mlflow": "to_mlflow",
             "generation.generate": "generate",
+            "generation.respond": "respond",
             "generation.writers": "Generator",
             "judges": "scripted",
             "judges.http_judge": "http_judge",

@@ -44,6 +44,7 @@ GROUPS = {
     },
     "Make suites": {
         "generate": ("generate", "Make a reliability suite from labelled responses."),
+        "respond": ("respond", "Have models answer a column of prompts."),
         "review": ("review", "Review generated items in the browser."),
         "suite": ("suite", "Build, check and show suites and tasks."),
         "tests": ("tests", "List the reliability tests, or show how one is written."),

@@ -19,6 +19,7 @@ KINDS = {
     "compare": "comparison",
     "sweep": "sweep",
     "generate": "generation",
+    "respond": "answers to prompts",
     "review": "review",
     "jury": "jury",
     "agree": "agreement with people",

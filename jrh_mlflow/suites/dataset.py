@@ -169,6 +169,11 @@ class DatasetTable:
         return name in self._columns or any(cell is not ABSENT for cell in self._nested(name))
 
     @property
+    def columns(self) -> list[str]:
+        """Columns by name, without what lies inside their cells."""
+        return list(self._columns)
+
+    @property
     def names(self) -> list[str]:
         """Columns, those with dicts or lists followed by the dotted names inside."""
         names = []

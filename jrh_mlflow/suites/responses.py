@@ -158,6 +158,13 @@ def own_columns(roles: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return {"columns": shown} if is_plain and any(role != column for role, column in shown.items()) else {}
 
 
+def read_prompts(table: DatasetTable, column: str, id_column: str | None) -> dict[str, str]:
+    """Return the prompts of a column by the ids of another, or by hashes of the prompts where there is none."""
+    ids = _ids(table, id_column) if id_column else None
+    texts = _texts(table, column, ids)
+    return dict(zip(ids or _content_ids(texts), texts, strict=True))
+
+
 def dataset_sha256(seeds: Sequence[Seed], labels: Labels) -> str:
     """Return the hash of the seeds, in order, and their labels as canonical JSON: what a suite was made from."""
     about: dict[str, object] = {"answers": labels.answers, "ordinal": labels.ordinal}

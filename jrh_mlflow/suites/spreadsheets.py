@@ -25,7 +25,7 @@ from jrh_mlflow.text import REPLACEMENT, clean_text
 
 SHEET_MARK = "#"
 """Between the file and the name of one of its sheets: `answers.xlsx#Round 2`."""
-OUTPUTS = (".xlsx", ".csv")
+OUTPUTS = (".xlsx", ".csv", ".jsonl")
 MOST_ROWS, LONGEST_CELL = 1_048_576, 32_767
 """Of a sheet, header included, and of a cell in UTF-16 units: what the format can hold."""
 _MAX_CELLS = 20_000_000
@@ -183,7 +183,7 @@ def checked_output(path: str | Path, *, force: bool = False) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in OUTPUTS:
-        raise RecipeError(f"{path.name}: a table is written as {' or '.join(OUTPUTS)}.")
+        raise RecipeError(f"{path.name}: a table is written as {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}.")
     check_free(path, force=force)
     if path.suffix.lower() == ".xlsx":
         openpyxl()
@@ -201,7 +201,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
         JrhError: when it cannot be written.
     """
     path = checked_output(path, force=force)
-    write = _write_xlsx if path.suffix.lower() == ".xlsx" else _write_csv
+    write = {".xlsx": _write_xlsx, ".csv": _write_csv, ".jsonl": _write_jsonl}[path.suffix.lower()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # In the same folder, because a rename is whole or not at all on one disk only.
@@ -227,6 +227,11 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> list[str]:
     columns = {_header(cell(name)): [cell(value) for value in frame[name].astype(object)] for name in frame.columns}
     pd.DataFrame(columns, dtype=object).to_csv(path, index=False, encoding="utf-8")
     return [f"{n_guarded} cell(s) begin like a formula and have an apostrophe before them"] if n_guarded else []
+
+
+def _write_jsonl(frame: pd.DataFrame, path: Path) -> list[str]:
+    frame.to_json(path, orient="records", lines=True, force_ascii=False)
+    return []
 
 
 def guarded(value: object) -> object:

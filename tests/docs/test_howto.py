@@ -110,6 +110,13 @@ def test_the_journal_serves_what_was_paid_and_takes_batches(here: World, monkeyp
     assert here.server.counts["requests"] - before == 2 * short, "once for each journal"
 
 
+def test_models_that_answer_prompts(here: World) -> None:
+    answers = Printed("docs/howto/respond.md", here).run().names["answers"]
+    assert list(answers["outcome"]) == ["answered"] * 4
+    assert list(answers["topic"]) == ["biology", "maths"] * 2
+    assert (here.folder / "answers.jsonl").read_text().count("\n") == 4
+
+
 def test_judges_of_single_responses(here: World) -> None:
     Printed("docs/howto/single_responses.md", here).run()
 

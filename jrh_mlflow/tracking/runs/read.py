@@ -404,6 +404,7 @@ _WHICH = {
     "gate": " Name the run that it gated.",
     "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
     "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
+    "respond": " It has answers of models to prompts, and no judge.",
 }
 """Where the evaluations behind a run of another kind are."""
 

@@ -1,0 +1,95 @@
+"""`jrh respond`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from jrh_mlflow.cli.options import as_json, extra_fields, force_option, from_model, limits, price_from_option, store
+from jrh_mlflow.options import JudgeOptions, RunOptions
+
+
+@click.command()
+@click.argument("prompts", type=click.Path(exists=True))
+@click.option(
+    "--model", "models", multiple=True, required=True, metavar="NAME", help="Who answers; several times for several."
+)
+@click.option("-o", "--output", type=click.Path(), help="Table to write: .jsonl, .csv or .xlsx.")
+@click.option("--prompt", default="prompt", show_default=True, help="Column of the prompts.")
+@click.option("--id", "id", help="Column that names each prompt; `id`, else a hash of the prompt.")
+@click.option("--system", help="System message before each prompt.")
+@from_model(JudgeOptions, "temperature", "max_tokens", "api_base")
+@click.option("--extra", multiple=True, metavar="KEY=JSON", help="More fields of the request.")
+@from_model(RunOptions, "max_usd")
+@click.option(
+    "--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens, where the table is silent."
+)
+@click.option("--dry-run", is_flag=True, help="Say how many calls and dollars, and send nothing.")
+@click.option("--export", "export_to", type=click.Path(), metavar="FILE", help="Write batch files in place of asking.")
+@click.option("--run-name", help="Name of the MLflow run.")
+@limits
+@store
+@force_option
+@as_json
+def respond(
+    prompts: str,
+    models: tuple[str, ...],
+    output: str | None,
+    price: tuple[str, ...],
+    extra: tuple[str, ...],
+    dry_run: bool,
+    export_to: str | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Have one or several models answer a column of prompts.
+
+    Writes a row per prompt and model: id, prompt, response, author, outcome, tokens and dollars. It writes no label:
+    people or `jrh generate --labeller` give them. Run it again and only what failed is asked again.
+
+    \b
+    Example: jrh respond prompts.csv --model openai/gpt-4o-mini --max-usd 2 -o answers.jsonl
+             jrh respond prompts.csv --model openai/gpt-4o-mini --export requests.jsonl
+    """
+    from jrh_mlflow.generation.respond import counts_of, prepare_responding
+    from jrh_mlflow.generation.respond import respond as run
+    from jrh_mlflow.suites.spreadsheets import checked_output, write_table
+
+    prices = {name: pair for text in price for name, pair in (price_from_option(models[0], text) or {}).items()}
+    given = {name: value for name, value in options.items() if value is not None}
+    given |= {"prices": prices or None, "extra": extra_fields(extra) or None}
+    if dry_run or export_to:
+        apart = ("run_name", "experiment", "tracking_uri", "requests_per_minute", "tokens_per_minute", "timeout_s")
+        asked = {name: value for name, value in given.items() if name not in apart}
+        responding = prepare_responding(prompts, models, dry=True, **asked)
+        found: dict[str, Any] = responding.quote() if dry_run else responding.export(str(export_to), force=force)
+        if as_json:
+            click.echo(json.dumps({author: asdict(one) for author, one in found.items()}, indent=1, default=str))
+            return
+        for author, one in found.items():
+            click.echo(f"{author}: {_told(one)}")
+        return
+    if output is not None:
+        output = str(checked_output(output, force=force))
+    answers = run(prompts, models, **given)
+    if output is not None:
+        for note in write_table(answers, output, force=force):
+            click.echo(note, err=True)
+    if as_json:
+        click.echo(answers.to_json(orient="records", indent=1))
+        return
+    click.echo(counts_of(answers).to_text())
+    click.echo(f"Written to {output}." if output else "Give -o FILE to write the answers; the MLflow run has them too.")
+
+
+def _told(found: Any) -> str:
+    from jrh_mlflow.show.numbers import money_text
+
+    if hasattr(found, "files"):
+        return f"{found.requests} requests in {', '.join(map(str, found.files)) or 'no file: nothing is missing'}"
+    likely, worst = money_text(found.usd), money_text(found.worst_usd)
+    return f"{found.calls} calls, {found.journalled} answered in the journal; {likely}, at most {worst}"

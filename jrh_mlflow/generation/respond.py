@@ -1,0 +1,401 @@
+"""`jrh.respond`: models answer a column of prompts, into a table that `jrh.generate` takes once it has labels.
+
+    answers = jrh.respond("prompts.csv", ["openai/gpt-4o-mini", "openai/gpt-4o"], max_usd=5)
+
+A row per prompt and model: `id`, `prompt`, `response`, `author`, `outcome`, tokens, dollars and what went wrong, then
+the other columns of the prompts. No label is written: people or `labeller` give them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from jrh_mlflow.engine.batch import BatchSummary, export_batch
+from jrh_mlflow.engine.budget import Paid
+from jrh_mlflow.engine.calls import Quote
+from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.interrupts import hearing_interrupts
+from jrh_mlflow.engine.runner import OnRecord, calm_collector
+from jrh_mlflow.errors import JudgeError, RecipeError
+from jrh_mlflow.judges.parsing import ParsedAnswer, text_problem
+from jrh_mlflow.judges.raw import RawJudge
+from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
+from jrh_mlflow.models import trust
+from jrh_mlflow.progress import is_watched, progress_bar, ticking
+from jrh_mlflow.schema.items import Call, CallRecord, Item
+from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Table
+from jrh_mlflow.suites.dataset import DatasetTable, present
+from jrh_mlflow.suites.responses import read_prompts
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import clean_text
+from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.outbox import outbox_key
+from jrh_mlflow.tracking.runs.store import RunContent, Store, log_paid, open_run, publish
+
+if TYPE_CHECKING:
+    from jrh_mlflow.engine.journal import Journal
+    from jrh_mlflow.models.prices import Overrides
+
+RESPONSES_FILE = "responses.parquet"
+RESPOND_MARKDOWN = "respond.md"
+_NO_LABELS = ("answer", "none")
+"""An item has answers to choose from; nobody is shown these."""
+COLUMNS = ("id", "prompt", "response", "author", "outcome", "input_tokens", "output_tokens", "cost_usd", "error")
+OUTCOMES = {
+    "answered": "a whole answer",
+    "refused": "the service marks the answer as a refusal, which is kept as the response",
+    "cut": "the answer ends at the longest length allowed",
+    "empty": "no text came back",
+    "error": "the call failed",
+    "not asked": "the run was stopped before this prompt",
+}
+
+
+class Responder(RawJudge):
+    """A model that answers the instruction of an item: what it writes is the answer, whatever it is."""
+
+    kind = "responder"
+
+    def __init__(self, model: str, *, system: str | None = None, **options: Any) -> None:
+        """Ask with the prompt alone, after a system message where one is given."""
+        before = [{"role": "system", "content": system}] if system else []
+        messages = [*before, {"role": "user", "content": "{instruction}"}]
+        super().__init__(model, messages=messages, verdict=r"(?s)(.*)", **options)
+
+    def begin(self, suite: Suite) -> None:
+        """Nothing of a suite of prompts can be wrong."""
+
+    def read(self, response: Response, call: Call) -> ParsedAnswer:
+        """Take the text; a refusal is an answer, and so is what was cut off."""
+        problem, text = text_problem(response), clean_text(response.refusal or response.text or "")
+        if text.strip() and problem in (None, "refusal", "truncated"):
+            return ParsedAnswer(outcome="verdict", answer=text, rationale=problem)
+        return ParsedAnswer(outcome="unparsed", problem=problem or "empty_content")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Responding:
+    """Prompts and the models that are to answer them, checked before anything is sent."""
+
+    table: DatasetTable
+    prompts: Mapping[str, str]
+    """By id."""
+    column: str
+    """Of the prompts."""
+    models: Mapping[str, Prepared]
+    """By author."""
+    budget: str
+
+    def quote(self) -> dict[str, Quote]:
+        """Say what each model would be sent and cost."""
+        return {author: prepared.quote() for author, prepared in self.models.items()}
+
+    def export(self, path: str | Path, *, force: bool = False) -> dict[str, BatchSummary]:
+        """Write what the journal does not answer yet as batch files: one for each model."""
+        place, summaries = Path(path), {}
+        for number, (author, prepared) in enumerate(self.models.items(), 1):
+            own = place if len(self.models) == 1 else place.with_stem(f"{place.stem}-{number}")
+            assert isinstance(prepared.judge, Responder)
+            with journal_at(prepared.journal) as book:
+                summaries[author] = export_batch(prepared.judge, prepared.suite, book, own, force=force)
+        return summaries
+
+
+def prepare_responding(
+    frame: object,
+    models: str | Sequence[str],
+    *,
+    prompt: str = "prompt",
+    id: str | None = None,
+    system: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    api_base: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+    max_usd: float | None = None,
+    prices: Overrides | None = None,
+    journal: str | Path | Journal | None = None,
+    concurrency: int = 32,
+    dry: bool = False,
+) -> Responding:
+    """Read the prompts and set the models up; see `respond`."""
+    names = [models] if isinstance(models, str) else list(models)
+    if not names or len(set(names)) < len(names):
+        raise RecipeError(f"Name each model once, and at least one, but got {names!r}.")
+    table = DatasetTable(frame)
+    if prompt not in table:
+        raise RecipeError(f"The prompts lack the column {prompt!r}.{present(table, prompt)}")
+    prompts = read_prompts(table, prompt, id or ("id" if "id" in table else None))
+    items = [
+        Item(id=one, task=one, condition="prompt", kind="response", instruction=text, response="", answers=_NO_LABELS)
+        for one, text in prompts.items()
+    ]
+    suite = Suite(name="prompts", items=items)
+    asked = {
+        name: prepare(
+            Responder(
+                name,
+                system=system,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                api_base=api_base,
+                extra=extra,
+                name=name,
+            ),
+            suite,
+            max_usd=max_usd,
+            prices=prices,
+            journal=journal,
+            concurrency=concurrency,
+            dry=dry,
+        )
+        for name in names
+    }
+    identity = hashlib.sha256(repr([prepared.identity for prepared in asked.values()]).encode()).hexdigest()
+    return Responding(table=table, prompts=prompts, column=prompt, models=asked, budget=outbox_key("respond", identity))
+
+
+def respond(
+    frame: object,
+    models: str | Sequence[str],
+    *,
+    prompt: str = "prompt",
+    id: str | None = None,
+    system: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    api_base: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+    max_usd: float | None = None,
+    prices: Overrides | None = None,
+    journal: str | Path | Journal | None = None,
+    concurrency: int = 32,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout_s: float = 120.0,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    log: bool = True,
+    progress: bool = True,
+    allow_key_to: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Have one or several models answer a column of prompts; log it as an MLflow run of kind `respond`.
+
+    Answers are journalled: the same call again pays for nothing twice, and asks again what failed.
+
+    Args:
+        frame: A DataFrame; the path of a CSV, JSON lines, JSON or Parquet file; or mappings. One row is one prompt.
+        models: Model name, or names.
+        prompt: Column of the prompts.
+        id: Column that names each prompt; `id` where there is one, else a hash of the prompt.
+        system: System message before each prompt.
+        temperature: Sent only where it is given, like all that follows.
+        max_tokens: Longest answer. With a cap and without this, the model's own longest output is reckoned with.
+        api_base: Address of an OpenAI-compatible server.
+        extra: More fields of the request.
+        max_usd: Never spend more than this on all models together, restarts included.
+        prices: Model to dollars per million input and output tokens.
+        journal: Where paid answers are kept; one journal per user when None.
+        concurrency: Most calls in flight.
+        requests_per_minute: Of the endpoint.
+        tokens_per_minute: Of the endpoint.
+        timeout_s: Of one attempt.
+        experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
+        run_name: Name of the run.
+        tracking_uri: MLflow store; the active one when None.
+        tags: More tags for the run.
+        log: Log the run.
+        progress: Show a progress bar on a terminal.
+        allow_key_to: Hosts that may get keys though only a file names them.
+
+    Returns:
+        A row per prompt and model: `COLUMNS`, then the other columns of the prompts. `outcome` is one of `OUTCOMES`.
+
+    Raises:
+        RecipeError: for prompts or settings that make no sense, before anything is sent.
+        JudgeError: when a service fails for good, or no prompt was answered.
+        TrackingError: when MLflow cannot be reached; what was paid is in the journal.
+        KeyboardInterrupt: after Ctrl-C, once what was answered is logged.
+    """
+    trust.allow_key_to(allow_key_to)
+    responding = prepare_responding(
+        frame,
+        models,
+        prompt=prompt,
+        id=id,
+        system=system,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        api_base=api_base,
+        extra=extra,
+        max_usd=max_usd,
+        prices=prices,
+        journal=journal,
+        concurrency=concurrency,
+    )
+    limits = {
+        "timeout_s": timeout_s,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+    }
+    for prepared in responding.models.values():
+        prepared.check_ready()
+    if not log:
+        return _asked(responding, limits, progress=progress)[0]
+    store = Store(tracking_uri, experiment)
+    more = f" and {len(responding.models) - 1} more" if len(responding.models) > 1 else ""
+    name = run_name or f"respond {next(iter(responding.models))}{more}"
+    signals, opened = hearing_interrupts(), open_run(store, "respond", name, tags=tags)
+    with signals as interrupts, interrupts.waiting(), calm_collector(), opened as run_id:
+        answers, paid, failure = _asked(responding, limits, progress=progress)
+        if answers["response"].isna().all():
+            log_paid(store, run_id, paid)
+            raise failure or _nothing_answered(answers)
+        what_now = "Nothing paid is lost: run the same again, and no answered prompt is asked twice."
+        publish(store, run_id, _content(answers, responding, paid, max_usd=max_usd), what_now=what_now)
+    if (ended := failure or interrupts.failure) is not None:
+        raise ended
+    return answers
+
+
+def _asked(
+    responding: Responding, limits: Mapping[str, Any], *, progress: bool
+) -> tuple[pd.DataFrame, Paid, BaseException | None]:
+    """Ask one model after the other; what ended it early is returned, beside a row for everything."""
+    rows, paid, failure = [], Paid(), None
+    for author, prepared in responding.models.items():
+        records: dict[str, CallRecord] = {}
+        if failure is None:
+            # One budget for all models.
+            budget = None if prepared.cap_micro is None else responding.budget
+            client = ClientSettings(concurrency=prepared.concurrency, budget=budget, price=prepared.price, **limits)
+            with _bar(author, total=prepared.n_calls, show=progress) as tick:
+                asked = prepared.ask(client, prepared.plan(), on_record=tick, stop=None)
+            records = {record.suite_item: record for record in asked.records}
+            paid, failure = paid + (asked.paid or Paid()), asked.failure
+        rows += [
+            {"id": one, "prompt": text, **_outcome(records.get(one)), "author": author}
+            for one, text in responding.prompts.items()
+        ]
+    own = pd.DataFrame(rows)[list(COLUMNS)]
+    taken = {*COLUMNS, responding.column}
+    others = {
+        name: responding.table.cells(name) * len(responding.models)
+        for name in responding.table.columns
+        if name not in taken
+    }
+    return pd.concat([own, pd.DataFrame(others, index=own.index)], axis=1), paid, failure
+
+
+def _outcome(record: CallRecord | None) -> dict[str, Any]:
+    if record is None:
+        nothing = dict.fromkeys(("input_tokens", "output_tokens", "cost_usd", "error"))
+        return {"response": None, "outcome": "not asked", **nothing}
+    said = {"refusal": "refused", "truncated": "cut", None: "answered"}
+    failed = "empty" if record.outcome == "unparsed" else "error"
+    outcome = said[record.rationale] if record.outcome == "verdict" else failed
+    return {
+        "response": record.answer or None,
+        "outcome": outcome,
+        "input_tokens": record.input_tokens,
+        "output_tokens": record.output_tokens,
+        "cost_usd": record.cost_usd,
+        "error": record.error,
+    }
+
+
+def _nothing_answered(answers: pd.DataFrame) -> JudgeError:
+    counts, said = Counter(answers["outcome"]), answers["error"].dropna()
+    example = f" The first: {said.iloc[0]}" if len(said) else ""
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return JudgeError(f"No prompt was answered ({told}).{example}")
+
+
+@contextmanager
+def _bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
+    if not show or not is_watched():
+        yield None
+        return
+    with ticking(progress_bar(total=total, name=name, unit="answer")) as bar:
+        yield lambda record: bar.update()
+
+
+def counts_of(answers: pd.DataFrame) -> FilledTable[tuple[str, pd.DataFrame]]:
+    """Count how each author's prompts ended."""
+    table: Table[tuple[str, pd.DataFrame]] = Table.of(
+        Column("author", lambda row: row[0]),
+        Column("prompts", lambda row: f"{len(row[1]):,}"),
+        *(
+            Column(outcome, lambda row, outcome=outcome: f"{(row[1]['outcome'] == outcome).sum():,}")  # type: ignore[misc]
+            for outcome in OUTCOMES
+            if (answers["outcome"] == outcome).any()
+        ),
+        Column("dollars", lambda row: money_text(row[1]["cost_usd"].sum(min_count=1))),
+    )
+    return table([(str(author), rows) for author, rows in answers.groupby("author", sort=False)])
+
+
+def responding_page(answers: pd.DataFrame) -> Page:
+    """Say how many prompts were answered, and what came of the others."""
+    n_answered = int(answers["response"].notna().sum())
+    return Page(
+        title="Answers to prompts",
+        lead=f"{n_answered:,} of {len(answers):,} answers are there. They have no labels yet.",
+        sentences=[
+            f"`{RESPONSES_FILE}` has a row for each prompt and author. Label the responses, then `jrh generate` makes "
+            "a suite of them."
+        ],
+        sections=[
+            Section(heading="By author", blocks=[counts_of(answers)]),
+            Section(
+                heading="What the outcomes mean",
+                blocks=[f"{outcome}: {text}." for outcome, text in OUTCOMES.items()],
+            ),
+        ],
+    )
+
+
+def _content(answers: pd.DataFrame, responding: Responding, paid: Paid, *, max_usd: float | None) -> RunContent:
+    page, outcomes = responding_page(answers), Counter(answers["outcome"])
+    prepared = next(iter(responding.models.values()))
+    assert isinstance(prepared.judge, Responder)
+    missing = outcomes["not asked"]
+    return RunContent(
+        points=[
+            *keys.money_points(paid),
+            *keys.known_points({f"respond/{name.replace(' ', '_')}": float(n) for name, n in outcomes.items()}),
+        ],
+        params={
+            "respond": {
+                "models": ", ".join(responding.models),
+                "prompts": len(responding.prompts),
+                "max_usd": max_usd,
+                **prepared.judge.fields,
+            }
+        },
+        description=page.to_markdown(),
+        described_in=RESPOND_MARKDOWN,
+        tags={
+            keys.TAG_VERDICT: str(page.lead),
+            **({keys.TAG_TRUNCATED: f"{missing} of {len(answers)} answers not asked"} if missing else {}),
+        },
+        artifacts={
+            RESPOND_MARKDOWN: page.to_markdown(),
+            keys.PAGE_JSON: page.to_dict(),
+            RESPONSES_FILE: answers.astype({name: "string" for name in answers if answers[name].dtype == object}),
+            "judge/prompt.txt": prepared.judge.prompt(),
+        },
+    )
