@@ -396,6 +396,6 @@ def _content(answers: pd.DataFrame, responding: Responding, paid: Paid, *, max_u
             RESPOND_MARKDOWN: page.to_markdown(),
             keys.PAGE_JSON: page.to_dict(),
             RESPONSES_FILE: answers.astype({name: "string" for name in answers if answers[name].dtype == object}),
-            "judge/prompt.txt": prepared.judge.prompt(),
+            keys.PROMPT_FILE: prepared.judge.prompt(),
         },
     )

@@ -151,10 +151,13 @@ def load_runs(
     twice = [run_id for run_id, count in Counter(run.info.run_id for run in logged).items() if count > 1]
     if twice:
         raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
-    loaded, suites = [], dict[str, Suite]()
+    loaded, suites, experiments = [], dict[str, Suite](), dict[tuple[str, str], str]()
     for run, uri in zip(logged, places, strict=True):
         with reading_client(uri) as client:
-            loaded.append(_load(client, run, uri, purpose, suites))
+            place = uri, str(run.info.experiment_id)
+            if place not in experiments:
+                experiments[place] = str(client.get_experiment(place[1]).name)
+            loaded.append(_load(client, run, uri, purpose, suites, experiment=experiments[place]))
     return _distinguished(loaded)
 
 
@@ -204,14 +207,15 @@ def ended(runs: Sequence[str], tracking_uri: str) -> tuple[int, ...]:
         return tuple(int(find_run(client, text, tracking_uri).info.end_time or 0) for text in runs)
 
 
-def _shared_suite(folder: Path, known: dict[str, Suite]) -> Suite:
+def _shared_suite(client: MlflowClient, run: Run, folder: str, known: dict[str, Suite]) -> Suite:
     """Read the suite of a run; one that many runs hold is read and checked once for all that are loaded together."""
-    files = [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()]
-    # Of the files' hashes, so that where one file ends and the next begins is part of it.
-    content = hashlib.sha256(b"".join(hashlib.sha256(file).digest() for file in files)).hexdigest()
-    if content not in known:
-        known[content] = read_suite(folder, hashes=True)
-    return known[content]
+    claimed = f"{run.data.params.get(keys.PARAM_SUITE_NAME)} {run.data.params.get(keys.PARAM_SUITE_SHA256)}"
+    if claimed in known:
+        # Params cannot be changed, and the items behind this hash were checked against it.
+        return known[claimed]
+    suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
+    known[f"{suite.name} {suite.sha256}"] = suite
+    return suite
 
 
 def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
@@ -370,13 +374,15 @@ def _runs(
     )
 
 
-def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: dict[str, Suite]) -> LoggedRun:
+def _load(
+    client: MlflowClient, run: Run, uri: str, purpose: str, suites: dict[str, Suite], *, experiment: str
+) -> LoggedRun:
     check_evaluation(run, purpose)
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         calls = read_calls(client, run, folder)
-        suite = _shared_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), suites)
+        suite = _shared_suite(client, run, folder, suites)
         facts = json_artifact(client, run, keys.JUDGE_FILE, folder)
     return LoggedRun(
         run_id=run_id,
@@ -390,7 +396,7 @@ def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: dict[s
         metrics=dict(run.data.metrics),
         truncated=tags.get(keys.TAG_TRUNCATED),
         fingerprint=tags.get(keys.TAG_FINGERPRINT),
-        experiment=str(client.get_experiment(run.info.experiment_id).name),
+        experiment=experiment,
         experiment_id=str(run.info.experiment_id),
         link=run_link(uri, run.info.experiment_id, run_id),
     )
