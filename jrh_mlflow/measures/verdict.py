@@ -16,10 +16,12 @@ a judge that finds the better content where its words tell it.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from jrh_mlflow.measures.axes import by_step, declared, find
@@ -176,167 +178,24 @@ def _written(template: str, negative: str, reading: Estimate) -> str:
     )
 
 
-def _limit(key: str, problem: str, about: str, fine: str, *, negative: str = "", **words: str) -> tuple[str, Limit]:
-    """Put words to the limit that the axis declares."""
-    axis = find(key) or declared(f"{key}/delta_1")
-    assert axis.guide is not None
-    assert axis.guide.limit is not None
-    side: Side = "both" if axis.direction is None else "above" if axis.direction == "lower" else "below"
-    told = partial(_written, problem, negative)
-    return key, Limit(at=axis.guide.limit, side=side, problem=told, about=about, fine=fine, **words)
-
-
-_ORDERS_ADVICE = "Ask both orders and keep only what they agree on, or draw the order at random for every pair."
-_SURFACE = "Say in the prompt that wording, style and length do not count, only substance."
-_ONLY_SUBSTANCE = '--rubric "Length, wording and style do not count. Only substance does."'
-_SAY_WHEN_TIE = "Say in the prompt when a tie is right, and measure again."
-_TIE_RULE = "--criterion strict"
-_COUNTS_WORDS = "counts words, it does not read: with the same words in both answers "
 _SECOND_OPINIONS = {"slot_lean/vacuum": "slot_lean", "positional_excess": "slot_lean"}
 """Findings that a verdict leaves out beside the one that says the same more plainly."""
 
-LIMITS: Mapping[str, Limit] = dict(
-    (
-        _limit(
-            CONSTANT_ANSWER,
-            "gives one and the same answer to nearly everything, {share} even where another is right",
-            "whether it gives more than one answer",
-            "gives different answers where different ones are right",
-            change='--rubric "Name the evidence for and against first. Then answer."',
-        ),
-        _limit(
-            "slot_lean",
-            "prefers the answer shown {first} where both are equally good ({lean})",
-            "whether it prefers the answer shown first or second",
-            "prefers neither the first nor the second place",
-            advice=_ORDERS_ADVICE,
-        ),
-        _limit(
-            "padding_lean",
-            "prefers padded answers to the same content ({lean})",
-            "whether padding moves it",
-            "is not moved by padding",
-            advice=_SURFACE,
-            change=_ONLY_SUBSTANCE,
-            negative="prefers answers without padding to padded ones of the same content ({lean})",
-        ),
-        _limit(
-            "dark_current",
-            "picks a side in {share} of the pairs with nothing to judge",
-            "whether it picks a side where there is nothing to judge",
-            "picks no side where there is nothing to judge",
-            advice=_SAY_WHEN_TIE,
-            change=_TIE_RULE,
-            by_design="it had to pick a side also where there is nothing to judge",
-        ),
-        _limit(
-            "slot_lean/vacuum",
-            "prefers the {first} place even with nothing to judge ({lean})",
-            "whether it prefers a place where there is nothing to judge",
-            "prefers no place where there is nothing to judge",
-            advice=_ORDERS_ADVICE,
-        ),
-        _limit(
-            "raw_false_preference",
-            "picks a side in {share} of the pairs that are equally good",
-            "whether it picks a side between equally good answers",
-            "calls equally good answers equal",
-            advice=_SAY_WHEN_TIE,
-            change=_TIE_RULE,
-            by_design="it had to pick a side also between equally good answers",
-        ),
-        _limit(
-            "positional_excess",
-            "lets the place decide where both answers are equally good ({size} more than the text)",
-            "whether place or wording decides between equally good answers",
-            "lets neither place nor wording decide more than the other between equally good answers",
-            advice=_ORDERS_ADVICE,
-            change=_ONLY_SUBSTANCE,
-            below=_SURFACE,
-            negative="lets the wording decide where both answers are equally good ({size} more than the place)",
-        ),
-        _limit(
-            "miss_by_tie/delta_1",
-            "calls {share} of the pairs equal in which one answer meets one more requirement",
-            "whether it misses small differences by calling a tie",
-            "seldom misses a small difference by calling a tie",
-            advice="Allow fewer ties, and see whether it then picks a side between equally good answers.",
-            change="--criterion allowed",
-            by_design="it could miss no difference by calling a tie",
-        ),
-        _limit(
-            "ability",
-            "hardly finds the better of two answers ({share}; a coin gets 50 %)",
-            "how small a difference between two answers it still sees",
-            "finds the better of two answers",
-        ),
-        _limit(
-            "reading",
-            _COUNTS_WORDS + "it finds the better one {points} less often",
-            "whether it reads or counts words",
-            "finds the better answer about as often where both use the same words",
-        ),
-        _limit(
-            "natural/accuracy",
-            "picks the better of two real answers in only {share} of the calls",
-            "whether it picks the better of two real answers",
-            "picks the better of two real answers",
-        ),
-        _limit(
-            "pointwise/dark_current",
-            "passes {share} of the empty answers",
-            "whether it passes empty answers",
-            "passes no empty answer",
-            change='--rubric "An empty answer gets the lowest grade."',
-        ),
-        _limit(
-            "pointwise/separation",
-            "hardly grades a good answer above a bad one ({share} of the comparisons; a coin gets 50 %)",
-            "whether it grades a good answer above a bad one",
-            "grades a good answer above a bad one",
-        ),
-        _limit(
-            "pointwise/matched_separation",
-            "hardly grades right facts above wrong ones in the same words ({share}; a coin gets 50 %)",
-            "whether it grades right facts above wrong ones in the same words",
-            "grades right facts above wrong ones in the same words",
-        ),
-        _limit(
-            "pointwise/reading_gap",
-            _COUNTS_WORDS + "it ranks them rightly {points} less often",
-            "whether it reads or counts words",
-            "ranks answers rightly about as often where they use the same words",
-        ),
-        _limit(
-            "pointwise/monotonicity",
-            "often grades the worse answer higher: the order is right in {share} of the pairs",
-            "whether its grades rise with quality",
-            "gives grades that rise with quality",
-        ),
-        _limit(
-            "pointwise/padding",
-            "grades {share} of the answers higher once padding is added",
-            "whether padding raises its grades",
-            "does not grade higher for padding",
-            advice=_SURFACE,
-            change=_ONLY_SUBSTANCE,
-        ),
-        _limit(
-            "pointwise/repeat_agreement",
-            "changes its mind when asked again: the same answer in only {share} of the repeats",
-            "whether it gives the same answer when asked again",
-            "gives the same answer when asked again",
-            change="--temperature 0",
-        ),
-        _limit(
-            REASON_CONFLICT,
-            "gives reasons that name another verdict than its own in {share} of the cases",
-            "whether its reasons fit its verdicts",
-            "gives reasons that fit its verdicts",
-            advice="Ask for the reasons before the verdict, and for a verdict that follows from them.",
-        ),
-    )
-)
+
+def _limits() -> Iterator[tuple[str, Limit]]:
+    """Put the words of `findings.json` to the limits that axes declare."""
+    known = json.loads(files("jrh_mlflow.measures").joinpath("findings.json").read_text(encoding="utf-8"))
+    for key, words in known["limits"].items():
+        axis = find(key) or declared(f"{key}/delta_1")
+        assert axis.guide is not None
+        assert axis.guide.limit is not None
+        side: Side = "both" if axis.direction is None else "above" if axis.direction == "lower" else "below"
+        told = partial(_written, words.pop("problem"), words.pop("negative", ""))
+        others = {name: known["shared"].get(text, text) for name, text in words.items()}
+        yield key, Limit(at=axis.guide.limit, side=side, problem=told, **others)
+
+
+LIMITS: Mapping[str, Limit] = dict(_limits())
 """Key of a reading, or name of a family, to its limit; tests have theirs by `limit_of`."""
 
 _OF_TESTS: Mapping[tuple[str, ...], str] = {
