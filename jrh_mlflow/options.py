@@ -291,6 +291,8 @@ OFFLINE = "offline"
 """The name of the writer that goes by rules."""
 BY_RULES = (OFFLINE, "none")
 """The generators that are no model."""
+USUAL, PAPER = "usual", "paper"
+"""How tests are defined: as this package does, or to the letter of the paper."""
 MAX_STEPS = 4
 """Of one plan of edits, where a generation does not say."""
 PLANS = 3
@@ -393,7 +395,13 @@ class GenerationSettings(LabelledRows, TranscriptEdits, GenerationRunOptions):
     )
     generator: Any = option(None, "a generator", "A litellm model name; none (rules, no model) when left out.")
     validator: Any = option(
-        None, "a judge", "Model that confirms labels, levels and edits; the generator's own, or none."
+        None,
+        "a judge, or a list of them",
+        "Model that confirms every rewritten item; the generator's own, or none. Again: who is asked when it refuses.",
+    )
+    confirm: bool = option(True, "true or false", "Have the validator confirm every rewritten item.")
+    definitions: Literal["usual", "paper"] = option(
+        USUAL, "usual or paper", "paper: verbosity_bias_long asks for added explanation, as the Harness paper does."
     )
     seed: int = option(0, "a whole number", "Of the draw and of everything written by code.")
     similarity: Any = option(None, "a similarity")

@@ -132,8 +132,10 @@ def generation_from(document: Document, *, validator: Mapping[str, Any] | None =
     given["generator"] = _recipe_generator(document)
     # The model options of the command line are the validator's: a labeller is described in the recipe only.
     for role, overrides in (("validator", validator), ("labeller", None)):
-        if given.get(role) not in (None, NO_VALIDATOR):
-            given[role] = recipe_judge(given[role], document, overrides, place=role)
+        if isinstance(written := given.get(role), list):
+            given[role] = [recipe_judge(judge, document, overrides, place=role) for judge in written]
+        elif written not in (None, NO_VALIDATOR):
+            given[role] = recipe_judge(written, document, overrides, place=role)
     if given.get("tests") is not None:
         given["tests"] = listed_tests(given["tests"], folder=document.folder, where=document.where)
     given |= {stage: _recipe_stage(stage, document) for stage in STAGES if given.get(stage) is not None}

@@ -92,8 +92,10 @@ model_options = together(
     ),
     click.option("--generator-seed", type=int, help="Sent to the provider."),
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
-    click.option("--validator", "--verifier", help=GenerationSettings.model_fields["validator"].description),
-    from_model(GenerationSettings, "pass_required"),
+    click.option(
+        "--validator", "--verifier", multiple=True, help=GenerationSettings.model_fields["validator"].description
+    ),
+    from_model(GenerationSettings, "confirm", "definitions", "pass_required"),
     click.option("--validator-api-base", help="Address of the validator's endpoint."),
     from_model(GenerationSettings, "labeller", "labeller_asks"),
     click.option("--labeller-api-base", help="Address of the labeller's endpoint."),
@@ -187,8 +189,8 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
     given |= {stage: _joined(given.get(stage), fields) for stage, fields in stages.items()}
-    if checks is not None:
-        given["validator"] = _validator(checks, check_base, verifier)
+    if checks:
+        given["validator"] = _validators(checks, check_base, verifier)
     elif verifier and "validator" not in given:
         raise click.UsageError(f"--stage verifier.{next(iter(verifier))} needs the verifier's model: give --verifier.")
     elif model in BY_RULES:
@@ -259,7 +261,7 @@ def _stage_fields(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if (model := options.pop(stage)) is not None:
             stages.setdefault(stage, {})["model"] = model
     if (model := stages.get("validator", {}).pop("model", None)) is not None:
-        options["validator"] = options["validator"] or model
+        options["validator"] = options["validator"] or (model,)
     return {stage: fields for stage, fields in stages.items() if fields}
 
 
@@ -277,6 +279,12 @@ def _json_or_text(value: str) -> Any:
         return None if value == "none" else json.loads(value)
     except ValueError:
         return value
+
+
+def _validators(texts: tuple[str, ...], api_base: str | None, fields: dict[str, Any]) -> list[object]:
+    if len(texts) > 1 and api_base:
+        raise click.UsageError("--validator-api-base is the address of one validator. Describe several in a recipe.")
+    return [_validator(text, api_base, fields) for text in texts]
 
 
 def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> object:
@@ -312,7 +320,7 @@ def _prices(given: tuple[str, ...], model: str | None) -> dict[str, tuple[float,
 
 
 def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
-    from jrh_mlflow.generation.report import counts_table
+    from jrh_mlflow.generation.report import counts_table, set_aside_reasons
 
     made = done.made
     if as_json:
@@ -323,6 +331,7 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
             "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
             "cost_usd": made.usage.cost_usd,
             "unknown_costs": made.usage.unknown_costs,
+            "set_aside": set_aside_reasons(made),
             "truncated": done.truncated,
             "notes": list(made.notes),
             "metrics": done.metrics,

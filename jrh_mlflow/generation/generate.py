@@ -15,7 +15,7 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
-from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, finished_items, how_made
+from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, question_about
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job
 from jrh_mlflow.generation.prepared import (
     Labelling,
@@ -26,7 +26,7 @@ from jrh_mlflow.generation.prepared import (
 )
 from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
-from jrh_mlflow.generation.writers import Generator, Usage, Writer, call_about
+from jrh_mlflow.generation.writers import Generator, Usage, Writer, asked_judge, call_about
 from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.resolve import journal_at, may_exist
@@ -105,9 +105,10 @@ def generate(
             its own, `columns={"label": {"helpful": "a", "safe": "b"}}`.
         generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`; rules that need no
             model when None (or `"none"`).
-        validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
-            or any judge, best of another family than the generator; None asks the generator's own model, `"none"`
-            nobody.
+        validator: Who confirms every rewritten item: label flips, levels and edited transcripts with the judge's own
+            question, other rewrites by comparing them with the original (`kept` or `changed`). A model name or any
+            judge, best of another family than the generator; or a list, of which the next is asked when one refuses or
+            fails; None asks the generator's own model, `"none"` nobody.
         labels: The labels there may be, the better one or the one to be detected last; or label to what it means, as
             in `{"0": "not harmful", "1": "harmful"}`. They have no order, numbers neither.
         scale: An ordinal scale: `(low, high)`, or its levels from low to high; or level to what it means.
@@ -141,9 +142,12 @@ def generate(
         max_steps: Of transcripts: most edits of one plan, 4 when None.
         plans: Of transcripts: how many plans are tried before one is set aside, 3 when None.
         epochs: Of Inspect logs: the epochs of each sample that are read, all when None.
-        pass_required: Whether label flips, levels and edited transcripts that the validator does not confirm are set
-            aside. When False, the last one of all attempts is kept with `label_source: unverified`, as is every such
-            item where nobody confirms; judges are measured on them apart, and never as accuracy.
+        confirm: Whether validators are asked about what is rewritten; logged as the param `run.confirm`.
+        definitions: `"paper"` takes the tests to the letter of the Harness paper: `verbosity_bias_long` asks for added
+            explanation. Logged as the param `run.definitions`.
+        pass_required: Whether rewritten items that the validator does not confirm are set aside. When False, the last
+            one of all attempts is kept with `label_source: unverified`, as is every label flip, level and edited
+            transcript where nobody confirms; judges are measured on them apart, and never as accuracy.
         labeller: Who labels rows without a label, asked the judge's own question: a model name or any judge. Its items
             say `label_source: model`; agreement with them is measured apart, and never as accuracy. What it gives no
             label is set aside, and the run's `labels.csv` is the dataset with the labels.
@@ -209,7 +213,7 @@ def run_generation(
     prepared = prepared or prepare_generation(settings)
     shown = prepared.notes
     _check_ready(prepared)
-    local = local_models(*prepared.writers.values(), prepared.validator, prepared.labeller)
+    local = local_models(*prepared.writers.values(), *prepared.validators, prepared.labeller)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
     # A model on this machine may take fewer calls at once than was asked for.
     prepared = replace(prepared, settings=settings)
@@ -258,14 +262,14 @@ def _make(
     """Open the journal, where a model is asked, and make everything."""
     plan, settings = prepared.plan, prepared.settings
     with _journal(prepared) as (journal, client):
-        writer, validator = prepared.participants(journal, client)
+        writer, validators = prepared.participants(journal, client)
         if on_items is not None:
             on_items(plan.baselines())
         # Where no call has ever failed, none can have been passed over.
         restarted = journal is not None and journal.summary().failed > 0
         kind = AgentPipeline if isinstance(plan, AgentPlan) else Pipeline
         pipeline = kind(
-            plan, settings, writer, validator, similarity, restarted=restarted, on_done=on_done, on_items=on_items
+            plan, settings, writer, validators, similarity, restarted=restarted, on_done=on_done, on_items=on_items
         )
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]
@@ -314,9 +318,9 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
     if not labelling.labels and len(plan.unlabelled) == len(plan.seeds):
         raise labelling.failure()
     labelled = plan.labelled(labelling.labels)
-    if prepared.validator is not None:
+    for judge in prepared.validators:
         # Judges learn what they may be asked from the suite, and its labels have changed.
-        prepared.validator.begin(Suite(name="baselines", items=labelled.baselines()))
+        judge.begin(Suite(name="baselines", items=labelled.baselines()))
     return replace(prepared, plan=labelled, labelling=labelling, as_read=plan)
 
 
@@ -325,7 +329,7 @@ def _proposed(prepared: PreparedGeneration) -> PreparedGeneration:
     questions = prepared.proposals()
     if not questions or prepared.proposing is not None:
         return prepared
-    answers = _answers(prepared, prepared.validator, questions, asks=1)
+    answers = _answers(prepared, prepared.validators[0], questions, asks=1)
     plan = prepared.plan.without(graded(answers, prepared.plan.tests))
     return replace(prepared, plan=plan, as_read=prepared.data, proposing=answers)
 
@@ -406,39 +410,38 @@ class _Bill:
 
 def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     """Add up what every rewrite would send, rendering all of them; of edits, as if each call were the longest."""
-    plan, model, judge, prices = prepared.plan, prepared.model, prepared.validator, prepared.settings.prices
+    plan, model, prices = prepared.plan, prepared.model, prepared.settings.prices
     models = {name: stage.writes for name, stage in prepared.stages.items() if isinstance(stage.writes, Generator)}
     models |= {} if model is None or prepared.stages else {"generator": model}
     bills = {name: _Bill(price_of(named.model, prices)) for name, named in models.items()}
-    checking, labelling = (_Bill(judge_price(asks, prices) if asks else None) for asks in (judge, prepared.labeller))
+    checking = [_Bill(judge_price(judge, prices)) for judge in prepared.validators]
+    labelling = _Bill(judge_price(prepared.labeller, prices) if prepared.labeller else None)
     editor, asks = models.get("editor", model), prepared.settings.labeller_asks
     for item in plan.questions() if prepared.labeller is not None else ():
         labelling.count(asks, asks)
         if isinstance(prepared.labeller, ModelJudge):
             _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
     for item in prepared.proposals():
-        checking.count(1, 1)
-        if isinstance(judge, ModelJudge):
-            _add_asked(checking, item, judge, calls=1, most=1)
+        checking[0].count(1, 1)
+        if isinstance(judge := prepared.validators[0], ModelJudge):
+            _add_asked(checking[0], item, judge, calls=1, most=1)
     for job in plan.rewrites:
         if isinstance(plan, AgentPlan):
             _add_edits(bills, plan, job, prepared.stages)
         elif model is not None:
             _add_text(bills["generator"], job, model)
-        if judge is not None and job.confirm:
-            checking.count(1, _rounds(plan, editor) if editor else 1)
-            if isinstance(judge, ModelJudge):
-                _add_question(checking, plan, job, judge, editor)
+        if job.confirm:
+            _add_questions(checking, prepared, job, editor)
     return GenerationQuote(
         labels=about_labels(plan.labels),
         seeds=len(plan.seeds),
         items=len(plan.seeds) + plan.n_items,
         generator_calls=sum(bill.calls for bill in bills.values()),
         max_generator_calls=sum(bill.most for bill in bills.values()),
-        validator_calls=checking.calls,
-        max_validator_calls=checking.most,
-        usd=_dollars(*(bill.likely for bill in (*bills.values(), checking, labelling))),
-        worst_usd=_dollars(*(bill.worst for bill in (*bills.values(), checking, labelling))),
+        validator_calls=sum(bill.calls for bill in checking),
+        max_validator_calls=sum(bill.most for bill in checking),
+        usd=_dollars(*(bill.likely for bill in (*bills.values(), *checking, labelling))),
+        worst_usd=_dollars(*(bill.worst for bill in (*bills.values(), *checking, labelling))),
         labeller_calls=labelling.calls,
     )
 
@@ -504,14 +507,22 @@ def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> list[s
     return briefs
 
 
-def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge, model: Generator | None) -> None:
-    """Add the judge's question about one finished item, which may be longer than its source."""
+def _add_questions(bills: Sequence[_Bill], prepared: PreparedGeneration, job: Job, model: Generator | None) -> None:
+    """Add the question about one finished item, which may be longer than its source; others are asked at worst."""
+    plan = prepared.plan
     if isinstance(plan, AgentPlan):
         item, texts = plan.start(job), plan.max_steps
     else:
-        item, texts = finished_items(job, job.target.original, how_made(""))[0], 1
-    grown = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
-    _add_asked(bill, item, judge, most=_rounds(plan, model), grown=grown)
+        item, texts = question_about(job, job.target.original), 1
+    grown, most, calls = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0), _rounds(plan, model), 1
+    for bill, judge in zip(bills, prepared.confirming, strict=False):
+        asked = asked_judge(judge, item) if isinstance(judge, ModelJudge) else None
+        if asked is None and isinstance(judge, ModelJudge):
+            continue
+        bill.count(calls, most)
+        if asked is not None:
+            _add_asked(bill, item, asked, calls=calls, most=most, grown=grown)
+        calls = 0
 
 
 def _add_asked(bill: _Bill, item: Item, judge: ModelJudge, **calls: int) -> None:

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
+from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation import writers
-from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, about_item
+from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, about_item, is_confirmed
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
+from jrh_mlflow.perturb import (
+    CHANGED,
+    KEPT,
+    CheckContext,
+    CodeTest,
+    NotApplicable,
+    ReliabilityTest,
+    Rewrite,
+    Similarity,
+    fill_prompt,
+    item_id,
+    prompt,
+)
+from jrh_mlflow.perturb.checks import Corpus
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
 from jrh_mlflow.schema.items import Item, Seed
 from jrh_mlflow.suites.suite import OnItems
 
+_COMPARE = "A text was rewritten. Say whether the rewrite keeps what it must."
 _FEW_WORDS = 8
 _STRIDE = 1000
 """Room for the attempts of one text among the replicate numbers of a request."""
@@ -44,6 +61,13 @@ class Attempt:
     """The validator's answer, `not asked`, or None when it gave none."""
     rejected: bool = False
     """True when the validator's answer was not the expected one."""
+    by: str | None = None
+    """The validator that gave the verdict."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a validator gave the expected answer."""
+        return self.by is not None and not self.rejected
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +87,8 @@ class SetAside:
         # The file says a rejection in words, among the problems.
         for attempt in row["attempts"]:
             del attempt["rejected"]
+            if attempt["by"] is None:
+                del attempt["by"]
         return row
 
 
@@ -142,13 +168,18 @@ class JobResult:
         if self.unconfirmed is not None:
             (self.text, self.items), self.reason = self.unconfirmed, None
 
-    def add(self, temperature: float | None, *problems: str, verdict: str | None, rejected: bool = False) -> bool:
+    def add(self, temperature: float | None, *problems: str, verdict: str | None, **more: Any) -> bool:
         """Note an attempt, and tell whether it passed: without problems."""
         number = len(self.attempts) + 1
         self.attempts.append(
-            Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, rejected=rejected)
+            Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, **more)
         )
         return not problems
+
+    def drop(self, problem: str) -> None:
+        """Set aside what had passed."""
+        self.attempts[-1] = replace(self.attempts[-1], problems=(problem,))
+        self.text, self.items, self.reason = None, (), problem
 
 
 class _Remembered(Similarity):
@@ -173,7 +204,7 @@ class Pipeline:
         plan: GenerationPlan,
         settings: GenerationSettings,
         writer: writers.Writer,
-        validator: writers.Validator | None,
+        validators: Sequence[writers.Validator],
         similarity: Similarity,
         *,
         restarted: bool,
@@ -186,19 +217,19 @@ class Pipeline:
             plan: What is to be made.
             settings: Of the generation: the seed of everything written by code, and most calls in flight.
             writer: Who writes.
-            validator: Who confirms; None when nobody is asked.
+            validators: Who confirms: the next one is asked when one gives no answer. None: nobody is asked.
             similarity: For the checks.
             restarted: True when an earlier run may have had calls without a usable answer.
             on_done: Told of settled jobs.
             on_items: Told of finished items.
         """
-        self._plan, self._writer, self._validator = plan, writer, validator
+        self._plan, self._writer, self._validators = plan, writer, validators
         self._briefed = writer if isinstance(writer, writers.BriefedWriter) else None
         self._similarity: Similarity = _Remembered(similarity)
         self._seed, self._restarted, self._on_done, self._on_items = settings.seed, restarted, on_done, on_items
         self._keeps_all = not settings.pass_required
         # With nobody to wait for, further workers would only take turns.
-        alone = self._briefed is None and validator is None
+        alone = self._briefed is None and not validators
         workers = 1 if alone else WORKERS_PER_SLOT * settings.concurrency
         self._pool = WorkerPool[list[Job], None](plan.units(), workers=workers)
         self._results: list[JobResult] = []
@@ -212,11 +243,39 @@ class Pipeline:
             KeyboardInterrupt: after the first Ctrl-C, once the calls in flight are settled.
         """
         started = time.perf_counter()
-        writer = self._briefed.opened() if self._briefed else nullcontext()
-        async with writer, self._validator.opened() if self._validator else nullcontext():
+        async with AsyncExitStack() as opened:
+            for opening in (self._briefed, *self._validators):
+                if opening is not None:
+                    await opened.enter_async_context(opening.opened())
             await self._pool.run(self._make_all)
+        self._drop_copies()
         notes = self._share_out()
         return replace(self._made(time.perf_counter() - started), notes=notes)
+
+    @cached_property
+    def _originals(self) -> Corpus:
+        return Corpus(self._plan.originals)
+
+    def _drop_copies(self) -> None:
+        """Set aside new texts that repeat one that was taken before them, in the order of the plan.
+
+        Only when all are made: what is a copy must not depend on who was finished first.
+        """
+        results = [result for result in self._results if result.text and result.job.target.part == "response"]
+        limits = [limit for result in results if (limit := _most_alike_taken(result.job)) is not None]
+        if not limits:
+            return
+        # What is new comes last: it is compared with all other texts, and with what is new before it.
+        results.sort(key=lambda result: (_most_alike_taken(result.job) is not None, result.job.place))
+        texts = {result.job.target.id: result.text or "" for result in results}
+        names = list(texts)[-len(limits) :]
+        twins = Corpus(texts).twins([texts[name] for name in names], above=limits[0])
+        copies: set[str] = set()
+        for result, own, alike in zip(results[-len(limits) :], names, twins, strict=True):
+            earlier = islice(alike, [twin.name for twin in alike].index(own)) if alike else ()
+            if twin := next((twin for twin in earlier if twin.name not in copies), None):
+                copies.add(own)
+                result.drop(f"near-copy: similarity {twin.value:.2f} with the item {twin.name!r}, above {limits[0]:g}")
 
     def _share_out(self) -> tuple[str, ...]:
         """Give the seeds of a reworded question that did not pass to one that did, and say so.
@@ -318,10 +377,10 @@ class Pipeline:
             passed = result.add(temperature, verdict=NOT_ASKED)
         else:
             # Only what passes by itself is worth a validator's call.
-            item = finished_items(job, text, how_made(self._writer.name))[0]
+            item = question_about(job, text)
             passed = await self._confirm(result, session, temperature, item)
         if not (passed or self._keeps_all):
-            return False
+            return result.reason is not None
         facts = how_made(
             writers.CODE_NAME if by_code else self._writer.name,
             result.attempts,
@@ -330,7 +389,7 @@ class Pipeline:
             label_source=self._label_source(result),
             unwrapped=bare.layers,
         )
-        return result.end(text, finished_items(job, text, facts), passed=passed)
+        return result.end(text, finished_items(job, text, facts), passed=passed) or result.reason is not None
 
     async def _written(self, job: Job, session: writers.Session, number: int) -> writers.Reply:
         if self._briefed is None or not isinstance(job.test, Rewrite):
@@ -354,26 +413,57 @@ class Pipeline:
         problems = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
         one_word = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
-        return tuple(filter(None, (bare.problem, *problems, "a single word" if one_word else None)))
+        one_word_problem = "a single word" if one_word else None
+        return tuple(filter(None, (bare.problem, *problems, one_word_problem, self._repeats(result.job, text))))
+
+    def _repeats(self, job: Job, text: str) -> str | None:
+        """Say which other response of the data a text repeats, rather than its own source."""
+        if not isinstance(job.test, Rewrite) or job.target.part != "response":
+            return None
+        (twins,), limit = self._originals.twins([text], above=job.test.most_alike), job.test.most_alike
+        nearest = max(twins, key=lambda twin: (twin.value, twin.name == job.target.seed.task), default=None)
+        if nearest is None or nearest.name == job.target.seed.task:
+            return None
+        return f"near-copy: similarity {nearest.value:.2f} with the response of row {nearest.name!r}, above {limit:g}"
 
     async def _confirm(
         self, result: JobResult, session: writers.Session, temperature: float | None, item: Item
     ) -> bool:
-        """Have the validator answer the judge's own question about a finished item; its answer decides the attempt."""
-        if self._validator is None:
+        """Put a finished item to the validators, and tell whether it is confirmed, or nobody can be asked.
+
+        The first one that answers decides the attempt. Where none does, another text would not be answered either: the
+        job ends with that reason, and nothing is rewritten.
+        """
+        silent: list[str] = []
+        asked = [validator for validator in self._validators if validator.takes(item)]
+        for validator in asked:
+            try:
+                reply = await session.ask(validator.question(item))
+            except JudgeError as error:
+                if isinstance(error, writers.LacksKeyError) or validator is asked[-1]:
+                    raise
+                reply = writers.Reply(problem=str(error), called=False)
+            if reply.problem is None:
+                return self._decided(result, temperature, item, reply.text or "", validator.name)
+            silent.append(f"{validator.name}: {reply.problem}")
+        if not asked:
             return result.add(temperature, verdict=NOT_ASKED)
-        reply = await session.ask(self._validator.question(item))
-        if reply.problem is not None:
-            return result.add(temperature, f"validator gave no answer: {reply.problem}", verdict=None)
-        if reply.text == item.expected:
-            return result.add(temperature, verdict=reply.text)
-        problem = f"validator answers {reply.text!r}, expected {item.expected!r}"
-        return result.add(temperature, problem, verdict=reply.text, rejected=True)
+        result.reason = f"validator gave no answer: {'; '.join(silent)}"
+        return result.add(temperature, result.reason, verdict=None)
+
+    def _decided(self, result: JobResult, temperature: float | None, item: Item, answer: str, name: str) -> bool:
+        if answer == item.expected:
+            return result.add(temperature, verdict=answer, by=name)
+        problem = f"validator answers {answer!r}, expected {item.expected!r}"
+        if item.condition == writers.MEANING:
+            problem = f"meaning not kept: {name} answers {answer!r}"
+        return result.add(temperature, problem, verdict=answer, rejected=True, by=name)
 
     def _label_source(self, result: JobResult) -> str | None:
-        """Say of a finished item that its label is unverified, where that may be: the validator gave another answer."""
-        confirmed = result.attempts[-1].verdict == result.job.target.expected
-        return UNVERIFIED if self._keeps_all and result.job.confirm and not confirmed else None
+        """Say of a finished item that its label is unverified, where that may be: no validator confirmed it."""
+        last, test = result.attempts[-1], result.job.test
+        asked = isinstance(test, Rewrite) and (test.confirm or last.verdict != NOT_ASKED)
+        return UNVERIFIED if self._keeps_all and asked and not last.confirmed else None
 
     def _settle(self, result: JobResult) -> None:
         self._results.append(result)
@@ -400,7 +490,7 @@ class Pipeline:
     def _counts(self, test: ReliabilityTest, results: Sequence[JobResult]) -> Counts:
         own = [result for result in results if result.job.test.name == test.name]
         items = [item for result in own for item in result.items]
-        apart = self._keeps_all and isinstance(test, Rewrite) and test.confirm
+        apart = self._keeps_all and is_confirmed(test) and (bool(self._validators) or "validator" in test.needs)
         unverified = sum(item.meta.get("label_source") == UNVERIFIED for item in items)
         return Counts(
             items=len(items),
@@ -433,6 +523,29 @@ def _set_aside(result: JobResult) -> list[SetAside]:
     ]
 
 
+def _most_alike_taken(job: Job) -> float | None:
+    return job.test.most_alike_taken if isinstance(job.test, Rewrite) else None
+
+
+def question_about(job: Job, text: str) -> Item:
+    """Return what a validator is asked: the judge's own question, or whether a rewrite kept what it must."""
+    item, test = finished_items(job, text, how_made(""))[0], job.test
+    if not isinstance(test, Rewrite) or test.confirm:
+        return item
+    texts = {"ORIGINAL": job.target.original, "REWRITE": text}
+    return Item(
+        id=item.id,
+        task=item.task,
+        condition=writers.MEANING,
+        kind="response",
+        instruction=_COMPARE,
+        rubric=fill_prompt(prompt("validator"), {"must_keep": test.must_keep, "rubric": job.target.question}),
+        response="\n\n".join(f"=====BEGIN {name}=====\n{said}\n=====END {name}=====" for name, said in texts.items()),
+        answers=(CHANGED, KEPT),
+        expected=KEPT,
+    )
+
+
 def finished_items(job: Job, text: str, facts: Mapping[str, Any]) -> list[Item]:
     """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label.
 
@@ -447,7 +560,7 @@ def finished_items(job: Job, text: str, facts: Mapping[str, Any]) -> list[Item]:
 def items_serving(job: Job, text: str, written: Item) -> list[Item]:
     """Return the items of a job with a text that was written for another one, of which `written` is an item."""
     # Its label is its own, whoever confirmed that of the other.
-    known = (*how_made(""), "unwrapped")
+    known = (*how_made(""), "unwrapped", "confirmed_by")
     facts = {name: written.meta[name] for name in known if name in written.meta}
     return [_item(job, seed, text, {**facts, "written_for": written.task}) for seed in job.seeds]
 
@@ -470,6 +583,7 @@ def how_made(
         "attempts": len(attempts),
         "temperature": last.temperature if last else None,
         "validator": last.verdict if last else NOT_ASKED,
+        **({"confirmed_by": last.by} if last and last.confirmed else {}),
         "similarity": None if similarity is None else round(similarity, 4),
         "review": {"state": "unreviewed"},
         **({"unwrapped": list(unwrapped)} if unwrapped else {}),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings, TranscriptEdits
+from jrh_mlflow.options import MAX_STEPS, PLANS, USUAL, GenerationSettings, TranscriptEdits
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
     AgentTest,
@@ -28,6 +28,7 @@ from jrh_mlflow.perturb import (
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.perturb.label_flip import LabelFlip
+from jrh_mlflow.perturb.paraphrase import as_in_the_paper
 from jrh_mlflow.perturb.registry import GROUPS, find_agent_test, find_tests, left_out, listed_tests, read_invalid
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
@@ -43,7 +44,7 @@ from jrh_mlflow.suites.labels import (
     read_rubrics,
     wrong_way_round,
 )
-from jrh_mlflow.suites.responses import dataset_sha256, drawn_rows, read_seeds
+from jrh_mlflow.suites.responses import DrawnSeeds, dataset_sha256, drawn_rows, read_seeds
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
@@ -67,6 +68,11 @@ _TRANSCRIPT_ROLES = ("label", "group")
 Plan = TypeVar("Plan", bound="GenerationPlan")
 
 
+def is_confirmed(test: ReliabilityTest) -> bool:
+    """Whether a validator is asked about what a test writes: its label, or whether the meaning was kept."""
+    return isinstance(test, Rewrite) and (test.confirm or bool(test.must_keep))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """One text to write: a target with its test and its place."""
@@ -83,8 +89,8 @@ class Job:
 
     @property
     def confirm(self) -> bool:
-        """Whether a validator must give the expected answer before the item is emitted."""
-        return isinstance(self.test, Rewrite) and self.test.confirm
+        """Whether a validator is asked about the text, where there is one."""
+        return is_confirmed(self.test)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +112,20 @@ class GenerationPlan:
     """Tests that are not made because the rubric grades what they change, each with the reason."""
     parts: tuple[GenerationPlan, ...] = ()
     """Of several rubrics the plan of each; `rubric` is then the first."""
+    rows: tuple[Seed, ...] = ()
+    """All rows of the data, drawn or not: examples are chosen among them, and new texts must not be copies of them."""
 
     @classmethod
-    def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> GenerationPlan:
+    def of(
+        cls,
+        seeds: Sequence[Seed],
+        labels: Labels,
+        rubric: object,
+        tests: object,
+        *,
+        rows: Sequence[Seed] = (),
+        definitions: str = USUAL,
+    ) -> GenerationPlan:
         """Resolve the tests and lay out their targets.
 
         Raises:
@@ -118,11 +135,24 @@ class GenerationPlan:
             raise RecipeError("There is no row to make a suite from.")
         rubric = checked_text(rubric, "a response")
         chosen = find_tests(tests, labels)
-        jobs = _jobs((test, target) for test in chosen for target in test.targets(seeds, labels, rubric))
+        chosen = chosen if definitions == USUAL else [as_in_the_paper(test) for test in chosen]
+        drawn = {seed.id: seed for seed in seeds}
+        # A model may have labelled what was drawn: those labels are the ones that count.
+        rows = [drawn.get(row.id, row) for row in rows] or seeds
+        laid_out = ((test, test.targets(seeds, labels, rubric)) for test in chosen)
+        jobs = _jobs((test, target) for test, aimed in laid_out for target in _with_examples(test, aimed, seeds, rows))
         _check_ids(jobs)
         # Said, not refused: labels the other way round and tests left out are a user's right.
         remarks = (*wrong_way_round(labels), *left_out(listed_tests(tests), labels))
-        return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(chosen), jobs=jobs, remarks=remarks)
+        return cls(
+            seeds=tuple(seeds),
+            labels=labels,
+            rubric=rubric,
+            tests=tuple(chosen),
+            jobs=jobs,
+            remarks=remarks,
+            rows=tuple(rows),
+        )
 
     def without(self: Plan, invalid: Mapping[str, str]) -> Plan:
         """Return the plan without tests that the rubric makes invalid."""
@@ -191,8 +221,14 @@ class GenerationPlan:
 
     @property
     def needs_validator(self) -> bool:
-        """Whether any test wants its items confirmed."""
+        """Whether the label of any test rests on a validator."""
         return any(isinstance(test, Rewrite) and test.confirm for test in self.tests)
+
+    @property
+    def originals(self) -> Mapping[str, str]:
+        """Every response of the data by its row's name; none of transcripts."""
+        parts = self.parts or (self,)
+        return {row.task: row.response for part in parts for row in part.rows}
 
     def units(self) -> list[list[Job]]:
         """Return the jobs, those of one bucket together: they are made one after the other.
@@ -337,7 +373,14 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
 
     def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
         parts = [
-            GenerationPlan.of(own, labels[rubric.id], rubric.text, tests)
+            GenerationPlan.of(
+                own,
+                labels[rubric.id],
+                rubric.text,
+                tests,
+                rows=read[rubric.id][0].rows,
+                definitions=settings.definitions,
+            )
             for rubric in rubrics
             if (own := [seed for seed in seeds if seed.rubric_id == rubric.id]) or len(rubrics) == 1
         ]
@@ -355,7 +398,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     return replace(counted, unlabelled=unlabelled, laid_out=laid_out)
 
 
-def _read(settings: GenerationSettings, dataset: object, rubric: Rubric) -> tuple[list[Seed], Labels]:
+def _read(settings: GenerationSettings, dataset: object, rubric: Rubric) -> tuple[DrawnSeeds, Labels]:
     """Read the rows with the labels of one rubric."""
     group = {} if settings.group is None else {"group": settings.group}
     columns = _columns(settings.columns, rubric.id)
@@ -726,6 +769,13 @@ def _labelled_start(item: Item, label: str | None) -> Item:
 def _with_label(seed: Seed, label: str | None) -> Seed:
     """Give a seed the label that a model wrote; None: it keeps its own."""
     return seed if label is None else replace(seed, label=label, meta={**seed.meta, "label_source": BY_MODEL})
+
+
+def _with_examples(
+    test: ReliabilityTest, targets: Sequence[Target], seeds: Sequence[Seed], rows: Sequence[Seed]
+) -> Sequence[Target]:
+    """Show a writer examples from the whole file, where only some rows were drawn."""
+    return test.shown(targets, rows) if isinstance(test, Rewrite) and len(rows) > len(seeds) else targets
 
 
 def _jobs(targets: Iterable[tuple[ReliabilityTest, Target]]) -> tuple[Job, ...]:

@@ -23,12 +23,13 @@ from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError
 from jrh_mlflow.generation.editor import STAGES, Stage, StagedWriter, own_stages, read_stages
 from jrh_mlflow.generation.pipeline import Made, SetAside
-from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, lay_out, seed_id
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, is_confirmed, lay_out, seed_id
 from jrh_mlflow.generation.writers import (
     BriefedWriter,
     CallableWriter,
     Generator,
     JudgeValidator,
+    LacksKeyError,
     ModelValidator,
     ModelWriter,
     OfflineWriter,
@@ -47,7 +48,7 @@ from jrh_mlflow.models.prices import (
     price_of,
     refuse_surcharges,
 )
-from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
+from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, USUAL, GenerationSettings
 from jrh_mlflow.perturb import ReliabilityTest, Rewrite
 from jrh_mlflow.perturb.registry import PROPOSE, read_invalid
 from jrh_mlflow.schema.items import BASELINE, Item
@@ -77,8 +78,8 @@ class PreparedGeneration:
     plan: GenerationPlan
     generator: Generator | WriterFunction | None
     """None: the tests' own rules."""
-    validator: Judge | None
-    """None: nobody is asked."""
+    validators: tuple[Judge, ...]
+    """The next one is asked when one gives no answer; none: nobody is."""
     cap_micro: int | None
     labeller: Judge | None = None
     """Who labels rows without a label; None where none lacks one."""
@@ -91,6 +92,17 @@ class PreparedGeneration:
 
     stages: Mapping[str, Stage] = field(default_factory=dict)
     """Of editing transcripts; empty where rules do, and for responses."""
+
+    @property
+    def confirming(self) -> tuple[Judge, ...]:
+        """The validators, where they confirm what is written."""
+        return self.validators if self.settings.confirm else ()
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """Settings that decide what is made, where they are not as usual: they name budget and suite."""
+        confirm = {} if self.settings.confirm else {"confirm": False}
+        return confirm | ({} if self.settings.definitions == USUAL else {"definitions": self.settings.definitions})
 
     @property
     def data(self) -> GenerationPlan:
@@ -124,8 +136,8 @@ class PreparedGeneration:
     @property
     def needs_journal(self) -> bool:
         """Whether any model is asked."""
-        judges = [judge for judge in (self.validator, self.labeller) if isinstance(judge, ModelJudge)]
-        return bool(judges) or any(isinstance(writes, Generator) for writes in self.writers.values())
+        models = (*self.validators, self.labeller, *self.writers.values())
+        return any(isinstance(model, ModelJudge | Generator) for model in models)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -133,9 +145,9 @@ class PreparedGeneration:
         notes = [BY_RULE] if self.generator is None and self.plan.rewrites else []
         models = [writes.model for writes in self.writers.values() if isinstance(writes, Generator)]
         # Only a note: a model tends to find its own texts as good as it meant them to be.
-        if (confirms := getattr(self.validator, "model", None)) in models:
-            notes.append(SAME_MODEL.format(confirms))
-        if self.validator is None and self.generator is not None and self.plan.needs_validator:
+        own = [judge.model for judge in self.confirming if isinstance(judge, ModelJudge) and judge.model in models]
+        notes += [SAME_MODEL.format(model) for model in own]
+        if not self.confirming and self.generator is not None and self.plan.needs_validator:
             notes.append(UNCONFIRMED)
         if not self.settings.pass_required and self.plan.needs_validator:
             notes.append(KEPT)
@@ -154,7 +166,7 @@ class PreparedGeneration:
     def lacking(self) -> Mapping[str, str]:
         """Models that cannot be asked, each with one message on what all of them lack: a key, an address."""
         writers = [(role, writes.as_judge()) for role, writes in self.writers.items() if isinstance(writes, Generator)]
-        models = [*writers, ("validator", self.validator), ("labeller", self.labeller)]
+        models = [*writers, *(("validator", judge) for judge in self.validators), ("labeller", self.labeller)]
         lacks_of = [(role, judge.model, judge.lacks()) for role, judge in models if isinstance(judge, ModelJudge)]
         problems: dict[str, str] = {}
         for role, model, lacks in lacks_of:
@@ -169,7 +181,7 @@ class PreparedGeneration:
             return None
         plan = self.data
         generator = self.model.settings() if self.model else None
-        validator = self.validator.fingerprint() if self.validator else None
+        validator, *others = [judge.fingerprint() for judge in self.validators] or [None]
         # Names alone where all is as by default: keys of earlier versions stay.
         tests = [[test.name, test.settings] if test.settings else test.name for test in plan.tests]
         # The order is part of the key: what spent from a budget in an earlier run must find it again.
@@ -179,6 +191,7 @@ class PreparedGeneration:
             more |= {"labeller": self.labeller.fingerprint(), "asks": self.settings.labeller_asks}
         if self.proposals():
             more |= {"invalid": PROPOSE}
+        more |= self.chosen | ({"validators": others} if others else {})
         return outbox_key("generate", *parts, *(settings for settings in (more, self.stage_settings()) if settings))
 
     def stage_settings(self) -> dict[str, dict[str, object]]:
@@ -198,11 +211,11 @@ class PreparedGeneration:
         )
         return writer.settings()
 
-    def validator_settings(self) -> dict[str, Any]:
-        """Return what is logged of the validator, as params `validator.*`."""
-        if self.validator is None:
-            return {"kind": NO_VALIDATOR}
-        return {"name": self.validator.name, **JudgeFacts.of(self.validator).settings}
+    def validator_settings(self) -> dict[str, dict[str, Any]]:
+        """Return what is logged of the validators, as params `validator.*`, `validator_2.*` and so on."""
+        facts = [{"name": judge.name, **JudgeFacts.of(judge).settings} for judge in self.validators]
+        first, *others = facts or [{"kind": NO_VALIDATOR}]
+        return {"validator": first, **{f"validator_{place}": more for place, more in enumerate(others, 2)}}
 
     def labeller_settings(self) -> dict[str, Any]:
         """Return what is logged of the labeller, as params `labeller.*`; nothing where no row was labelled."""
@@ -229,7 +242,7 @@ class PreparedGeneration:
         kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
         return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
 
-    def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, Validator | None]:
+    def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, list[Validator]]:
         """Return who writes and who confirms; one model at one address has one client, and all share the budget."""
         budget = Budget(journal, settings.budget) if journal is not None else None
         clients: dict[tuple[str, str | None], ModelClient] = {}
@@ -251,7 +264,14 @@ class PreparedGeneration:
             way, shared = client(writes)
             return ModelWriter(writes, way, shared=shared)
 
-        judge, generator = self.validator, self.generator
+        def confirms(judge: Judge) -> Validator:
+            if not isinstance(judge, ModelJudge):
+                assert isinstance(judge, AnsweringJudge)
+                return JudgeValidator(judge, concurrency=settings.concurrency)
+            way, shared = client(judge)
+            return ModelValidator(judge, way, shared=shared)
+
+        generator = self.generator
         writer: Writer = OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
         # Rules need no stages: they edit a transcript in one go.
         if self.stages and isinstance(writer, BriefedWriter):
@@ -260,11 +280,7 @@ class PreparedGeneration:
                 for name, stage in self.stages.items()
             }
             writer = StagedWriter(writer, writers, self.stages)
-        if not isinstance(judge, ModelJudge):
-            assert judge is None or isinstance(judge, AnsweringJudge)
-            return writer, JudgeValidator(judge, concurrency=settings.concurrency) if judge else None
-        way, shared = client(judge)
-        return writer, ModelValidator(judge, way, shared=shared)
+        return writer, list(map(confirms, self.confirming))
 
 
 class KeptAnswers(ModelClient):
@@ -278,9 +294,9 @@ class KeptAnswers(ModelClient):
         """Say what is missing.
 
         Raises:
-            JudgeError: always.
+            LacksKeyError: always.
         """
-        raise JudgeError(self._lacking)
+        raise LacksKeyError(self._lacking)
 
 
 def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
@@ -295,18 +311,19 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
         _refuse_prompts(plan)
     # Proposals are the validator's, so it is resolved for them even where nothing is to be confirmed.
     proposing = read_invalid(settings.invalid, plan.tests)[1]
-    validator = _validator(settings.validator, generator) if plan.needs_validator or proposing else None
-    if proposing and validator is None:
+    confirming = settings.confirm and any(map(is_confirmed, plan.tests))
+    validators = _validators(settings.validator, generator) if confirming or proposing else ()
+    if proposing and not validators:
         raise RecipeError("`invalid: propose` asks a validator about each test, and there is none: name one.")
     labeller = resolve_judge(settings.labeller) if plan.unlabelled else None
-    for judge, items in ((validator, plan.baselines()), (labeller, plan.questions())):
+    for judge, items in (*((judge, plan.baselines()) for judge in validators), (labeller, plan.questions())):
         if judge is not None:
             judge.begin(Suite(name="baselines", items=items))
     prepared = PreparedGeneration(
         settings=settings,
         plan=plan,
         generator=generator,
-        validator=validator,
+        validators=validators,
         cap_micro=None,
         labeller=labeller,
         stages=stages,
@@ -345,12 +362,14 @@ def _refuse_prompts(plan: GenerationPlan) -> None:
             )
 
 
-def _validator(spec: object, generator: Generator | WriterFunction | None) -> Judge | None:
-    if spec == NO_VALIDATOR:
-        return None
-    if spec is not None:
-        return resolve_judge(spec)
-    return generator.as_judge() if isinstance(generator, Generator) else None
+def _validators(spec: object, generator: Generator | WriterFunction | None) -> tuple[Judge, ...]:
+    specs = list(spec) if isinstance(spec, list | tuple) else [] if spec is None else [spec]
+    if specs == [NO_VALIDATOR]:
+        return ()
+    if NO_VALIDATOR in specs:
+        raise RecipeError("`validator` lists judges, and `none` is nobody: leave it out, or give nothing else.")
+    own = [generator.as_judge()] if isinstance(generator, Generator) and not specs else []
+    return (*map(resolve_judge, specs), *own)
 
 
 def _cap(prepared: PreparedGeneration) -> int | None:
@@ -364,7 +383,7 @@ def _cap(prepared: PreparedGeneration) -> int | None:
             raise RecipeError(f"A cap needs calls that are priced beforehand, and the {role} is a function.")
         refuse_surcharges(writes.extra or {})
         judges.append(writes.as_judge())
-    judges += [judge for judge in (prepared.validator, prepared.labeller) if judge]
+    judges += [judge for judge in (*prepared.validators, prepared.labeller) if judge]
     caps = [checked_cap(max_usd, judge, prices) for judge in judges]
     return caps[0] if caps else None
 

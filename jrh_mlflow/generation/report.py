@@ -12,7 +12,7 @@ from typing import Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.editor import own_stages
-from jrh_mlflow.generation.pipeline import NOT_ASKED, Counts, Made, SetAside
+from jrh_mlflow.generation.pipeline import NOT_ASKED, Counts, Made
 from jrh_mlflow.generation.prepared import PreparedGeneration, label_table
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.measuring.resolve import journal_place
@@ -50,6 +50,7 @@ def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_
         **({"invalid": dict(prepared.plan.invalid)} if prepared.plan.invalid else {}),
         "similarity": similarity,
         "n_set_aside": len(made.set_aside),
+        **({"set_aside": set_aside_reasons(made)} if made.set_aside else {}),
         "generate_run_id": run_id,
         "truncated": missing,
     }
@@ -67,8 +68,9 @@ def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> di
         **_known(plan.settings()),
         "generator": _known(writer),
         **({"stages": stages} if (stages := own_stages(prepared.stages)) else {}),
-        "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
+        "validator": ", ".join(judge.name for judge in prepared.confirming) or NOT_ASKED,
         "seed": prepared.settings.seed,
+        **prepared.chosen,
         **({} if prepared.settings.pass_required else {"pass_required": False}),
         **({"labeller": _labeller(prepared)} if prepared.labeller else {}),
     }
@@ -199,7 +201,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
     return {
         "generator": writer.settings(),
         **prepared.stage_settings(),
-        "validator": prepared.validator_settings(),
+        **prepared.validator_settings(),
         "labeller": prepared.labeller_settings(),
         "dataset": {
             "sha256": plan.sha256,
@@ -223,6 +225,8 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
             "journal": journal_place(settings.journal) if prepared.needs_journal else None,
             "similarity": suite.origin["similarity"],
             "pass_required": None if settings.pass_required else "false",
+            "confirm": str(settings.confirm).lower(),
+            "definitions": settings.definitions,
         },
     }
 
@@ -235,6 +239,7 @@ def _logged(test: ReliabilityTest) -> dict[str, object]:
 def generation_page(suite: Suite, made: Made, *, writer: str) -> Page:
     """Return what was made, what was set aside and why, with examples in the last section."""
     n_baseline = sum(item.condition == BASELINE for item in made.items)
+    reasons = list(set_aside_reasons(made).items())[:_MAX_REASONS]
     return Page(
         title=f"Reliability suite: {suite.name}",
         lead=(
@@ -245,7 +250,7 @@ def generation_page(suite: Suite, made: Made, *, writer: str) -> Page:
         notes=made.notes,
         sections=[
             Section(heading="Tests", blocks=[counts_table(suite, made)]),
-            Section(heading="Why items were set aside (last attempt)", blocks=[_reasons(made.set_aside)]),
+            Section(heading="Why items were set aside (last attempt)", blocks=[_REASONS(reasons)]),
             Section(heading="Examples", blocks=[_examples(made.items)]),
         ],
     )
@@ -279,17 +284,16 @@ def problem_kind(problem: str) -> str:
     return re.split(r"[:'\"\d]", problem, maxsplit=1)[0].strip() or problem
 
 
+def set_aside_reasons(made: Made) -> dict[str, int]:
+    """Count why items were set aside: the problems of their last attempt, or why none could be made."""
+    problems = [item.attempts[-1].problems if item.attempts else (item.reason,) for item in made.set_aside]
+    return dict(Counter(problem_kind(problem) for listed in problems for problem in listed).most_common())
+
+
 _REASONS = Table[tuple[str, int]].of(
     Column("reason", lambda row: _brief(row[0])),
     Column("items", lambda row: str(row[1])),
 )
-
-
-def _reasons(aside: Sequence[SetAside]) -> FilledTable[tuple[str, int]]:
-    """Count why items were set aside: the problems of their last attempt, or why none could be made."""
-    problems = [item.attempts[-1].problems if item.attempts else (item.reason,) for item in aside]
-    counts = Counter(problem_kind(problem) for listed in problems for problem in listed)
-    return _REASONS(counts.most_common(_MAX_REASONS))
 
 
 _EXAMPLES = Table[tuple[Item, Item]].of(

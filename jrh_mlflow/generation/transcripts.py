@@ -99,7 +99,7 @@ class AgentPipeline(Pipeline):
         item = edited_item(result, start, edited, how_made(name, result.attempts))
         passed = await self._confirm(result, session, planned.temperature if planned else None, item)
         if not (passed or self._keeps_all):
-            return False
+            return result.reason is not None
         text = messages_text(edited.messages)
         facts = how_made(
             name,
@@ -110,7 +110,8 @@ class AgentPipeline(Pipeline):
         )
         if isinstance(self._briefed, editor.StagedWriter) and self._briefed.own:
             facts["stages"] = dict(self._briefed.own)
-        return result.end(text, [edited_item(result, start, edited, facts, planned=planned)], passed=passed)
+        item = edited_item(result, start, edited, facts, planned=planned)
+        return result.end(text, [item], passed=passed) or result.reason is not None
 
 
 def _tried(planned: Taken[tuple[editor.Step, ...]], **result: str | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Who writes (a generator model, a function of the user's, or rules), who confirms finished items, how both are asked.
 
-A validator is asked the judge's own question. It filters; it never decides a label.
+A validator is asked the judge's own question, or whether a rewrite kept what it must. It filters; it never decides a
+label.
 
 The model calls of one job come in order: served from the journal, passed over, or sent. How a restart works: everything
 between two calls is deterministic, and every usable answer is in the journal under a key of its own, so a second run
@@ -17,6 +18,7 @@ that was set aside because the last answers were refused is taken up there: the 
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import json
 import math
@@ -32,15 +34,16 @@ from jrh_mlflow.engine.budget import AnsweredElsewhere, Paid
 from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, spoken_text, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.judges.rendering import load_template
 from jrh_mlflow.models.catalog import endpoint_of, takes_schema
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.models.transports import TransportError
-from jrh_mlflow.options import BY_RULES, OFFLINE
+from jrh_mlflow.options import AUTOMATIC, BY_RULES, OFFLINE
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.plugins import function_name
 from jrh_mlflow.schema.items import Call, Item
@@ -586,8 +589,22 @@ def _sha256(brief: str) -> str:
     return hashlib.sha256(brief.encode()).hexdigest()
 
 
+MEANING = "meaning"
+"""Condition of the item that asks a validator whether a rewrite kept what it must."""
+
+
+class LacksKeyError(JudgeError):
+    """A model cannot be asked, and the journal does not hold its answer."""
+
+
 class Validator(ABC):
     """Answers the judge's question about an item; the text of its reply is the answer."""
+
+    name: str
+
+    @abstractmethod
+    def takes(self, item: Item) -> bool:
+        """Tell whether it can be asked about an item: who knows one question only compares no texts."""
 
     @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[object]:
@@ -603,13 +620,28 @@ def call_about(item: Item, judge: Judge) -> Call:
     return Call(item=item, order="", replicate=0, presentation=presentation_of(item, "", judge.tie_criterion))
 
 
+def asked_judge(judge: ModelJudge, item: Item) -> ModelJudge | None:
+    """Return a model as it is asked about an item: texts are compared by the package's prompt, or not at all."""
+    if item.condition != MEANING:
+        return judge
+    if not isinstance(judge, PromptedJudge) or judge.kind != PromptedJudge.kind:
+        return None
+    plain = copy.copy(judge)
+    plain.template, plain.rubric = load_template(AUTOMATIC), None
+    return plain
+
+
 class ModelValidator(Validator):
     """A prompted judge behind journal, limits and budget. The same question is asked once, however many ask it."""
 
     def __init__(self, judge: ModelJudge, client: ModelClient, *, shared: bool = False) -> None:
         """Set it up; a `shared` client is opened and closed by the writer."""
-        self._judge, self._client, self._shared = judge, client, shared
+        self._judge, self._client, self._shared, self.name = judge, client, shared, judge.name
         self._locks: dict[str, asyncio.Lock] = {}
+
+    def takes(self, item: Item) -> bool:
+        """Tell whether it is no judge with messages of its own, or has its own question to answer."""
+        return asked_judge(self._judge, item) is not None
 
     def opened(self) -> AbstractAsyncContextManager[object]:
         """Open the client, unless the writer does."""
@@ -617,17 +649,19 @@ class ModelValidator(Validator):
 
     def question(self, item: Item, *, replicate: int = 0) -> ModelQuestion:
         """Return the question; two attempts with the same text must not both be paid."""
-        call = call_about(item, self._judge)
+        judge = asked_judge(self._judge, item)
+        assert judge is not None
+        call = call_about(item, judge)
 
         def read(response: Response) -> ReadResponse:
-            reading = self._judge.read(response, call)
+            reading = judge.read(response, call)
             return ReadResponse(
                 text=reading.answer or (None if reading.problem else reading.outcome),
                 problem=reading.error[:_MAX_PROBLEM] if reading.error else None,
                 unusable=reading.problem if reading.problem in NOT_SERVED else None,
             )
 
-        request = self._judge.request(call)
+        request = judge.request(call)
         # One lock per journal key: different questions do not wait for one another.
         lock = self._locks.setdefault(request.key(replicate), asyncio.Lock())
         return ModelQuestion(client=self._client, request=request, replicate=replicate, read=read, lock=lock)
@@ -637,7 +671,11 @@ class JudgeValidator(Validator):
     """Any other judge: a callable, an MLflow judge, a scripted one."""
 
     def __init__(self, judge: AnsweringJudge, *, concurrency: int) -> None:
-        self._judge, self._concurrency = judge, concurrency
+        self._judge, self._concurrency, self.name = judge, concurrency, judge.name
+
+    def takes(self, item: Item) -> bool:
+        """Tell whether it is a function, which sees the question, or has its own question to answer."""
+        return item.condition != MEANING or self._judge.kind in ("callable", "scripted")
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -1,5 +1,7 @@
 """Seeds in, perturbed items out: one file per family of reliability tests, and the registry that lists them."""
 
+from jrh_mlflow.perturb._base import CHANGED as CHANGED
+from jrh_mlflow.perturb._base import KEPT as KEPT
 from jrh_mlflow.perturb._base import Check as Check
 from jrh_mlflow.perturb._base import CheckContext as CheckContext
 from jrh_mlflow.perturb._base import CodeTest as CodeTest

@@ -27,6 +27,10 @@ _SAY_ORDER = "List them the other way round, or say grades=True (--grades) where
 _CONTEXT = "For context only, and never to be written into the text: a grader chooses among labels."
 
 
+KEPT, CHANGED = "kept", "changed"
+"""What a validator answers about a text and its rewrite."""
+
+
 class NotApplicable(Exception):  # noqa: N818 - a reason, not a failure
     """This test cannot be made of this seed; the text says why. The item is set aside with it."""
 
@@ -217,11 +221,24 @@ class Rewrite(ReliabilityTest):
     needs = frozenset({"generator"})
     has_rules = True
     """Whether `write` stands in where no model is given."""
+    must_keep: str = (
+        "Whatever decides the answer to the grader's question must be the same in both: the rewrite must not deserve "
+        "another answer than the original."
+    )
+    """What a validator is told that a rewrite keeps, where the label does not rest on it; empty: it is not asked."""
+    most_alike: float = 0.95
+    """Most similarity with any other response of the data than the source."""
+    most_alike_taken: float | None = None
+    """Of texts that are new: most similarity with any text that was taken before."""
 
     @property
     def confirm(self) -> bool:
-        """Whether the validator must give the expected answer before an item is emitted."""
+        """Whether the label rests on a validator: it must give the expected answer before an item is emitted."""
         return "validator" in self.needs
+
+    def shown(self, targets: Sequence[Target], rows: Sequence[Seed]) -> list[Target]:
+        """Return the targets with the examples that the brief shows, chosen among these rows."""
+        return list(targets)
 
     def brief(self, target: Target) -> str:
         """Return what the generator is told: the template with its fields filled in.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import count, islice
@@ -56,6 +56,13 @@ def differs(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that is the original, case and whitespace aside."""
     same = text.casefold().split() == target.original.casefold().split()
     return "same text as the original" if same else None
+
+
+def not_cut(target: Target, text: str, context: CheckContext) -> str | None:
+    """Flag a text that is the beginning of the original, word for word."""
+    own, mine = words(target.original.casefold()), words(text.casefold())
+    is_cut = 0 < len(mine) < len(own) and own[: len(mine)] == mine
+    return "the beginning of the original, cut off" if is_cut else None
 
 
 def same_words(target: Target, text: str, context: CheckContext) -> str | None:
@@ -106,14 +113,18 @@ def _opening(text: str, original: str) -> str | None:
     return next((hit.group() for shape, hit in hits if hit and not shape.match(original)), None)
 
 
+def keeps_all_numbers(target: Target, text: str, context: CheckContext) -> str | None:
+    """Flag numbers that were lost; `1,000` is 1000, `three` is 3, and `one` may be a pronoun."""
+    lost = firm_numbers(target.original) - numbers(text) - number_words(text)
+    return f"numbers lost: {_list(lost)}" if lost else None
+
+
 def keeps_numbers(target: Target, text: str, context: CheckContext) -> str | None:
-    """Flag numbers that were lost or are new; `1,000` is 1000, `three` is 3, and `one` may be a pronoun."""
-    before, after = target.original, text
-    lost = firm_numbers(before) - numbers(after) - number_words(after)
+    """Flag numbers that were lost or are new."""
     # Digits may become words and words digits: either is the same number.
-    new = firm_numbers(after) - numbers(before) - number_words(before)
-    parts = [f"numbers lost: {_list(lost)}"] * bool(lost) + [f"new numbers: {_list(new)}"] * bool(new)
-    return "; ".join(parts) or None
+    new = firm_numbers(text) - numbers(target.original) - number_words(target.original)
+    parts = (keeps_all_numbers(target, text, context), f"new numbers: {_list(new)}" if new else None)
+    return "; ".join(filter(None, parts)) or None
 
 
 def keeps_names(target: Target, text: str, context: CheckContext) -> str | None:
@@ -246,6 +257,9 @@ Vector = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Any]
 """Texts in, one row of numbers per text out: a list of lists, an array, a tensor."""
 
+_TOKENS = r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]|\w+"
+_BATCH = 256
+"""Texts that are compared at once: so many rows of the product are held in memory."""
 _MAX_CACHED = 4096
 _MAX_WORDS = 65_536
 
@@ -364,6 +378,45 @@ class EmbeddingSimilarity(Similarity):
             )
         self._width = rows.shape[1]
         return rows.reshape(-1)
+
+
+class Twin(NamedTuple):
+    """A text that is like another."""
+
+    name: str
+    value: float
+    """The cosine."""
+
+
+class Corpus:
+    """Many texts, with which others are compared in one sparse product per batch: TF-IDF of scikit-learn.
+
+    Words are hashed, so that a word which no text holds weighs as a rare one; scripts without spaces by character.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+
+        self._names = list(texts)
+        self._hashed = HashingVectorizer(token_pattern=_TOKENS, norm=None, alternate_sign=False)
+        self._weighed = TfidfTransformer(sublinear_tf=True)
+        counts = self._hashed.transform([clean_text(text) for text in texts.values()] or [""])
+        self._texts = self._weighed.fit_transform(counts).T.tocsr()
+
+    def twins(self, texts: Sequence[str], *, above: float) -> list[list[Twin]]:
+        """Return for each text those that are more like it than `above`, in the order of the corpus."""
+        found: list[list[Twin]] = []
+        for start in range(0, len(texts), _BATCH):
+            batch = self._hashed.transform([clean_text(text) for text in texts[start : start + _BATCH]])
+            cosines = (self._weighed.transform(batch) @ self._texts).tocoo()
+            rows: list[list[Twin]] = [[] for _ in range(batch.shape[0])]
+            near = cosines.data > above
+            for column, row, value in sorted(
+                zip(cosines.col[near], cosines.row[near], cosines.data[near], strict=True)
+            ):
+                rows[row].append(Twin(self._names[column], _clip(float(value))))
+            found += rows
+        return found
 
 
 def as_similarity(spec: object, corpus: Sequence[str]) -> Similarity:

@@ -6,11 +6,11 @@ import hashlib
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import checks
-from jrh_mlflow.perturb._base import CheckContext, NotApplicable, Target, parameter
+from jrh_mlflow.perturb._base import CheckContext, NotApplicable, ReliabilityTest, Target, parameter, prompt
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.rewording import lengthened, reworded, reworded_or_same, shortened_text
 from jrh_mlflow.schema.items import Labels, Seed
@@ -19,6 +19,12 @@ _QUESTION = re.compile(r"[^.?!\n]+\?")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘]([^\"'“”‘’\n]{1,40})[\"'”’](?!\w)")
 _QUESTION_LEADS = ("The question to settle is this: {}", "What has to be settled: {}", "Settle this question. {}")
 _TASK_LEADS = ("Your task is as follows. {}", "This is what is asked of you. {}", "What is to be done: {}")
+
+_NOTHING_LOST = (
+    "Nothing may be lost: every claim, reason, example, number, name, negation and doubt of the original must stand in "
+    "the rewrite, in whatever words."
+)
+_SAME = f"{_NOTHING_LOST} Nothing may be added: the rewrite must not say anything that the original does not say."
 
 
 def another_wording(target: Target, text: str, context: CheckContext) -> str | None:
@@ -44,7 +50,8 @@ class SemanticParaphrase(checks.BandedRewrite):
     title = "wording and sentence structure change, content stays"
     changes = "choice of words and sentence structure"
     group = "paper"
-    rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_names, checks.keeps_negations)
+    must_keep = _SAME
+    rules = (*checks.REWRITTEN, checks.not_cut, checks.keeps_numbers, checks.keeps_names, checks.keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Swap synonyms, contractions and the order of clauses."""
@@ -64,11 +71,38 @@ class VerbosityLong(checks.BandedRewrite):
     title = "said at greater length, nothing new"
     changes = "length, as the same content takes more words"
     group = "paper"
+    must_keep = (
+        f"{_NOTHING_LOST} The rewrite may repeat itself and use more words. It must not make a claim, or give a fact, "
+        "reason, example or explanation, that the original does not have."
+    )
     rules = (checks.not_empty, checks.keeps_numbers, checks.keeps_names)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Say sentences again and add sentences that say nothing."""
         return lengthened(target.original, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedLong(VerbosityLong):
+    """The response expanded as the paper asks for it: with explanation added."""
+
+    title = "said at greater length, with explanation added"
+    must_keep = (
+        f"{_NOTHING_LOST} Explanation and elaboration may be added. The rewrite must not make a new claim that bears "
+        "on the answer to the grader's question, and must not deserve another answer than the original."
+    )
+    rules = (checks.not_empty, checks.keeps_all_numbers, checks.keeps_names)
+
+    def template(self) -> str:
+        """Return the prompt that asks for explanation."""
+        return prompt("verbosity_bias_long_paper")
+
+
+def as_in_the_paper(test: ReliabilityTest) -> ReliabilityTest:
+    """Return a test as `definitions: paper` has it."""
+    if not isinstance(test, VerbosityLong):
+        return test
+    return ExplainedLong(**{setting.name: getattr(test, setting.name) for setting in fields(test)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +118,8 @@ class VerbosityShort(checks.BandedRewrite):
     title = "said at less length, substance kept"
     changes = "length, as the same content takes fewer words"
     group = "paper"
-    rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_negations)
+    must_keep = _SAME
+    rules = (*checks.REWRITTEN, checks.not_cut, checks.keeps_numbers, checks.keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Leave out fillers, asides, side clauses and the sentences that tell least."""
@@ -105,6 +140,7 @@ class RubricParaphrase(checks.BandedRewrite):
     name = "rubric_paraphrase"
     title = "the judge's question reworded, responses as they are"
     group = "extra"
+    must_keep = _SAME
     rules = (*checks.REWRITTEN, another_wording, checks.keeps_numbers, checks.keeps_answers, checks.keeps_negations)
 
     def __post_init__(self) -> None:

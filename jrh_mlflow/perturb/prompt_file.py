@@ -36,7 +36,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.perturb._base import Check, NotApplicable, Parameter, ReliabilityTest, Target, parameter
+from jrh_mlflow.perturb._base import Check, NotApplicable, Parameter, ReliabilityTest, Rewrite, Target, parameter
 from jrh_mlflow.perturb.checks import REWRITTEN, BandedRewrite, keeps_names, keeps_negations, keeps_numbers
 from jrh_mlflow.perturb.synthetic_ordinal import HOW, FewShot
 from jrh_mlflow.schema.items import Labels, Seed
@@ -234,6 +234,7 @@ class PromptTest(BandedRewrite):
         object.__setattr__(self, "expects", UNCHANGED if same else ExpectedLabel(answer))
         is_confirmed = not same if self.confirmed is None else self.confirmed
         object.__setattr__(self, "needs", frozenset({"generator", *(["validator"] if is_confirmed else [])}))
+        object.__setattr__(self, "must_keep", "" if self.confirmed is False else Rewrite.must_keep)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -257,14 +258,17 @@ class PromptTest(BandedRewrite):
             RecipeError: when it expects a label that there is not.
         """
         aim = self._aim(labels)
-        # Choosing examples takes time on large data, and nobody sees those that are not asked for.
-        shown = "{examples}" in self.prompt
-        few_shot = FewShot(seeds, n=self.examples if shown else 0, choice=self.choice)
         targets = []
-        for row, seed in enumerate(seeds):
+        for seed in seeds:
             expected = seed.label if aim == SAME else labels.flipped(seed.label) if aim == FLIPPED else aim
-            targets.append(self.target(seed, labels, rubric, expected=expected, examples=few_shot.of(row, expected)))
-        return targets
+            targets.append(self.target(seed, labels, rubric, expected=expected))
+        return self.shown(targets, seeds)
+
+    def shown(self, targets: Sequence[Target], rows: Sequence[Seed]) -> list[Target]:
+        """Choose examples of the expected label, where the prompt asks for any."""
+        # Choosing takes time on large data, and nobody sees what is not asked for.
+        few_shot = FewShot(rows, n=self.examples, choice=self.choice) if "{examples}" in self.prompt else None
+        return list(map(few_shot.shown, targets)) if few_shot else list(targets)
 
     def _aim(self, labels: Labels) -> str:
         known = (SAME, FLIPPED, *labels.answers)

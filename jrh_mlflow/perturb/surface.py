@@ -1,6 +1,6 @@
 """Changes of the surface: layout (vertical spacing, clusters of spaces, indentation), Markdown, typing mistakes.
 
-Of layout only whitespace is put in, and only where whitespace or an end of the text already is, so the words stay the
+Of layout only whitespace changes, and only where whitespace or an end of the text already is, so the words stay the
 same once whitespace is normalised. Fenced code blocks are left alone: there, layout is meaning.
 
 Markdown dresses the same sentences: a heading, bullets, bold words. Typing mistakes are neighbours transposed, letters
@@ -26,7 +26,7 @@ def layout_differs(target: Target, text: str, context: CheckContext) -> str | No
 
 
 class _Layout(CodeTest):
-    """Puts whitespace in."""
+    """Changes whitespace."""
 
     group = "paper"
     checks = (same_words, layout_differs)
@@ -34,22 +34,25 @@ class _Layout(CodeTest):
     def write(self, target: Target, rng: random.Random) -> str:
         if not target.original.strip():
             raise NotApplicable("the text is empty")
-        return english.apply(target.original, self.additions(target.original, rng))
+        return english.apply(target.original, self.edits(target.original, rng))
 
     @abstractmethod
-    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
-        """Return the whitespace to put in."""
+    def edits(self, text: str, rng: random.Random) -> list[english.Edit]:
+        """Return the whitespace to put in or to take out."""
 
 
 class VerticalSpacing(_Layout):
-    """Blank lines between lines; in a text of one line between sentences, else between words or before it."""
+    """Blank lines taken out, or put in between lines; in a text of one line between sentences, words or before it."""
 
     name = "format_invariance_1"
-    title = "extra blank lines between lines or sentences"
+    title = "blank lines between lines or sentences added or removed"
     changes = "blank lines and where lines end"
 
-    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
-        """Put line breaks in where lines, sentences or words begin, whichever there is."""
+    def edits(self, text: str, rng: random.Random) -> list[english.Edit]:
+        """Take out most blank lines, where there are any and the toss of a coin says so; else put some in."""
+        if (blank := _blank_lines(text)) and rng.random() < 0.5:
+            gone = english.some([start for start, _ in blank], 0.7, rng)
+            return [(start, end, "") for start, end in blank if start in gone]
         newline = "\r\n" if "\r\n" in text else "\n"
         # A new line inside a line must not turn what follows into code.
         inner = [english.unlike_fences(text, starts) for starts in (_sentence_starts(text), _word_starts(text))]
@@ -65,7 +68,7 @@ class SpaceClusters(_Layout):
     title = "clusters of spaces between words"
     changes = "spacing between words"
 
-    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
+    def edits(self, text: str, rng: random.Random) -> list[english.Edit]:
         """Widen about a quarter of the gaps."""
         places = _word_starts(text)
         if not places:
@@ -83,7 +86,7 @@ class Indentation(_Layout):
     title = "lines indented"
     changes = "indentation of lines"
 
-    def additions(self, text: str, rng: random.Random) -> list[english.Edit]:
+    def edits(self, text: str, rng: random.Random) -> list[english.Edit]:
         """Indent lines by spaces or a tab."""
         spans = english.prose_lines(text)
         if not spans:
@@ -115,6 +118,13 @@ def _line_starts(text: str) -> list[int]:
     # The first line of a block may move down: blank lines before it are no part of the code.
     opened = {first for first, _ in blocks}
     return [start for start in inner if start in opened or not english.inside(blocks, start)]
+
+
+def _blank_lines(text: str) -> list[english.Span]:
+    """Blank lines with something before and after, not inside a fenced block."""
+    blocks, begin, end = english.fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
+    inner = [(a, b) for a, b in english.lines(text) if begin < a < end and not text[a:b].strip()]
+    return [span for span in inner if not english.inside(blocks, span[0])]
 
 
 def _sentence_starts(text: str) -> list[int]:

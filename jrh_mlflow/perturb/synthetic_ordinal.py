@@ -11,7 +11,7 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jrh_mlflow.errors import RecipeError
@@ -34,8 +34,19 @@ class FewShot:
     def __init__(self, seeds: Sequence[Seed], *, n: int, choice: Choice) -> None:
         self._seeds, self._n, self._choice = seeds, n, choice
         self._places: dict[str, list[int]] = {}
+        self._place_of = {seed.id: place for place, seed in enumerate(seeds)}
+        # What a model calls a level shapes the texts that are written after its examples.
+        self._sources = {seed.response: seed.label_source for seed in seeds if seed.label_source}
         for place, seed in enumerate(seeds):
-            self._places.setdefault(seed.label, []).append(place)
+            # A row without a label is an example of nothing.
+            if seed.label:
+                self._places.setdefault(seed.label, []).append(place)
+
+    def shown(self, target: Target) -> Target:
+        """Return a target with its examples; its label rests on theirs, where those are no ground truth."""
+        texts = self.of(self._place_of[target.seed.id], target.expected or "")
+        source = next((self._sources[text] for text in texts if text in self._sources), "")
+        return replace(target, examples=texts, label_source=target.seed.label_source or source)
 
     def of(self, place: int, label: str) -> tuple[str, ...]:
         """Return up to `n` responses with a label for the source at a place, never the source itself."""
@@ -88,8 +99,8 @@ class SyntheticOrdinal(Rewrite):
     choice: Literal["spread", "nearest", "random", "none"] = parameter("spread", HOW)
     min_similarity: float = parameter(0.0, LEAST_ALIKE)
     max_similarity: float = parameter(0.95, MOST_ALIKE)
-    max_similarity_earlier: float = parameter(0.95, "Most similarity with texts made before for the seed and level.")
-    max_similarity_examples: float = parameter(0.95, "Most similarity with the examples.")
+    max_similarity_earlier: float = parameter(0.95, "Most similarity with any text of the suite that was made before.")
+    max_similarity_examples: float = parameter(0.95, "Most similarity with any other response of the data.")
 
     name = "synthetic_ordinal"
     title = "new responses written to deserve each level of the scale"
@@ -108,6 +119,8 @@ class SyntheticOrdinal(Rewrite):
             unlike_earlier(self.max_similarity_earlier, examples=self.max_similarity_examples),
         )
         object.__setattr__(self, "checks", (not_empty, *bands))
+        object.__setattr__(self, "most_alike", self.max_similarity_examples)
+        object.__setattr__(self, "most_alike_taken", self.max_similarity_earlier)
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return `per_bucket` items for each seed and level, numbered over the levels of a seed.
@@ -118,10 +131,7 @@ class SyntheticOrdinal(Rewrite):
         if not labels.ordinal:
             named = ", ".join(labels.answers)
             raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {named}. Give `scale=`.")
-        few_shot = FewShot(seeds, n=self.examples, choice=self.choice)
-        # What a model calls a level shapes the texts that are written after its examples.
-        sources = {seed.response: seed.label_source for seed in seeds if seed.label_source}
-        return [
+        targets = [
             self.target(
                 seed,
                 labels,
@@ -129,13 +139,16 @@ class SyntheticOrdinal(Rewrite):
                 expected=level,
                 number=place * self.per_bucket + nth + 1,
                 bucket=f"{seed.id}/{level}",
-                examples=(shown := few_shot.of(row, level)),
-                label_source=next((sources[text] for text in (seed.response, *shown) if text in sources), ""),
             )
-            for row, seed in enumerate(seeds)
+            for seed in seeds
             for place, level in enumerate(labels.answers)
             for nth in range(self.per_bucket)
         ]
+        return self.shown(targets, seeds)
+
+    def shown(self, targets: Sequence[Target], rows: Sequence[Seed]) -> list[Target]:
+        """Choose examples of each level."""
+        return list(map(FewShot(rows, n=self.examples, choice=self.choice).shown, targets))
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Keep a share of the source that grows with the level; fill the lower ones, elaborate the upper ones."""

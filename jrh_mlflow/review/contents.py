@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import ReviewError, SuiteError
-from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target
+from jrh_mlflow.perturb import KEPT, Check, CheckContext, Rewrite, Similarity, Target
 from jrh_mlflow.perturb.checks import no_wrapping
 from jrh_mlflow.perturb.registry import written_by
 from jrh_mlflow.review.decisions import DECIDED, EXEMPT, STATES, UNDECIDED, Decisions, GeneratedPart, Standings, State
@@ -90,6 +90,8 @@ class ReviewEntry:
     def verdict(self) -> str | None:
         """What the validator answered; None when it was not asked."""
         answer = self.item.meta.get("validator")
+        # Whoever says that the meaning was kept says that the label is right, too.
+        answer = self.item.expected if answer == KEPT else answer
         return None if answer in (None, NOT_ASKED) else str(answer)
 
     @cached_property

@@ -42,6 +42,14 @@ _PEOPLE = ("human", "data")
 """What a dataset may call the source of labels that are ground truth."""
 
 
+class DrawnSeeds(list[Seed]):
+    """The seeds of the rows that were drawn; `rows` are those of all."""
+
+    def __init__(self, rows: Sequence[Seed], drawn: Sequence[int]) -> None:
+        super().__init__(rows[place] for place in drawn)
+        self.rows = rows
+
+
 def read_seeds(
     dataset: object,
     *,
@@ -57,7 +65,7 @@ def read_seeds(
     grades: bool | None = None,
     rubric: str = "",
     people: GivenPeople = None,
-) -> tuple[list[Seed], Labels]:
+) -> tuple[DrawnSeeds, Labels]:
     """Read labelled responses, checking every row before any is drawn.
 
     Args:
@@ -122,7 +130,7 @@ def read_seeds(
     groups = _groups(table, roles["group"], ids) if "group" in roles else strata
     drawn = range(len(table)) if n is None else drawn_rows(names, strata or [""] * len(names), n, seed=seed)
     seeds = []
-    for row in drawn:
+    for row in range(len(table)):
         (task, response, context), replaced = clean_data((instructions[row], responses[row], contexts[row]))
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
         meta |= {"label_source": sources[row]} if sources[row] and row_labels[row] else {}
@@ -142,7 +150,7 @@ def read_seeds(
                 meta=meta,
             )
         )
-    return seeds, allowed
+    return DrawnSeeds(seeds, drawn), allowed
 
 
 def own_columns(roles: Mapping[str, str]) -> dict[str, dict[str, str]]:

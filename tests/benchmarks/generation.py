@@ -1,7 +1,7 @@
 """What generation adds to a model's own latency. Run: python -m tests.benchmarks.generation [--texts 250 1000]
 
 One loopback server (a process of its own) answers after 100 ms; 64 calls are in flight. Three rewriting tests over many
-seeds; every text is checked (length, numbers, names, similarity) and label flips are confirmed by a validator; journal,
+seeds; every text is checked (length, numbers, names, similarity) and confirmed by a validator; journal,
 costs, a cap and the MLflow run are on. It prints wall time over the limit (calls x latency / 64), CPU milliseconds per
 call, the part of the wall time that is the MLflow run, and the time of a second run, all from the journal. Imports and
 first uses are start-up and not counted.
@@ -33,9 +33,10 @@ TEXT = (
 
 def _reply(body: dict[str, Any]) -> Any:
     """Play a generator that expands the text between the markers, and a validator that takes the first label."""
-    if "verdict" in fields_asked(body):
-        return verdict()(body)
     text = str(body["messages"][-1]["content"])
+    if "verdict" in fields_asked(body):
+        kept = "=====BEGIN REWRITE=====" in text
+        return json.dumps({"reason": "", "verdict": "kept"}) if kept else verdict()(body)
     original = text.rpartition("=====BEGIN ORIGINAL=====")[2].partition("=====END ORIGINAL=====")[0].strip()
     n_letters = int(0.4 * len(original))
     written = f"{original} Indeed, {('such things are worth saying at some length ' * n_letters)[:n_letters]}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,12 @@ def rows(n: int = 20, *, levels: tuple[str, ...] = LABELS) -> list[dict[str, str
     ]
 
 
+def compared(shown: str) -> tuple[str, str] | None:
+    """Return the original and the rewrite that a validator is shown; None where it is asked the judge's question."""
+    parts = re.findall(r"=====BEGIN (?:ORIGINAL|REWRITE)=====\n(.*?)\n=====END (?:ORIGINAL|REWRITE)=====", shown, re.S)
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
 class Player:
     """Plays generator and validator. It knows what each brief is about, as a good model would."""
 
@@ -53,6 +60,7 @@ class Player:
         tests: object = "paper",
         write: Callable[[str, float], str | Reply | None] | None = None,
         answer: Callable[[str], str | Reply] | None = None,
+        compare: Callable[[str, str], str | Reply] | None = None,
         **reading: Any,
     ) -> None:
         """Get ready.
@@ -62,12 +70,14 @@ class Player:
             tests: What `generate` is given.
             write: From the test's name and the temperature to a reply; None writes by rule.
             answer: From the expected answer to the validator's; the expected one by default.
+            compare: From an original and its rewrite to the validator's answer; `kept` by default.
             reading: Further arguments of `read_seeds`.
         """
         seeds, labels = read_seeds(dataset, **(reading or {"labels": LABELS}))
         self.plan = GenerationPlan.of(seeds, labels, RUBRIC, tests)
         self._jobs = {job.test.brief(job.target): job for job in self.plan.jobs if isinstance(job.test, Rewrite)}
         self._write, self._answer = write or (lambda *_: None), answer or (lambda expected: expected)
+        self._compare = compare or (lambda *_: "kept")
         self._wrote: dict[str, str] = {}
         self.bodies: dict[str, list[dict[str, Any]]] = {"writer": [], "checker": []}
 
@@ -76,7 +86,10 @@ class Player:
         if fields_asked(body) == ["reason", "verdict"]:
             self.bodies["checker"].append(body)
             shown = body["messages"][-1]["content"]
-            answer = self._answer(next(expected for text, expected in self._wrote.items() if text in shown))
+            if (texts := compared(shown)) is not None:
+                answer = self._compare(*texts)
+            else:
+                answer = self._answer(next(expected for text, expected in self._wrote.items() if text in shown))
             return answer if isinstance(answer, Reply) else json.dumps({"reason": "r", "verdict": answer})
         self.bodies["writer"].append(body)
         job = self._jobs[body["messages"][-1]["content"]]

@@ -54,8 +54,16 @@ def test_a_text_without_a_word_is_not_applicable(test):
 
 
 @given(text=TEXTS.filter(str.strip), number=st.integers(0, 9))
-def test_every_text_can_get_vertical_space(text, number):
-    assert written(VerticalSpacing(), text, number).count("\n") > text.count("\n")
+def test_every_text_can_get_or_lose_vertical_space(text, number):
+    assert len(written(VerticalSpacing(), text, number).splitlines()) != len(text.splitlines())
+
+
+def test_blank_lines_are_added_or_removed_by_seed_and_never_inside_code():
+    text = "First.\n\nSecond.\n\n\nThird.\n\n```\na\n\nb\n```"
+    lengths = [len(written(VerticalSpacing(), text, number)) - len(text) for number in range(40)]
+    assert 10 < sum(length < 0 for length in lengths) < 30
+    assert all("a\n\nb" in written(VerticalSpacing(), text, number) for number in range(40))
+    assert all(len(written(VerticalSpacing(), "First.\nSecond.", number)) > 14 for number in range(40))
 
 
 def test_one_word_has_no_gap_to_widen_but_can_be_indented_and_set_apart():
