@@ -31,7 +31,7 @@ from jrh_mlflow.review.finish import finish
 from jrh_mlflow.schema.findings import Verdict
 from tests.comparing.jury.jury_tools import family, said
 from tests.generation import agent_tools
-from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
+from tests.generation.tools import CHECKER, LABELS, WRITER, Player, compared, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.loopback_replies import fields_asked
 from tests.measures.pointwise import point
@@ -130,6 +130,8 @@ def test_the_expected_label_follows_from_the_test_and_a_validator_with_the_judge
 
     def kind(body: dict[str, Any]) -> str | Reply:
         if "verdict" not in fields_asked(body):
+            return player(body)
+        if compared(body["messages"][-1]["content"]):
             return player(body)
         asked.append(body["messages"])
         return '{"reason": "", "verdict": "pass"}'

@@ -125,7 +125,8 @@ class Player:
             self._wrote[text.strip()] = job.target.expected or ""
             return text
         self.asked.append(json.dumps(body["messages"], ensure_ascii=False))
-        verdict = next(expected for text, expected in self._wrote.items() if text in shown)
+        texts = {**self._wrote, "=====BEGIN REWRITE=====": "kept"}
+        verdict = next(expected for text, expected in reversed(texts.items()) if text in shown)
         return json.dumps({"reason": "as written", "verdict": verdict})
 
 

@@ -541,7 +541,7 @@ def question_about(job: Job, text: str) -> Item:
         instruction=_COMPARE,
         rubric=fill_prompt(prompt("validator"), {"must_keep": test.must_keep, "rubric": job.target.question}),
         response="\n\n".join(f"=====BEGIN {name}=====\n{said}\n=====END {name}=====" for name, said in texts.items()),
-        answers=(CHANGED, KEPT),
+        answers=(KEPT, CHANGED),
         expected=KEPT,
     )
 

@@ -138,7 +138,7 @@ class GenerationPlan:
         chosen = chosen if definitions == USUAL else [as_in_the_paper(test) for test in chosen]
         drawn = {seed.id: seed for seed in seeds}
         # A model may have labelled what was drawn: those labels are the ones that count.
-        rows = [drawn.get(row.id, row) for row in rows] or seeds
+        rows = [drawn.get(row.id, row) for row in rows or getattr(seeds, "rows", ())] or seeds
         laid_out = ((test, test.targets(seeds, labels, rubric)) for test in chosen)
         jobs = _jobs((test, target) for test, aimed in laid_out for target in _with_examples(test, aimed, seeds, rows))
         _check_ids(jobs)
