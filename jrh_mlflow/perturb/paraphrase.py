@@ -119,7 +119,7 @@ class VerbosityShort(checks.BandedRewrite):
     changes = "length, as the same content takes fewer words"
     group = "paper"
     must_keep = _SAME
-    rules = (*checks.REWRITTEN, checks.not_cut, checks.keeps_numbers, checks.keeps_negations)
+    rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Leave out fillers, asides, side clauses and the sentences that tell least."""

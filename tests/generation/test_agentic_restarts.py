@@ -53,11 +53,6 @@ class Refusing(AgentPlayer):
         return answer
 
 
-def last_resort(shown: str, _: float) -> str:
-    """Plan for message 2, and once that has come to nothing for message 5 as well."""
-    return steps(2, 5) if "An earlier plan" in shown else steps(2)
-
-
 def no_summary(part: str, _: str) -> bool:
     return part == "summary"
 
@@ -70,10 +65,6 @@ def no_edit_of_the_first_plan(part: str, shown: str) -> bool:
     return part == "edit" and "book late (2)" in shown and "I book at once" not in shown
 
 
-def no_verdict_on_the_first_plan(part: str, shown: str) -> bool:
-    return part == "verify" and "I have booked 23:00" not in shown
-
-
 def only_the_last_message(shown: str, _: float) -> str:
     return steps(5) if "An earlier plan" in shown else steps(2)
 
@@ -82,7 +73,6 @@ TROUBLE = [
     (no_summary, {}),
     (no_last_summary, {}),
     (no_edit_of_the_first_plan, {"plan": only_the_last_message}),
-    (no_verdict_on_the_first_plan, {"plan": last_resort}),
 ]
 
 

@@ -25,7 +25,7 @@ def written(reply: Any, store_uri: str, **settings: Any) -> tuple[list[dict[str,
     """Generate; return what went over the wire, each item's text, and how many were unwrapped."""
     with LoopbackServer(reply=reply, record=True) as server:
         generator = Generator(WRITER, api_base=server.url, **settings)
-        done = run(rows(3), server, store_uri, tests=TESTS, generator=generator)
+        done = run(rows(3), server, store_uri, tests=TESTS, generator=generator, confirm=False)
     texts = {item.id: str(item.response) for item in done.suite.items if item.condition in TESTS}
     return [entry["body"] for entry in server.requests], texts, done.made.total("unwrapped")
 

@@ -80,8 +80,7 @@ def test_other_parameters_are_another_budget_and_defaults_keep_the_key_of_before
     plain = prepared(tests=names)
     model, plan = plain.model, plain.plan
     assert model is not None
-    assert plain.validator is not None
-    parts = (model.settings(), plain.validator.fingerprint(), plan.sha256, names, plan.rubric_sha256, 0)
+    parts = (model.settings(), plain.validators[0].fingerprint(), plan.sha256, names, plan.rubric_sha256, 0)
     assert plain.budget() == outbox_key("generate", *parts)
     assert prepared(tests=["label_flip", {"name": "stochastic_stability", "replicates": 3}]).budget() == plain.budget()
     keys = {
