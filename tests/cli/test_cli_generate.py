@@ -98,7 +98,17 @@ def test_a_model_is_named_priced_and_capped_on_the_command_line(table: Path, sto
 def test_the_cap_ends_with_code_three_and_a_suite_of_what_is_complete(table: Path, store_uri: str) -> None:
     with LoopbackServer(reply=Player(rows(), tests="semantic_paraphrase")) as server:
         model = ("--generator", "openai/writer", "--api-base", server.url, "--price", "1000,2000", "--max-tokens", 128)
-        given = (*MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "--tests", "semantic_paraphrase", *model)
+        given = (
+            *MAPPED,
+            "--rubric",
+            RUBRIC,
+            "--tracking-uri",
+            store_uri,
+            "--tests",
+            "semantic_paraphrase",
+            "--no-confirm",
+            *model,
+        )
         done = cli("generate", table, *given, "--max-usd", 6, "-o", "suite")
     assert done.exit_code == 3, (done.output, done.exception)
     assert "Raise --max-usd" in done.stderr
