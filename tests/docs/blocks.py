@@ -26,6 +26,8 @@ class Block(NamedTuple):
     """Where its first line of code stands, from 1."""
     language: str
     text: str
+    heading: str
+    """Under which it stands."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -44,15 +46,17 @@ def blocks(page: str) -> list[Block]:
     """
     text = (ROOT / page).read_text(encoding="utf-8")
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    found = []
-    for token in tokens:
+    found, heading = [], ""
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            heading = tokens[place + 1].content
         if token.type not in ("fence", "code_block") or token.map is None:
             continue
         language = token.info.strip()
         held = f"{language}\n{token.content}" if language == "{eval-rst}" else language
         if not DIRECTIVES.fullmatch(held):
             first = token.map[0] + (2 if token.type == "fence" else 1)
-            found.append(Block(page, first, language, token.content))
+            found.append(Block(page, first, language, token.content, heading))
     return found
 
 

@@ -61,18 +61,43 @@ class Printed:
         """Of the last block that was run."""
         self.commands: list[str] = []
         """Commands that were run in place."""
+        self.outputs: dict[str, str] = {}
+        """What each of them printed."""
 
     def run(self) -> Printed:
         """Run every block; a language that is neither code nor output fails."""
-        with pytest.MonkeyPatch.context() as patch:
-            self._patch = patch
-            self.world.enter(patch)
+        with self._entered():
             for block in blocks(self.page):
                 runner = getattr(self, f"_run_{block.language}", None)
                 assert runner is not None, f"{block} is {block.language!r}: no code and no output."
                 runner(block)
         assert not self.readers, f"No block of {self.page} is left for {self.readers}."
         return self
+
+    def run_commands(self, heading: str, begin: str = "") -> Printed:
+        """Run the commands under a heading that begin with these words, and nothing else of the page."""
+        chosen = [
+            (block, command)
+            for block in blocks(self.page)
+            if (block.heading, block.language) == (heading, "sh")
+            for command in _commands(block.text)
+            if command.startswith(begin)
+        ]
+        assert chosen, f"{self.page} has no command {begin!r} under {heading!r}."
+        with self._entered():
+            self.output = "".join(self._run_command(block, command) for block, command in chosen)
+        return self
+
+    def printed(self, begin: str) -> str:
+        """Return what the one command printed that begins with these words."""
+        [output] = [output for command, output in self.outputs.items() if command.startswith(begin)]
+        return output
+
+    @contextlib.contextmanager
+    def _entered(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as self._patch:
+            self.world.enter(self._patch)
+            yield
 
     def _run_text(self, block: Block) -> None:
         if self.shown:
@@ -117,6 +142,7 @@ class Printed:
             return ""
         done = self._run_jrh(arguments[1:]) if arguments[0] == "jrh" else _run_other(arguments)
         self.commands.append(command)
+        self.outputs[command] = done[1]
         code = next((code for begin, code in self.exits.items() if command.startswith(begin)), 0)
         assert done[0] == code, f"{block}: {command} ended with {done[0]}\n{done[1]}"
         if file:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.benchmarks import words_of_docs
 from tests.docs.blocks import ROOT, RUN, Block, blocks, claims, not_run, pages
 from tests.docs.elsewhere import ELSEWHERE, Where, elsewhere
 from tests.docs.printed import Printed
@@ -19,6 +20,18 @@ WITH_CODE = [page for page in pages() if any(block.language in RUN for block in 
 @pytest.mark.parametrize("page", pages())
 def test_every_block_of_a_page_is_run_by_one_module(page: str) -> None:
     assert not [str(block) for block in not_run(page)]
+
+
+@pytest.mark.parametrize("page", words_of_docs.howtos())
+def test_a_how_to_page_is_short(page: str) -> None:
+    assert not words_of_docs.problems(page)
+
+
+def test_a_how_to_page_that_is_too_long_fails_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words_of_docs, "howtos", lambda: ["docs/howto/demo.md"])
+    assert words_of_docs.main() == 0
+    monkeypatch.setattr(words_of_docs, "MOST_WORDS", 100)
+    assert words_of_docs.main() == 1
 
 
 def test_no_module_runs_a_page_that_is_gone() -> None:
@@ -79,4 +92,4 @@ def test_blocks_of_every_form_are_found(text: str, found: list[tuple[int, str, s
     """What is not told as code in a language that is run is refused by the test above."""
     page = tmp_path / "page.md"
     page.write_text(text, "utf-8")
-    assert blocks(str(page)) == [Block(str(page), *block) for block in found]
+    assert blocks(str(page)) == [Block(str(page), *block, heading="") for block in found]
