@@ -408,8 +408,8 @@ def headline(comparison: Contrasts) -> list[tuple[str, str]]:
             decided.append((axis_text(axis), _winners(axis, apart, n_others=len(comparison.judges) - 1)))
         elif own:
             quiet.append(f"{axis_name(axis)} (detectable: {_detectable_range(own)})")
-    who = f"from {short_name(comparison.baseline)}" if comparison.baseline else "from another"
-    return [*decided, *([(f"No judge is told apart {who} on", f"{'; '.join(quiet)}.")] if quiet else [])]
+    who = f"from {short_name(comparison.baseline)}" if comparison.baseline else "between judges"
+    return [*decided, *([(f"No difference {who} is shown on", f"{'; '.join(quiet)}.")] if quiet else [])]
 
 
 def _winners(axis: str, apart: Sequence[Difference], *, n_others: int) -> str:
@@ -543,7 +543,7 @@ def comparison_page(
         notes=(*notes, *comparison.notes),
         facts={**facts, "baseline": comparison.baseline} if comparison.baseline else facts,
         sections=[
-            Section(heading="What is told apart", blocks=told, always=True),
+            Section(heading="Which judges differ", blocks=told, always=True),
             _scores_section(comparison, judges, links),
             Section(heading="Judges", blocks=[judges_table(comparison, judges, links)]),
             Section(heading="Figures", blocks=[list(figures)]),

@@ -417,7 +417,7 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
     if isinstance(shift, Estimate):
         tasks = tasks_for(MARGIN, *numbers.source_ends(shift), shift.n_clusters or 0)
     more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
-    lines = [f"Nothing tells {named_judges([base, *alike])} apart: keep {short_name(base)}{more}."]
+    lines = [f"No difference is shown between {named_judges([base, *alike])}: keep {short_name(base)}{more}."]
     if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
         compared = against(_INVENTED, sheets[base][_INVENTED], sheets[alike[0]][_INVENTED], alike[0])
         lines.append(f"With {short_name(base)} the judge {compared}.")

@@ -190,7 +190,7 @@ class Weighing:
         lines = [f"Use {short_name(name)}, because it {self.against(axis, name, other)}."]
         if other in peers:
             job = self.jobs[0]
-            lines.append(f"Neither is told to be the more able: it {self.against(job, name, other)}.")
+            lines.append(f"Neither is shown to be more able: it {self.against(job, name, other)}.")
         return lines + self._drawbacks(name, rivals) + self._dearer(name, rivals)
 
     def _drawbacks(self, name: str, rivals: Sequence[str]) -> list[str]:
@@ -226,7 +226,7 @@ class Weighing:
             if axis and winner in names and loser in names:
                 lines.setdefault(winner, f"{short_name(winner)} {self.against(axis, winner, loser)}")
         first = "None of them is better in everything, so choose by what matters to you"
-        able = "in ability nothing tells them apart; " if equal else ""
+        able = "no difference in ability is shown; " if equal else ""
         return [f"{first}: {able}{'; '.join(list(lines.values())[:2])}."]
 
     def no_better_than_a_coin(self, job: str, best: str) -> list[str]:
@@ -268,11 +268,11 @@ class Weighing:
     def _alike(self, left: Sequence[str], pairs: Sequence[Difference]) -> str:
         if not pairs:
             baseline = short_name(self.contrasts.baseline or "")
-            return f"{named_judges(left)} are not told to be worse than {baseline}, and were compared with it alone"
+            return f"{named_judges(left)} are not shown to be worse than {baseline}, and were compared with it alone"
         if all(pair.detectable is None for pair in pairs):
             n_tasks = max(pair.n_clusters for pair in pairs)
             return f"{n_tasks} tasks are too few to tell {named_judges(left)} apart, however much they differ"
-        return f"Nothing tells {named_judges(left)} apart"
+        return f"No difference is shown between {named_judges(left)}"
 
     def _left_behind(self, worse: Sequence[str]) -> list[str]:
         """Say who was told to be worse, and of the first of them in what."""

@@ -50,8 +50,7 @@ def _outcome(checks: Sequence[RuleCheck], subject: str) -> str:
     n, counts = len(checks), {state: sum(check.state == state for check in checks) for state in STATE_WORDS}
     word = "passed" if passed else STATE_WORDS["undecided"] if passed is None else "failed"
     state: State = "holds" if passed else "undecided" if passed is None else "fails"
-    one = f"{'is ' if passed is None else ''}{STATE_WORDS[state]}"
-    several = {"holds": "hold", "fails": "fail", "undecided": "are not decided"}[state]
+    one, several = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is open", "are open")}[state]
     every = {1: "the one rule", 2: "both rules"}.get(n, f"all {n} rules")
     which = every if counts[state] == n else f"{counts[state]} of {n} rules"
     return f"{word.capitalize()}: {who}; {which} {one if counts[state] == 1 else several}."

@@ -138,7 +138,7 @@ def _choice(best: Member, cheap: Member, gaps: Told, *, n_tasks: int, n_tied: in
     tell = _what_would_tell(nearest, n_held_out=len(best.fair.tally.tasks), n_tests=len(gaps))
     if n_tasks < FEW_TASKS:
         rivals = _named(best) if cheap is best else f"{_named(best)} and {_named(cheap)}"
-        several = f"one of {n_tied} that nothing tells apart, such as" if n_tied > 1 else "a configuration:"
+        several = f"one of {n_tied} that are not shown to differ, such as" if n_tied > 1 else "a configuration:"
         return [f"{n_tasks} tasks are too few to recommend {several} {rivals}{tell}."]
     assert nearest is not None
     return [_cheaper(best, cheap, nearest, n_tied=n_tied, tell=tell)]
@@ -151,7 +151,7 @@ def _cheaper(best: Member, cheap: Member, gap: CompositeDifference, *, n_tied: i
         return f"Use {_named(cheap)}, because {_named(best)} is more reliable by at most {max(0.0, gap.high):.2f}."
     loss = "" if gap.high is None else f", which may be less reliable by up to {gap.high:.2f}"
     others = "another" if n_tied == 2 else f"{n_tied - 1} others"
-    return f"Nothing tells {_named(best)} from {others}: the cheapest is {_named(cheap)}{loss}{tell}."
+    return f"No difference is shown between {_named(best)} and {others}: the cheapest is {_named(cheap)}{loss}{tell}."
 
 
 def _what_would_tell(gap: CompositeDifference | None, *, n_held_out: int, n_tests: int) -> str:

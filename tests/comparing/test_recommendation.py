@@ -112,7 +112,7 @@ def test_where_each_is_better_in_something_nothing_is_recommended():
 def test_equal_judges_are_not_told_apart_and_the_cheapest_is_named_with_its_price():
     judges = {"dear": often(0.8), "cheap": often(0.8), "third": often(0.8)}
     _, sentences = advice(judges, costs={"dear": 0.002, "cheap": 0.001, "third": 0.003})
-    assert sentences[0].startswith("Nothing tells")
+    assert sentences[0].startswith("No difference is shown")
     assert "the cheapest is cheap ($1.00 per 1,000 calls)" in sentences[0]
     assert re.search(r"about \d[\d,]* tasks would show a difference of 0\.10", sentences[0])
 
@@ -145,7 +145,7 @@ def test_ability_is_a_veto_where_a_user_names_other_deciding_axes():
 def test_against_a_baseline_those_ahead_of_it_are_named_and_not_ranked():
     judges = {"base": often(0.2), "a": perfect, "b": often(0.95)}
     _, sentences = advice(judges, baseline="base")
-    assert sentences[0].startswith("a and b are not told to be worse than base")
+    assert sentences[0].startswith("a and b are not shown to be worse than base")
 
 
 def test_reliability_tests_are_weighed_by_their_mean():

@@ -139,8 +139,8 @@ def test_a_verdict_has_numbers_and_no_word_of_the_glossary():
         (("holds", "holds"), "both rules hold."),
         (("fails", "fails", "fails"), "all 3 rules fail."),
         (("holds", "fails", "undecided"), "1 of 3 rules fails."),
-        (("holds", "undecided"), "1 of 2 rules is not decided."),
-        (("holds", "undecided", "undecided"), "2 of 3 rules are not decided."),
+        (("holds", "undecided"), "1 of 2 rules is open."),
+        (("holds", "undecided", "undecided"), "2 of 3 rules are open."),
     ],
 )
 def test_the_verb_of_rules_goes_with_their_number(states, ends):
