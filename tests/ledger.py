@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,10 @@ class Cell:
         return abs(self.usd - self.billed) < 1e-6 and not self.worst
 
 
-def mixed(bad: Reply, good: ReplyFunction) -> ReplyFunction:
-    """Answer as `good` does, but for every fourth time."""
-    turns = itertools.count()
-    return lambda body: bad if next(turns) % EVERY == 1 else good(body)
+def mixed(bad: Reply | Sequence[Reply], good: ReplyFunction) -> ReplyFunction:
+    """Answer as `good` does, but for every fourth time; of several bad answers each has its turn."""
+    turns, ends = itertools.count(), itertools.cycle([bad] if isinstance(bad, Reply) else bad)
+    return lambda body: next(ends) if next(turns) % EVERY == 1 else good(body)
 
 
 def judge_at(server: LoopbackServer) -> jrh.PromptedJudge:
@@ -213,7 +213,7 @@ def by_generating(bad: Reply, folder: Path, *, store_uri: str) -> Cell:
     return of_metrics(server, done.metrics, prices=(10.0, 20.0))
 
 
-def by_sweeping(bad: Reply, folder: Path, *, store_uri: str) -> Cell:
+def by_sweeping(bad: Reply | Sequence[Reply], folder: Path, *, store_uri: str) -> Cell:
     """Search over one configuration."""
     with LoopbackServer(reply=mixed(bad, lambda _: VERDICT)) as server:
         models = [{"model": MODEL, "api_base": server.url, "max_tokens": 64}]

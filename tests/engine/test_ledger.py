@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger import ROWS, SILENT, WAYS, cell
+from tests.ledger import EVERY, ROWS, SILENT, WAYS, by_sweeping, cell
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "sweep"])
 def test_the_bill_lies_between_what_is_shown_and_the_worst_case(
     row: str, way: str, tmp_path: Path, store_uri: str
 ) -> None:
@@ -25,3 +25,20 @@ def test_the_bill_lies_between_what_is_shown_and_the_worst_case(
     assert books.billed > 0
     assert books.holds, books
     assert books.is_equal or row in SILENT, books
+
+
+ANSWERED = ("text", "text in parts", "429", "500")
+"""Rows that end in an answer, some after another try; of the others the item is lost."""
+LOST = tuple(row for row in ROWS if row not in ANSWERED + SILENT)
+
+
+@pytest.mark.parametrize("rows", [ANSWERED, LOST, SILENT], ids=["answered", "lost", "silent"])
+def test_the_bill_of_a_sweep_in_which_attempts_end_in_every_way(
+    rows: tuple[str, ...], tmp_path: Path, store_uri: str
+) -> None:
+    """A sweep takes a second: one for all rows of a kind, each of which has its turn."""
+    books = by_sweeping([ROWS[row] for row in rows], tmp_path, store_uri=store_uri)
+    assert books.requests >= EVERY * len(rows)
+    assert books.billed > 0
+    assert books.holds, books
+    assert books.is_equal is (rows != SILENT), books
