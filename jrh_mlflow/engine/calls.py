@@ -8,7 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any
 
@@ -99,9 +99,14 @@ def presentation_of(item: Item, order: Order, criterion: Criterion) -> Presentat
     )
 
 
+_SHOWN = fields(Presentation)
+
+
 def presentation_sha256(presentation: Presentation) -> str:
     """Hash what a judge is shown."""
-    shown = asdict(presentation)
+    shown = {field.name: getattr(presentation, field.name) for field in _SHOWN}
+    if presentation.transcript:
+        shown["transcript"] = [asdict(message) for message in presentation.transcript]
     if presentation.context is None:
         # The hashes of what has no context are those of versions that knew none.
         del shown["context"]
