@@ -50,6 +50,20 @@ def _started(command: list[str], variables: Mapping[str, str], log: IO[bytes]) -
         process.wait()
 
 
+@contextmanager
+def bare_mlflow(folder: Path, *, port: int) -> Iterator[str]:
+    """Run `mlflow ui` in a folder and tell it nothing; without a network, as the documentation says."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    options = ("--port", port, "--workers", 1)
+    process = Forked(_SERVER, "ui", *options, cwd=folder, env=mlflow_server.server_environment(), **silent)
+    try:
+        mlflow_server.wait_until_up(f"http://127.0.0.1:{port}/health", process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def serve() -> None:
     """Be `mlflow server` with the arguments of this process."""
     import_module("uvicorn")  # whose presence tells MLflow's application that it is served, and to guard itself

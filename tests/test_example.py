@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,8 @@ from mlflow import MlflowClient
 
 from jrh_mlflow.measuring.recorded.answers import recorded_judges
 from jrh_mlflow.measuring.resolve import load_suite
-from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, server_environment, wait_until_up
+from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE
+from tests.forked_server import bare_mlflow
 from tests.servers import free_port, running_server
 
 pytestmark = pytest.mark.quick
@@ -62,25 +59,11 @@ def test_links_between_equal_folders_stay_inside_the_store() -> None:
     assert sum(link.name == "suite" for link in links) >= 12
 
 
-@contextmanager
-def bare_mlflow(folder: Path) -> Iterator[str]:
-    """Start `mlflow ui` in a folder and tell it nothing; without a network, as the documentation says."""
-    port = free_port()
-    command = [sys.executable, "-m", "mlflow", "ui", "--port", str(port), "--workers", "1"]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=folder, env=server_environment(), **silent) as process:  # type: ignore[call-overload]
-        try:
-            wait_until_up(f"http://127.0.0.1:{port}/health", process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
 @pytest.mark.parametrize("keeps_links", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["cloned", "copied"])
 def test_the_example_opens_in_a_copy_of_its_folder_with_its_artifacts(tmp_path: Path, keeps_links: bool) -> None:
     copy = tmp_path / "elsewhere" / "store"
     shutil.copytree(EXAMPLE, copy, symlinks=keeps_links)
-    with bare_mlflow(copy) as url:
+    with bare_mlflow(copy, port=free_port()) as url:
         client = MlflowClient(tracking_uri=url)
         experiment = client.get_experiment_by_name("judge-datasheet-demo")
         runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
