@@ -14,6 +14,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -155,6 +156,16 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JRH_HOME", str(tmp_path / ".jrh"))
     for name in new_stores.ACTIVE:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def without_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is tried again at once: for tests that look at how often it is, and at what that costs."""
+    from jrh_mlflow.engine import sessions
+    from jrh_mlflow.engine.retries import RetryPolicy
+
+    monkeypatch.setitem(RetryPolicy.__init__.__kwdefaults__, "base_s", 0.0)
+    monkeypatch.setattr(sessions, "_POLICY", replace(sessions._POLICY, base_s=0.0))
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,8 @@ from tests.ledger import MODEL, PRICES, SUITE, VERDICT, Cell, body_of, judge_at,
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import Body
 
+pytestmark = pytest.mark.usefixtures("without_back_off")
+
 UNUSABLE = body_of(None)
 """HTTP 200 without a message that tells its usage: paid, and asked for once more."""
 CUT = Reply(text=VERDICT, cut=True)

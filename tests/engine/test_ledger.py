@@ -8,6 +8,8 @@ import pytest
 
 from tests.ledger import EVERY, ROWS, SILENT, WAYS, by_sweeping, cell
 
+pytestmark = pytest.mark.usefixtures("without_back_off")
+
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -970,6 +970,7 @@ def test_a_call_that_failed_is_asked_once_more_before_the_run_is_measured() -> N
     assert server.counts["requests"] == len(calls) + 6
 
 
+@pytest.mark.usefixtures("without_back_off")
 def test_a_server_that_is_down_from_the_start_ends_the_run_soon(store_uri: str) -> None:
     with LoopbackServer(reply=lambda _: error_reply(503, "Down.")) as server:
         judge = judge_at(server)
