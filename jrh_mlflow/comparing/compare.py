@@ -50,10 +50,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 _MOST_WORST = 10
-_MOST_EXPLORED = 6
-"""Judges of a served page that are also compared on the axes that decide nothing: a reader waits for it."""
 _MOST_PAGES = 16
-_PAGES: dict[tuple[str, tuple[str, ...], tuple[int, ...], str], str] = {}
+_PAGES: dict[tuple[str, tuple[str, ...], tuple[int, ...], str, bool], str] = {}
 """Store, runs, when they ended and where the page lies, to the page: eight judges take seconds to compare."""
 _CAPTIONS = {
     "heatmap.png": "Scores of every judge on every test, with 95 % intervals by source and n",
@@ -123,7 +121,7 @@ class Comparison(MadeOfRuns):
         """
         return self._page(addresses).to_html()
 
-    def _page(self, addresses: Addresses | None = None) -> Page:
+    def _page(self, addresses: Addresses | None = None, *, drawn: bool = True) -> Page:
         suite = self.runs[0].suite
         judges = [
             JudgeCard(
@@ -137,12 +135,15 @@ class Comparison(MadeOfRuns):
         ]
         # A file has no pages beside it, so that its numbers lead nowhere.
         links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
+        figures: list[Drawing] = []
+        if drawn:
+            figures = draw(self._figures(calls_of=links.calls), _CAPTIONS) if links else self._drawings
         return comparison_page(
             self.contrasts,
             title=self.title,
             suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
             judges=judges,
-            figures=draw(self._figures(calls_of=links.calls), _CAPTIONS) if links else self._drawings,
+            figures=figures,
             worst=self._worst(),
             notes=run_notes(self.runs),
             addresses=addresses,
@@ -305,19 +306,21 @@ def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -
     return Comparison(contrasts=contrasts, runs=tuple(loaded))
 
 
-def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addresses) -> str:
+def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addresses, whole: bool = True) -> str:
     """Return the page of a comparison that nobody logs, made once and kept while its runs stay as they are.
+
+    Without `whole` it has no figures and no exploratory differences, which take half of the time.
 
     Raises:
         RecipeError: as `compare`.
         TrackingError: when MLflow cannot be reached.
     """
     # By when they ended: a run that goes on has other calls afterwards.
-    key = (tracking_uri, tuple(runs), ended(runs, tracking_uri), addresses.root)
+    key = (tracking_uri, tuple(runs), ended(runs, tracking_uri), addresses.root, whole)
     if key not in _PAGES:
         loaded, _ = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=False)
-        done = _compared(loaded, None, exploratory=len(runs) <= _MOST_EXPLORED)
-        page = done.to_html(addresses=addresses)
+        done = _compared(loaded, None, exploratory=whole)
+        page = done._page(addresses, drawn=whole).to_html()
         if len(_PAGES) >= _MOST_PAGES:
             # A dict keeps the order of insertion: the first page is the oldest.
             _PAGES.pop(next(iter(_PAGES)))

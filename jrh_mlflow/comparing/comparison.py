@@ -75,7 +75,6 @@ _MOST_TASKS = 2000
 """That are counted to say how many would tell judges apart."""
 _Z_POWER = 0.8416
 """Standard errors by which an estimate falls short of the truth in one of five cases."""
-_NOT_PAIRED = "differences on exploratory axes are left out here; `jrh compare` and pages of fewer judges list them."
 Family = Literal["primary", "exploratory"]
 
 
@@ -181,7 +180,6 @@ def compare_calls(
             *_loss_notes(differences),
             *_alike_notes(differences),
             *_power(differences),
-            *([] if exploratory else [f"{len(names)} judges: {_NOT_PAIRED}"]),
         ),
         alpha=alpha,
         margin=margin,

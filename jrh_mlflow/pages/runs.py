@@ -42,6 +42,8 @@ FindStore = Callable[[Request], str]
 """Leads from a request to the tracking store that is shown."""
 Answer = Callable[[Request], Awaitable[Response]]
 MOST_COMPARED = 12
+_MOST_WHOLE = 6
+"""Judges whose comparison has its figures and exploratory differences at once: a reader waits for them."""
 """Judges on one page: differences are of all pairs."""
 _KEPT = 64
 """Pages in memory: a finished run stays what it is, and a second look at it should not wait."""
@@ -183,8 +185,9 @@ def _compared(store: str, query: QueryParams) -> str:
     from jrh_mlflow.comparing.compare import served_comparison
 
     runs, parts = _part(query, "compare")
+    whole = len(runs) <= _MOST_WHOLE or "whole" in query
     try:
-        page = served_comparison(runs, store, addresses=_OF_THE_LIST)
+        page = served_comparison(runs, store, addresses=_OF_THE_LIST, whole=whole)
     except JrhError:
         raise
     except Exception as error:  # whatever a file that anybody wrote can do to its reader
@@ -216,8 +219,17 @@ def _part(query: QueryParams, page: str) -> tuple[list[str], Markup]:
         for number, (start, end) in enumerate(pairwise(ends), 1)
     ]
     shown = runs[ends[at] : ends[at + 1]]
-    other = f"differ?{urlencode({'run': shown}, doseq=True)}" if page == "compare" else None
-    return shown, render_part("_parts.html", parts=links, at=at, n_runs=len(runs), most=MOST_COMPARED, other=other)
+    about, compared = {"run": shown}, page == "compare"
+    is_short = compared and len(shown) > _MOST_WHOLE and "whole" not in query
+    return shown, render_part(
+        "_parts.html",
+        parts=links,
+        at=at,
+        n_runs=len(runs),
+        most=MOST_COMPARED,
+        other=f"differ?{urlencode(about, doseq=True)}" if compared else None,
+        whole=f"compare?{urlencode(about | {'whole': 1}, doseq=True)}" if is_short else None,
+    )
 
 
 def _demand_run_id(request: Request) -> str:

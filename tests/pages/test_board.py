@@ -320,15 +320,19 @@ def test_more_judges_than_a_page_has_room_for_are_compared_part_by_part(client, 
     assert f"differ?{urlencode({'run': chosen}, doseq=True)}" in page
 
 
-def test_a_page_of_many_judges_lists_the_deciding_differences_alone(client, judged, monkeypatch):
+def test_a_page_of_many_judges_leads_to_its_figures_and_exploratory_differences(client, judged, monkeypatch):
     chosen = list(judged.values())
-    assert "Exploratory: " in (few := page_of(client, "compare", run=chosen))
-    monkeypatch.setattr("jrh_mlflow.comparing.compare._MOST_EXPLORED", 2)
+    few = page_of(client, "compare", run=chosen)
+    assert "Exploratory: " in few
+    assert "whole=1" not in few
+    monkeypatch.setattr("jrh_mlflow.pages.runs._MOST_WHOLE", 2)
     many = page_of(client, "compare", run=chosen[::-1])
     assert "Exploratory: " not in many
-    assert "exploratory axes: shown" in few, "readings stay"
-    assert "exploratory axes: shown" in many
-    assert "differences on exploratory axes are left out" in many
+    assert "<svg" not in many
+    assert "exploratory axes: shown" in many, "readings stay"
+    whole = page_of_link(client, html.unescape(re.search(r'href="(compare[^"]*whole=1)"', many)[1]))
+    assert "Exploratory: " in whole
+    assert "whole=1" not in whole
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
