@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.http_judge import http_judge as http_judge
-    from jrh_mlflow.judges.raw import PromptedJudge as PromptedJudge
     from jrh_mlflow.measuring.evaluate import evaluate as evaluate
     from jrh_mlflow.measuring.evaluation import Evaluation as Evaluation
     from jrh_mlflow.measuring.replay import replay as replay
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.sweeps.result import Sweep as Sweep
     from jrh_mlflow.sweeps.space import Space as Space
     from jrh_mlflow.sweeps.sweep import sweep as sweep
+    from jrh_mlflow.tracking.judges.mlflow_requests import PromptedJudge as PromptedJudge
     from jrh_mlflow.tracking.judges.scorers import from_mlflow as from_mlflow
 
 _HOMES = dict(
@@ -83,7 +83,6 @@ _HOMES = dict(
             "generation.writers": "Generator",
             "judges": "scripted",
             "judges.http_judge": "http_judge",
-            "judges.raw": "PromptedJudge",
             "measuring.evaluate": "evaluate",
             "measuring.evaluation": "Evaluation",
             "measuring.replay": "replay",
@@ -102,6 +101,7 @@ _HOMES = dict(
             "sweeps.result": "Sweep",
             "sweeps.space": "Space",
             "sweeps.sweep": "sweep",
+            "tracking.judges.mlflow_requests": "PromptedJudge",
             "tracking.judges.scorers": "from_mlflow",
         }.items()
         for name in names.split()

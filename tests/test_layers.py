@@ -94,7 +94,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "psycopg": ("engine/journal/",),
     "sqlalchemy": ("engine/journal/", "sweeps/study.py", "tracking/runs/store.py"),
     "xllamacpp": ("models/local/",),
-    "inspect_ai": ("suites/transcripts/",),
+    "inspect_ai": ("suites/transcripts/", "judges/other_tools.py"),
     "openpyxl": ("suites/spreadsheets.py",),
     "sklearn": ("perturb/", "scoring/metric.py"),
     "jinja2": ("show/",),

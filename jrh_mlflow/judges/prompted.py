@@ -79,8 +79,8 @@ class PromptedJudge(ModelJudge):
 
     of_messages: ClassVar[type[PromptedJudge]]
     """`RawJudge`, which says so itself: what judges with messages of their own are."""
-    of_request: ClassVar[Callable[..., PromptedJudge]]
-    """Makes one from a request that was logged."""
+    makers: ClassVar[dict[str, Callable[..., PromptedJudge]]] = {}
+    """What makes a judge of a logged request and of another tool's judge; each says so itself."""
 
     def __new__(cls, *_: Any, messages: object = None, **__: Any) -> Self:
         """Make a `RawJudge` where the messages are the user's own."""
@@ -413,7 +413,55 @@ class PromptedJudge(ModelJudge):
         Raises:
             RecipeError: where a text of the example is not found, or is found more than once, with the places.
         """
-        return PromptedJudge.of_request(request, example, verdict=verdict, **more)
+        return cls.makers["openai"](request, example, verdict=verdict, **more)
+
+    @classmethod
+    def from_promptfoo(cls, config: str | Path | Mapping[str, Any], **more: Any) -> PromptedJudge:
+        """Make the judge of a promptfoo assertion: `llm-rubric` for single responses, `select-best` for pairs.
+
+        Args:
+            config: `promptfooconfig.yaml`, or what it holds.
+            more: `assertion` (its number, where there are several), `rubric_prompt` (where the config gives none:
+                promptfoo's default belongs to its version), `texts` (variable of the prompt or the rubric to a
+                placeholder, as in `{"question": "instruction"}`), `answers` (`{"true": "pass", "false": "fail"}`;
+                yes and no when None), `model` where the provider is not OpenAI's chat, and further arguments of the
+                constructor.
+
+        Raises:
+            RecipeError: where the config does not tell what is sent.
+        """
+        return cls.makers["promptfoo"](config, **more)
+
+    @classmethod
+    def from_inspect(cls, scorer: object = "model_graded_qa", **more: Any) -> PromptedJudge:
+        """Make the judge of an Inspect scorer.
+
+        Args:
+            scorer: `model_graded_qa(…)`, `model_graded_fact(…)`, or the name of one of them.
+            more: `template`, `instructions`, `grade_pattern` and `partial_credit` as for the scorer; `model`; `texts`
+                (variable of the template to a placeholder; `question` is the instruction, `answer` the response,
+                `criterion` the rubric); `answers` (`{"C": "pass", "I": "fail"}`; yes and no when None), and further
+                arguments of the constructor.
+
+        Raises:
+            RecipeError: where the template has a variable that `texts` does not name.
+        """
+        return cls.makers["inspect"](scorer, **more)
+
+    @classmethod
+    def from_mlflow_judge(cls, judge: object, **more: Any) -> PromptedJudge:
+        """Make a judge of the request that MLflow sends for `make_judge(…)`; `jrh.from_mlflow` asks through MLflow.
+
+        Args:
+            judge: With `{{ inputs }}` and `{{ outputs }}`.
+            more: `inputs` (name to placeholder as in your rows, `{"question": "instruction"}`), `outputs`
+                (`"response"`, or `{"A": "first", "B": "second"}` of a pair), `verdict` (`{"json": "result"}` when
+                None), and further arguments of the constructor.
+
+        Raises:
+            RecipeError: where MLflow writes more than inputs and outputs into the request.
+        """
+        return cls.makers["mlflow"](judge, **more)
 
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> PromptedJudge:

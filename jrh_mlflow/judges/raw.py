@@ -7,7 +7,8 @@ r"""A judge exactly as it runs in production: its own messages, and no field of 
 
 Placeholders stand where the texts go: `{instruction}`, `{first}` and `{second}` of a pair, `{response}`,
 `{transcript}`, and `{rubric}`, `{context}`, `{criterion}` where they are wanted. All else stays as it is, other braces
-too; `{{first}}` is the literal `{first}`. Values are put in once and never searched for placeholders.
+too; `{{first}}` is the literal `{first}`. Values are put in once and never searched for placeholders. `{first!json}`
+is the text as JSON: `judges/tool_texts.py` has the forms.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.callables import function_parts
 from jrh_mlflow.judges.parsing import ParsedAnswer
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra, digest_name, model_name
+from jrh_mlflow.judges.tool_texts import TEXT_FORMS
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.catalog import entry_of
 from jrh_mlflow.models.local.weights import canonical, shown_model
@@ -41,11 +43,13 @@ if TYPE_CHECKING:
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
 
-__all__ = ["PLACES", "PromptedJudge", "RawJudge", "checked_places", "judge_of_request", "longest_given"]
+__all__ = ["PLACES", "PromptedJudge", "RawJudge", "checked_places", "escaped_places", "every_text", "longest_given"]
 
 PLACES = ("instruction", "rubric", "context", "criterion", "first", "second", "response", "transcript")
 _NEEDED = {"pair": ("first", "second"), "response": ("response",), "transcript": ("transcript",)}
-_PLACE = re.compile(rf"\{{\{{({'|'.join(PLACES)})\}}\}}|\{{({'|'.join(PLACES)})\}}")
+_PLACE = re.compile(
+    rf"\{{\{{({'|'.join(PLACES)})\}}\}}|\{{({'|'.join(PLACES)})(?:!({'|'.join(filter(None, TEXT_FORMS))}))?\}}"
+)
 _BRACES = re.compile(r"\{\{?\s*([A-Za-z_]\w*)\s*\}?\}")
 _OURS = ("prompt", "rubric", "structured", "answer_style")
 """Arguments that only write prompts of this package."""
@@ -149,7 +153,7 @@ class RawJudge(PromptedJudge):
     def request(self, call: Call) -> Request:
         """Return what is sent for a call."""
         values = _values(call.presentation, call.item.rubric, self.tie_criterion.text)
-        return self._request(_filled(self.messages, lambda text: _put(text, values)))
+        return self._request(every_text(self.messages, lambda text: _put(text, values)))
 
     def request_of(self, body: Mapping[str, Any]) -> Request:
         """Return the request whose body this is."""
@@ -274,33 +278,38 @@ def judge_of_request(
             raise RecipeError("Two texts of `example` overlap in the messages: give texts that stand apart.")
         written, end = "", 0
         for start, stop, place in cuts:
-            written += _literal(text[end:start]) + f"{{{place}}}"
+            # Between braces of the request's own, `{{first}}` would be read as a literal.
+            form = "!text" if text[start - 1 : start] == "{" and text[stop : stop + 1] == "}" else ""
+            written += escaped_places(text[end:start]) + f"{{{place}{form}}}"
             end = stop
-        return written + _literal(text[end:])
+        return written + escaped_places(text[end:])
 
     name = request["model"]
     model = name if "/" in name else f"openai/{name}"
     return RawJudge(
-        more.pop("model", model), messages=_filled(request["messages"], marked), verdict=verdict, extra=rest, **more
+        more.pop("model", model), messages=every_text(request["messages"], marked), verdict=verdict, extra=rest, **more
     )
 
 
-def _literal(text: str) -> str:
+def escaped_places(text: str) -> str:
     """Write a text in which nothing is a placeholder."""
     return _PLACE.sub(lambda match: f"{{{match[0]}}}", text)
 
 
 def _put(text: str, values: Mapping[str, str]) -> str:
-    return _PLACE.sub(lambda match: f"{{{match[1]}}}" if match[1] else values[match[2]], text)
+    def put(match: re.Match[str]) -> str:
+        return f"{{{match[1]}}}" if match[1] else TEXT_FORMS[match[3] or ""](values[match[2]])
+
+    return _PLACE.sub(put, text)
 
 
-def _filled(value: Any, change: Callable[[str], str]) -> Any:
+def every_text(value: Any, change: Callable[[str], str]) -> Any:
     """Return plain JSON with every text changed; names of fields stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _filled(inner, change) for key, inner in value.items()}
-    return [_filled(inner, change) for inner in value] if isinstance(value, list | tuple) else value
+        return {key: every_text(inner, change) for key, inner in value.items()}
+    return [every_text(inner, change) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _texts_at(value: Any, where: str = "messages") -> Iterator[tuple[str, str]]:
@@ -393,4 +402,5 @@ def _shown(message: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=1)
 
 
-PromptedJudge.of_messages, PromptedJudge.of_request = RawJudge, staticmethod(judge_of_request)
+PromptedJudge.of_messages = RawJudge
+PromptedJudge.makers |= {"openai": judge_of_request}

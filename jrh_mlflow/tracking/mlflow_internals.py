@@ -152,6 +152,25 @@ def remembered_traces(judge: Any) -> frozenset[str]:
     return frozenset(getattr(judge, "_episodic_trace_ids", None) or ())
 
 
+def chat_request(judge: Any, *, inputs: Any, outputs: Any) -> dict[str, Any] | None:
+    """Return the body that a judge with instructions sends, without its model; None of a version that has another way.
+
+    The public way is to ask the judge, which pays for an answer.
+    """
+    try:
+        from mlflow.genai.judges.adapters.gateway_adapter import _build_request
+        from mlflow.types.llm import ChatMessage
+
+        system = judge._build_system_message(False)
+        user = judge._build_user_message(inputs, outputs, None, None)
+        messages = [ChatMessage(role="system", content=system), ChatMessage(role="user", content=user)]
+        schema = judge._create_response_format_model()
+        body: dict[str, Any] = _build_request(messages, None, schema, True, judge.inference_params)
+    except (ImportError, AttributeError, TypeError):
+        return None
+    return body
+
+
 def default_model() -> str:
     """Return the model of a judge that names none."""
     from mlflow.genai.judges.utils import get_default_model
