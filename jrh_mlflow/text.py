@@ -27,8 +27,6 @@ _INVISIBLE = re.compile(
 )
 """Controls, marks that turn the direction of a text, and characters without a width: what hides in a text."""
 
-_LONGEST_NAME = 40
-
 SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 SHORTEST_SECRET = 8
 """Shorter values (`test`, `none`) are no secrets, and blanking them would garble the text."""
@@ -86,6 +84,17 @@ def hashed(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
+def shortened_name(text: str, *, most: int = 40) -> str:
+    """Cut a long name in its middle: names often differ in their last characters only.
+
+    Example:
+        >>> shortened_name("openai/gpt-4o-mini-2024-07-18", most=20)
+        'openai/gpt-4…4-07-18'
+    """
+    tail = 2 * most // 5 - 1
+    return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
 def brief_name(name: str) -> str:
     r"""Quote a name for a line of text; a long one loses its middle, and what moves a cursor is escaped.
 
@@ -93,8 +102,7 @@ def brief_name(name: str) -> str:
         >>> print(brief_name("my\x1b[31m judge"))
         'my\x1b[31m judge'
     """
-    half = _LONGEST_NAME // 2
-    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half + 1 :]}")
+    return repr(shortened_name(name))
 
 
 def hidden_id(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, force_option, tracking
-from jrh_mlflow.cli.printing import print_as
+from jrh_mlflow.cli.printing import print_as, print_place
 from jrh_mlflow.outputs import check_free
 
 
@@ -47,17 +47,15 @@ def compare(
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
     from jrh_mlflow.comparing.compare import compare as run
-    from jrh_mlflow.comparing.comparison_view import comparison_page
 
     # Before the runs are read: the wait is in vain where the file may not be replaced.
     if html is not None:
         check_free(html, force=force)
     comparison = run(list(runs), log=not no_log, primary=primary or None, **options)
-    page = comparison_page(comparison.contrasts)
-    print_as(comparison, page.to_text, as_json=as_json, markdown=markdown, notes=comparison.notes)
+    print_as(comparison, comparison.plain_page.to_text, as_json=as_json, markdown=markdown, notes=comparison.notes)
     if html is not None:
         # After the tables: they are shown even when the file cannot be written.
         html.write_text(comparison.to_html(), encoding="utf-8")
         click.echo(f"HTML: {html}", err=as_json)
     if comparison.link is not None:
-        click.echo(f"logged: {comparison.link}", err=as_json)
+        print_place(comparison.link, err=as_json)

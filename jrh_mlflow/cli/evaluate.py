@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,14 @@ from jrh_mlflow.cli.options import (
     typed,
 )
 from jrh_mlflow.cli.pipeline import run_pipeline
-from jrh_mlflow.cli.printing import print_evaluations, print_lines, print_shift, save_table, shown_when_stopped
+from jrh_mlflow.cli.printing import (
+    print_evaluations,
+    print_lines,
+    print_shift,
+    print_stopped,
+    save_table,
+    shown_when_stopped,
+)
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.schema.items import USABLE
@@ -138,7 +146,7 @@ def evaluate(
     if dry_run:
         _print_quote(recipe, as_json=as_json)
         return
-    with shown_when_stopped(as_json=as_json, markdown=markdown):
+    with shown_when_stopped("evaluation", partial(print_stopped, as_json=as_json, markdown=markdown)):
         result = run_evaluation(recipe.judge, recipe.suite, **recipe.options)
     save_table(result.calls, table, force=force)
     print_evaluations([result], as_json=as_json, markdown=markdown)
@@ -171,7 +179,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = joined_recipe(recipe_file, options)
     arms = tuple(given_text(arm, what="criteria") for arm in criteria) or recipe.criteria or ("allowed", "strict")
-    with shown_when_stopped(as_json=as_json, markdown=markdown):
+    with shown_when_stopped("evaluation", partial(print_stopped, as_json=as_json, markdown=markdown)):
         result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
         facts = {"run_id": result.run_id, "arms": {name: arm.run_id for name, arm in result.arms.items()}}

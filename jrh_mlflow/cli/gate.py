@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, force_option, from_model
-from jrh_mlflow.cli.printing import print_as
+from jrh_mlflow.cli.printing import print_as, print_place
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import RunOptions
 from jrh_mlflow.outputs import check_free
@@ -79,7 +79,7 @@ def gate(
     print_as(done, done.to_lines, as_json=as_json, markdown=markdown, notes=done.shown_notes)
     _write(done, junit=junit, summaries=summary)
     if done.link is not None:
-        click.echo(f"logged: {done.link}", err=as_json)
+        print_place(done.link, err=as_json)
     elif no_log:
         click.echo("Not logged, so later gates do not count this look at the judge.", err=as_json or markdown)
     if not done:

@@ -11,7 +11,7 @@ import click
 
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.numbers import is_shown, missing_text, threshold_text, with_interval
-from jrh_mlflow.show.plain_text import aligned, plain, wrapped_line
+from jrh_mlflow.show.plain_text import aligned, broken, plain, wrapped_line
 from jrh_mlflow.text import REPLACEMENT
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
         click.echo(
             "".join(letter if letter.isprintable() or letter == "\n" else REPLACEMENT for letter in line), err=err
         )
+
+
+def print_place(link: str, *, err: bool = False) -> None:
+    """Say where a run is; an address that is too long for a line stands on its own, so that it can be copied."""
+    lines = wrapped_line("logged", link)
+    print_lines(["logged:", link] if len(lines) > 1 and "://" in link.split(maxsplit=1)[0] else lines, err=err)
 
 
 def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
@@ -121,7 +127,7 @@ def _notes(evaluation: Evaluation) -> list[str]:
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:
     """Print a result under its title, then what a reader must know."""
-    print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped_line("note", note))])
+    print_lines([*broken(title), "", *lines, *(line for note in notes for line in wrapped_line("note", note))])
 
 
 def print_as(
@@ -147,7 +153,7 @@ def print_result(result: Agreement | Corrected | Alignment | Jury, *, as_json: b
     else:
         print_page(result.page.title, [*result.page.to_text(), ""], notes=result.page.notes)
     if result.link is not None:
-        click.echo(f"logged: {result.link}")
+        print_place(result.link)
 
 
 def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
@@ -163,25 +169,26 @@ def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
 
 
 @contextmanager
-def shown_when_stopped(*, as_json: bool, markdown: bool = False) -> Iterator[None]:
-    """Where a signal ended an evaluation, print what was logged before it, and end with the signal's exit code."""
+def shown_when_stopped(left: str, show: Callable[[Any], None]) -> Iterator[None]:
+    """Where a signal ended the work, show what it has left (an attribute), and end with the signal's exit code."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as stop:
-        done: Evaluation | None = getattr(stop, "evaluation", None)
+        done = getattr(stop, left, None)
         if done is None:
             raise
-        far = f": {done.truncated.rpartition(': ')[2]}" if done.truncated else ""
-        more = (
-            "; the same command continues"
-            if done.truncated and done.judge.settings["kind"] in ("prompted", "raw")
-            else ""
-        )
         with suppress(OSError):  # the terminal may be gone
-            print_evaluations([done], as_json=as_json, markdown=markdown)
-            click.echo(f"Stopped{far}{more}.", err=True)
+            show(done)
         # A signal other than Ctrl-C comes as SystemExit with its own code.
         click.get_current_context().exit(getattr(stop, "code", 130))
+
+
+def print_stopped(done: Evaluation, *, as_json: bool, markdown: bool = False) -> None:
+    """Print what an evaluation had logged before a signal ended it."""
+    far = f": {done.truncated.rpartition(': ')[2]}" if done.truncated else ""
+    continues = done.truncated and done.judge.settings["kind"] in ("prompted", "raw")
+    print_evaluations([done], as_json=as_json, markdown=markdown)
+    click.echo(f"Stopped{far}{'; the same command continues' if continues else ''}.", err=True)
 
 
 def print_comparison(evaluations: Sequence[Evaluation]) -> None:

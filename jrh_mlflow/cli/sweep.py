@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +20,7 @@ from jrh_mlflow.cli.options import (
     suite_option,
     tracking,
 )
-from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.cli.printing import print_page, print_place, shown_when_stopped
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import RunOptions
 from jrh_mlflow.show.numbers import quote_text
@@ -61,7 +64,8 @@ def sweep(
     """Search models, prompts, tie criteria and policies for the map of reliability against cost.
 
     A parent run with one nested run per trial. One half of the tasks is searched, the front is measured again on the
-    other. The same command continues a sweep that was interrupted. Exit code 3: stopped by the cap.
+    other. The same command continues a sweep that was interrupted. Exit code 3: stopped by the cap; 130, 143: stopped
+    by Ctrl-C, SIGTERM, with what was measured so far on the screen.
 
     \b
     Example: jrh sweep space.yaml --dry-run
@@ -78,8 +82,14 @@ def sweep(
     else:
         from jrh_mlflow.sweeps.sweep import sweep as run
 
-        result = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
+        with shown_when_stopped("sweep", partial(_print_stopped, as_json=as_json, markdown=markdown)):
+            result = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
         _print_sweep(result, as_json=as_json, markdown=markdown)
+        if result.truncated:
+            from jrh_mlflow.engine.budget import cap_advice
+
+            click.echo(f"Truncated: {result.truncated}. {cap_advice(result.truncated)}", err=True)
+            click.get_current_context().exit(BudgetError.exit_code)
 
 
 def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
@@ -88,12 +98,16 @@ def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
     else:
         print_page(result.page.title, result.page.to_text(), notes=result.notes)
     if not as_json:
-        click.echo(f"logged: {result.link}")
-    if result.truncated:
-        from jrh_mlflow.engine.budget import cap_advice
+        print_place(result.link)
 
-        click.echo(f"Truncated: {result.truncated}. {cap_advice(result.truncated)}", err=True)
-        click.get_current_context().exit(BudgetError.exit_code)
+
+def _print_stopped(result: Sweep, *, as_json: bool, markdown: bool) -> None:
+    """Print what was measured before a signal, and how to go on."""
+    _print_sweep(result, as_json=as_json, markdown=markdown)
+    # An address may hold a password.
+    has_address = any("://" in argument and "@" in argument for argument in sys.argv)
+    command = "" if has_address else f": {shlex.join(['jrh', *sys.argv[1:]])}"
+    click.echo(f"Stopped: what was measured is kept. The same command goes on{command}", err=True)
 
 
 def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool) -> None:

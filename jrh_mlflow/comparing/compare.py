@@ -102,7 +102,7 @@ class Comparison(MadeOfRuns):
     @cached_property
     def verdict(self) -> Verdict:
         """Which judge to use and why, or that nothing tells them apart."""
-        return recommendation(self.contrasts)
+        return recommendation(self.contrasts, self.runs[0].suite)
 
     @property
     def notes(self) -> list[str]:
@@ -111,7 +111,13 @@ class Comparison(MadeOfRuns):
 
     def to_markdown(self) -> str:
         """Return the comparison as a readable page."""
-        return comparison_page(self.contrasts, title=self.title, notes=run_notes(self.runs)).to_markdown()
+        return self.plain_page.to_markdown()
+
+    @property
+    def plain_page(self) -> Page:
+        """What Markdown and terminals show of it."""
+        notes = run_notes(self.runs)
+        return comparison_page(self.contrasts, title=self.title, verdict=self.verdict, notes=notes)
 
     def to_html(self, *, addresses: Addresses | None = None) -> str:
         """Return the comparison as one self-contained HTML file: no script, no request, every text escaped.
@@ -146,6 +152,7 @@ class Comparison(MadeOfRuns):
             figures=figures,
             worst=self._worst(),
             notes=run_notes(self.runs),
+            verdict=self.verdict,
             addresses=addresses,
         )
 
@@ -363,7 +370,7 @@ def load_together(
         raise RecipeError(
             f"The runs are in several stores ({places}). Say with `tracking_uri` which one gets the result."
         )
-    loaded = load_runs([run_id_of(run) for run in runs], tracking_uri=tracking_uri, stores=stores)
+    loaded = load_runs([run_id_of(run) for run in runs], tracking_uri=tracking_uri, stores=stores, by_run_name=True)
     # Before anything is measured: other suites make every number incomparable.
     for other in loaded[1:]:
         check_same_suite(loaded[0], other)

@@ -17,6 +17,7 @@ from jrh_mlflow.measures.reliability import OVERALL, WorstItem
 from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls, planes
 from jrh_mlflow.show.figures.reliability import cost_curve, heatmap
@@ -36,6 +37,7 @@ from jrh_mlflow.show.numbers import (
 )
 from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table, field_column, reading_cell
+from jrh_mlflow.text import shortened_name
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -128,6 +130,11 @@ class Listed:
         text = f"{pair.a} − {pair.b}"
         return Cell(text, links=((pair.a, a), (" − ", ""), (pair.b, b))) if a or b else Cell(text)
 
+    @property
+    def short_judges(self) -> str:
+        """The two judges, each cut to fit on a terminal."""
+        return " − ".join(shortened_name(judge, most=20) for judge in (self.difference.a, self.difference.b))
+
 
 def _told_text(row: Listed) -> str:
     """Say whether a difference is told apart; an exploratory one is not asked."""
@@ -137,7 +144,7 @@ def _told_text(row: Listed) -> str:
 
 DIFFERENCES: Table[Listed] = Table.of(
     field_column("difference.axis", axis_text, brief=True),
-    Column("judges", lambda row: row.judges, words=True, brief=True),
+    Column("judges", lambda row: row.judges, short=lambda row: row.short_judges, words=True, brief=True),
     Column("a", value=lambda row: row.named(row.difference.a)),
     Column("b", value=lambda row: row.named(row.difference.b)),
     Column(
@@ -518,6 +525,7 @@ def comparison_page(
     figures: Sequence[Drawing] = (),
     worst: Mapping[str, Sequence[WorstItem]] = MappingProxyType({}),
     notes: Sequence[str] = (),
+    verdict: Verdict | None = None,
     addresses: Addresses | None = None,
 ) -> Page:
     """Return the comparison: what to do, what is told apart, every judge on every axis, then how it was decided.
@@ -530,11 +538,12 @@ def comparison_page(
         figures: With their captions.
         worst: Judge to its worst items.
         notes: Shown above the comparison's own.
+        verdict: What to do; made of the numbers alone when None.
         addresses: Of the pages that are served beside this one; None for a file, which leads nowhere.
     """
     links = JudgeLinks(addresses, judges, comparison.n_calls) if addresses else None
     facts = {**suite, "calls compared": f"{comparison.n_calls:,} of each judge"}
-    summaries, verdict = comparison.summaries, recommendation(comparison)
+    summaries, verdict = comparison.summaries, verdict or recommendation(comparison)
     told = [f"{comparison.told}.", *(f"{axis}: {words}" for axis, words in headline(comparison))]
     return Page(
         title=title,

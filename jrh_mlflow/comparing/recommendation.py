@@ -23,6 +23,9 @@ from jrh_mlflow.show.page import Section
 from jrh_mlflow.show.plain_text import plain_name
 from jrh_mlflow.stats.power import tasks_to_find
 from jrh_mlflow.stats.proportions import t_quantile
+from jrh_mlflow.suites.more_tasks import more_tasks_text
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import shortened_name
 
 COIN = 0.5
 """What a coin reads where one of two is right."""
@@ -56,9 +59,9 @@ _NEVER = (*BY_ABILITY, "filler_preference")
 """What ranks a coin over an honest tie, or holds the slot against a judge: shown, and no reason for anything."""
 
 
-def recommendation(contrasts: Contrasts) -> Verdict:
-    """Say which judge to use and why, or that nothing tells them apart and how many tasks would."""
-    return Verdict(sentences=tuple(Weighing(contrasts).sentences()[:4]))
+def recommendation(contrasts: Contrasts, suite: Suite | None = None) -> Verdict:
+    """Say which judge to use and why, or that nothing tells them apart, how many tasks would, and where those are."""
+    return Verdict(sentences=tuple(Weighing(contrasts, suite).sentences()[:4]))
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Weighing:
     """A comparison, looked at for one judge to use."""
 
     contrasts: Contrasts
+    suite: Suite | None = None
+    """What was asked; None: not known."""
 
     @cached_property
     def jobs(self) -> tuple[str, ...]:
@@ -240,6 +245,7 @@ class Weighing:
         tasks = tasks_for(margin, low, high, reading.n_clusters or 1)
         if high is not None and high > COIN + margin and tasks:
             lines.append(f"About {tasks:,} tasks would show that one is better than a coin by {margin:.2f}.")
+            lines += self._more_tasks(tasks)
         return lines
 
     def _nothing_tells(self, left: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -247,7 +253,19 @@ class Weighing:
         job, pairs = self.jobs[0], self._pairs(left)
         lines = [f"{self._alike(left, pairs)}: {self._cheapest(left)}{self.what_would_tell(left)}."]
         lines.append(f"{short_name(left[0])} {self.against(job, left[0], left[1])}.")
-        return lines + self._left_behind([name for name in known if name not in left])
+        lines += self._left_behind([name for name in known if name not in left])
+        found = [pair.detectable for pair in pairs if pair.detectable is not None]
+        # Rounded up: what is promised must be kept.
+        shown = f"be content with differences of {math.ceil(100 * max(found)) / 100:.2f} or more" if found else ""
+        return lines + self._more_tasks(self._tasks_to_tell(left), shown)
+
+    def _more_tasks(self, tasks: int | None, reached: str = "") -> list[str]:
+        """Say where so many tasks are, and what else can be done."""
+        if tasks is None or self.suite is None:
+            return []
+        further = tasks - len({item.task for item in self.suite.items})
+        text = more_tasks_text(max(1, further), self.suite, reached=reached)
+        return [f"{text[0].upper()}{text[1:]}."]
 
     def _pairs(self, names: Sequence[str]) -> list[Difference]:
         """Return the differences in the job between these judges."""
@@ -259,11 +277,18 @@ class Weighing:
         margin, pairs = self.contrasts.margin, self._pairs(names)
         if pairs and all(pair.detectable is not None and pair.detectable <= margin for pair in pairs):
             return f", and a difference of {margin:.2f} would have been found"
+        tasks = self._tasks_to_tell(names)
+        return f", and about {tasks:,} tasks would show a difference of {margin:.2f}" if tasks else ""
+
+    def _tasks_to_tell(self, names: Sequence[str]) -> int | None:
+        """Return how many tasks would show a difference between these judges; None where one would have been found."""
+        margin, pairs = self.contrasts.margin, self._pairs(names)
+        if all(pair.detectable is not None and pair.detectable <= margin for pair in pairs):
+            return None
         # So many tests share the error of the whole comparison.
         n_tests = max(1, len(self.contrasts.deciding))
         needed = [tasks_for(margin, pair.low, pair.high, pair.n_clusters, n_tests=n_tests) for pair in pairs]
-        tasks = max((n for n in needed if n is not None), default=None)
-        return f", and about {tasks:,} tasks would show a difference of {margin:.2f}" if tasks else ""
+        return max((n for n in needed if n is not None), default=None)
 
     def _alike(self, left: Sequence[str], pairs: Sequence[Difference]) -> str:
         if not pairs:
@@ -367,8 +392,7 @@ def named_judges(names: Sequence[str], *, most: int = 4) -> str:
 
 def short_name(name: str) -> str:
     """Write a name for a sentence, a long one cut in its middle: judges often differ in the last characters only."""
-    name = plain_name(name)
-    return name if len(name) <= 40 else f"{name[:22]}…{name[-16:]}"
+    return shortened_name(plain_name(name))
 
 
 def _price_text(usd: float) -> str:

@@ -21,6 +21,7 @@ import pandas as pd
 
 from jrh_mlflow.decisions.gate_result import Gate, Look, Undecided, log_gate
 from jrh_mlflow.errors import RecipeError, check_known
+from jrh_mlflow.measures.axes import VARIANCE
 from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
 from jrh_mlflow.measures.reliability import usd_per_accuracy_point
 from jrh_mlflow.measures.rules import (
@@ -45,6 +46,8 @@ from jrh_mlflow.show.names import reason_text
 from jrh_mlflow.show.numbers import interval_text, number_text, threshold_text
 from jrh_mlflow.show.results import ReliabilityReport, Report, categorised, measure
 from jrh_mlflow.stats import Codes
+from jrh_mlflow.stats.variance import ASKING_AGAIN
+from jrh_mlflow.suites.more_tasks import more_tasks_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
@@ -328,11 +331,13 @@ class RunEvidence:
         look = self.looks.get(rule.text, 1)
         level = look_level(look)
         low, high = printed_ends(reading)
-        state = rule.state(reading, level=level)
+        state, helps = rule.state(reading, level=level), ""
         if state == "undecided":
             further, why = further_tasks(rule, judges, reading, level=look_level(look + 1))
             if rule.state(without_losses(reading), level=level) != "undecided":
                 why = LOSSES_LEAVE_OPEN
+            elif further:
+                helps = self._what_helps(rule, reading, further, level=look_level(look + 1))
         else:
             further, why = 0, _decided_by(rule, state, *deciding_ends(reading, level=level))
         return RuleCheck(
@@ -344,12 +349,24 @@ class RunEvidence:
             high=high,
             reason=why if look == 1 else f"{why} ({look_text(look)})",
             further_tasks=further,
+            what_helps=helps,
             look=look,
             by_losses=why == LOSSES_LEAVE_OPEN,
             n=reading.n,
             n_clusters=reading.n_clusters,
             censored=threshold_text(reading) if reading.censored and reading.unit == "curve" else "",
         )
+
+    def _what_helps(self, rule: IntervalRule, reading: Estimate, further: int, *, level: float) -> str:
+        """Say where further tasks are, and which limit the present ones decide at the next look."""
+        low, high = deciding_ends(reading, level=level)
+        is_upper = rule.op in ("<=", "<")
+        end, which, way = (high, "more", math.ceil) if is_upper else (low, "less", math.floor)
+        # A limit that every reading keeps is none; a threshold lies on a step.
+        is_limit = end is not None and not is_threshold(rule.axis) and (end < 1 if is_upper else end > 0)
+        reached = f"take a limit of {way(100 * end) / 100:.2f} or {which}" if is_limit and end is not None else ""
+        again, suite = self.judge.report.estimates.get(f"{VARIANCE}{ASKING_AGAIN}"), self.judge.suite
+        return more_tasks_text(further, suite, again=again, reached=reached) if suite else ""
 
 
 def _is_read(check: RuleCheck) -> bool:

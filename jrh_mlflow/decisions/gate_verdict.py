@@ -127,11 +127,12 @@ def _what_decides(check: RuleCheck, run_id: str | None) -> tuple[str, str]:
     is_share = axis is not None and axis.hits is not None and axis.among is None and type(check.rule) is AxisRule
     if not check.further_tasks or check.estimate is None:
         return f"No number of further tasks like these is known to decide it: {plain(check.reason).rstrip('.')}.", ""
+    helps = check.what_helps or "measure on more tasks of the same kind, and decide again"
     if run_id is None or not is_share:
-        return "Measure on more tasks of the same kind, and decide again.", ""
+        return f"{helps[0].upper()}{helps[1:]}.", ""
     width = max(0.01, round(2 * abs(check.estimate - check.rule.limit), 2))
     plan = f"jrh plan calls --axis {check.rule.axis} --width {width:g} --pilot {run_id[:8]}"
-    return "Measure on more tasks of the same kind.", plan
+    return f"{helps[0].upper()}{helps[1:]}.", plan
 
 
 def _reading(check: RuleCheck) -> Reading:

@@ -46,6 +46,7 @@ from jrh_mlflow.stats.power import (
     tasks_for_width,
 )
 from jrh_mlflow.suites.datasheet import PAPER_TASKS
+from jrh_mlflow.suites.more_tasks import more_tasks_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.suites.tasks import built_in_tasks
 from jrh_mlflow.text import brief_name, two_places
@@ -658,13 +659,11 @@ def _apart(difference: float, first: Spread, second: Spread) -> tuple[Spread, Sp
 
 
 def _too_few(tasks: int, design: _Design, reached: str) -> str:
-    more = "Add tasks to it: other sources, pairs or rows."
-    if design.suite is not None and design.suite.origin.get("builder") == "datasheet":
-        more = (
-            "Write more (`jrh.datasheet_suite(tasks=…)`, `jrh suite build --tasks`), or ask about pairs of your own "
-            "(`jrh.natural_suite`), each of which is a task."
-        )
-    return f"{tasks:,} tasks are needed, but {design.name} can have {design.available:,}, which {reached}. {more}"
+    more = "add tasks to it: other sources, pairs or rows"
+    if design.suite is not None:
+        more = more_tasks_text(tasks - (design.available or 0), design.suite)
+    needed = f"{tasks:,} tasks are needed, but {design.name} can have {design.available:,}, which {reached}"
+    return f"{needed}. {more[0].upper()}{more[1:]}."
 
 
 def _few(n_clusters: int) -> list[str]:

@@ -205,6 +205,8 @@ class RuleCheck:
     """How often this rule was looked at for this judge and suite, this time included; each look decides at less."""
     by_losses: bool = False
     """Whether the answers that came would decide it, and calls without a usable answer leave it open."""
+    what_helps: str = ""
+    """Where further tasks would decide it: where those are, and what else can be done."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; the rule as its text."""

@@ -24,7 +24,7 @@ from jrh_mlflow.schema.items import BASELINE, SINGLE_LADDERS
 from jrh_mlflow.scoring.ledger import Units, interval_method, refuse
 from jrh_mlflow.scoring.pointwise import PointTable, left_out_counts
 from jrh_mlflow.stats import Array, Codes, Mask
-from jrh_mlflow.stats.variance import ASKING_AGAIN, PARTS, Component, variance_components
+from jrh_mlflow.stats.variance import ASKING_AGAIN, MORE_TASKS, PARTS, Component, variance_components
 
 _ONCE = "nothing was asked twice, so that repeats are not told from the rest: --replicates 2 asks twice"
 _ONE_CONTENT = "each task has one content, so that wording is not told from task"
@@ -119,6 +119,14 @@ def variance_axes(calls: ScoredCalls) -> dict[str, Reading]:
         )
         for name in names
     }
+
+
+def asking_again_helps(again: Reading | None) -> str:
+    """Return `little`, `much` (about as much as more tasks) or `open`, by what twice as many asks would do."""
+    if not isinstance(again, Estimate):
+        return "open"
+    low, high = again.cluster_interval or (0.0, MORE_TASKS)
+    return "little" if high < MORE_TASKS / 2 else "much" if low >= MORE_TASKS / 2 else "open"
 
 
 def _estimate(part: Component, units: Units) -> Estimate:

@@ -28,7 +28,6 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.figures.canvas import (
     Spot,
     canvas,
-    ends_kept,
     hover_spots,
     label_cells,
     label_inches,
@@ -449,7 +448,7 @@ def _person(row: Mapping[str, Any]) -> tuple[str, Ends | None, Ends | None]:
         None if row[name] is None else (row[name], row[f"{name}_low"], row[f"{name}_high"])
         for name in ("judge_accuracy", "accuracy")
     )
-    return ends_kept(str(row["person"]), most=30), judge, own
+    return short(str(row["person"]), most=30), judge, own
 
 
 def _ends(reading: Reading | None) -> Ends | None:
@@ -473,9 +472,9 @@ def confusion_heatmap(confusion: pd.DataFrame) -> Figure | None:
     levels, counts = [str(level) for level in confusion.index], confusion.to_numpy()
     if not counts.sum() or len(levels) > _MOST_DRAWN:
         return None
-    heads = [wrapped(ends_kept(level, most=30)) for level in levels]
+    heads = [wrapped(short(level, most=30)) for level in levels]
     top = 0.6 + 0.19 * max(head.count("\n") + 1 for head in heads)
-    labels = [ends_kept(level, most=30) for level in levels]
+    labels = [short(level, most=30) for level in levels]
     left, bottom, n = label_inches(labels), 0.5, len(levels)
     width = max(left + _CELL_WIDTH * n + 0.25, 5.0)
     right = width - left - _CELL_WIDTH * n

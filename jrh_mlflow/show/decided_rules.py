@@ -39,6 +39,7 @@ class DecidedRule:
     """Ends of the interval that decided; None where there is none."""
     high: float | None
     further_tasks: int | None = None
+    what_helps: str = ""
     n: int | None = None
     n_clusters: int | None = None
     reason: str = ""
@@ -91,7 +92,8 @@ class DecidedRule:
         reason, further = self.reason.strip().rstrip("."), self.further_tasks
         if self.state == "undecided" and further:
             # The reason is that the limit lies in the interval, which stands beside it.
-            return f"{further:,} further task{'' if further == 1 else 's'} like these would decide it"
+            helps = f": {self.what_helps}" if self.what_helps else ""
+            return f"{further:,} further task{'' if further == 1 else 's'} like these would decide it{helps}"
         unknown = "no number of further tasks like these would decide it" if self.state == "undecided" else ""
         return reason or unknown
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.show.glossary import terms_among
 from jrh_mlflow.show.html import Addresses, render_page
-from jrh_mlflow.show.plain_text import broken, code, line_text, plain, said_lines, sentence_text
+from jrh_mlflow.show.plain_text import broken, code, line_text, plain, said_lines, sentence_text, wrapped_line
 from jrh_mlflow.show.tables import FilledTable, Medium
 
 if TYPE_CHECKING:
@@ -310,6 +310,6 @@ def _text_blocks(section: Section) -> Iterator[str]:
         if isinstance(block, FilledTable):
             yield from block.to_text().splitlines()
         elif isinstance(block, Facts):
-            yield from (plain(f"{key}: {value}") for key, value in block.values.items())
+            yield from (line for key, value in block.values.items() for line in wrapped_line(str(key), str(value)))
         elif not _is_markup(block) and (isinstance(block, str) or callable(block)):
             yield from broken(_said(block, plain))

@@ -6,6 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from jrh_mlflow.text import shortened_name
+
 WIDTH = 100
 """Columns of a screen: what is wider is broken."""
 MAX_DESCRIPTION = 7900
@@ -80,13 +82,19 @@ def sentence_text(text: str) -> str:
     return "".join(code(part) if place % 2 else literal(part) for place, part in enumerate(parts))
 
 
-def aligned(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, width: int = WIDTH) -> list[str]:
+def aligned(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, width: int = WIDTH, is_cut: bool = False
+) -> list[str]:
     """Align columns, the first `left` of them to the left and the others to the right.
 
-    Columns that do not fit beside one another stand below, with the first `left` in front of them again.
+    Columns that do not fit beside one another stand below, with the first `left` in front of them again. With `is_cut`
+    what is too wide for that loses its middle, so that no line is wider.
     """
     lines = [[plain(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[place]) for row in lines) for place in range(len(head))]
+    if is_cut:
+        widths = _fitted(widths, left=left, width=width)
+        lines = [[shortened_name(cell, most=most) for cell, most in zip(row, widths, strict=True)] for row in lines]
     blocks: list[list[int]] = [list(range(left))]
     for place in range(left, len(head)):
         used = sum(widths[other] + 2 for other in blocks[-1])
@@ -96,6 +104,16 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1
         blocks[-1].append(place)
     tables = [[_aligned_line(row, block, widths, left=left) for row in lines] for block in blocks]
     return [line for number, table in enumerate(tables) for line in ([""] if number else []) + table]
+
+
+def _fitted(widths: Sequence[int], *, left: int, width: int) -> list[int]:
+    """Return the widths with which the first `left` columns and any other one fit beside each other."""
+    first, others = list(widths[:left]), widths[left:]
+    # Names may take most of a line, but leave room for a number.
+    room = width - 2 * left - (min(max(others), width // 3) if others else -2)
+    while sum(first) > room:
+        first[first.index(max(first))] -= 1
+    return [*first, *(min(each, width - sum(first) - 2 * left) for each in others)]
 
 
 def _aligned_line(row: Sequence[str], block: Sequence[int], widths: Sequence[int], *, left: int) -> str:

@@ -22,6 +22,7 @@ from jrh_mlflow.measures.axes import (
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
+from jrh_mlflow.measures.variation import asking_again_helps
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
@@ -338,6 +339,13 @@ def _further_section(estimates: Mapping[str, Reading], stimuli: Stimuli) -> Sect
     return Section(heading=stimuli.section, blocks=blocks, media=_FILE)
 
 
+_AGAIN = {
+    "little": "Asking again would help little; more tasks would",
+    "much": "Asking again would help about as much as more tasks",
+    "open": "Whether asking again would help is open",
+}
+
+
 def variation_sentences(estimates: Mapping[str, Reading]) -> list[str]:
     """Say whether asking again would help, or more tasks would; nothing where the scores were not taken apart."""
     again = estimates.get(f"{VARIANCE}{ASKING_AGAIN}")
@@ -346,9 +354,7 @@ def variation_sentences(estimates: Mapping[str, Reading]) -> list[str]:
     if isinstance(again, NotEstimable):
         return [f"Whether asking again would help: {again.reason}."]
     low, high = again.cluster_interval or (0.0, MORE_TASKS)
-    little, much = high < MORE_TASKS / 2, low >= MORE_TASKS / 2
-    first = "Asking again would help little; more tasks would" if little else "Whether asking again would help is open"
-    first = "Asking again would help about as much as more tasks" if much else first
+    first = _AGAIN[asking_again_helps(again)]
     shares = {name: reading for name in PARTS if isinstance(reading := estimates.get(f"{VARIANCE}{name}"), Estimate)}
     largest = max(shares, key=lambda name: shares[name].value)
     cancels = " What varies most is the order, which a mean over both orders is free of." if largest == "order" else ""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.numbers import cell_text, source_ends
-from jrh_mlflow.show.plain_text import aligned, code, line_text, plain
+from jrh_mlflow.show.plain_text import aligned, broken, code, line_text, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -299,8 +299,8 @@ class FilledTable(Generic[Row]):
         # The first column names the row; words behind it stand on the left as well, numbers on the right.
         left = next((at for at, column in enumerate(columns) if at and not column.words), len(columns))
         rows = [[cell.line for cell in cells] for cells in self.cells("text")]
-        lines = aligned([column.head for column in columns], rows, left=left, width=width)
-        return "\n".join([*lines, *([plain(self.more)] if self.more else [])])
+        lines = aligned([column.head for column in columns], rows, left=left, width=width, is_cut=True)
+        return "\n".join([*lines, *broken(self.more, width=width)])
 
     def to_html(self, *, label: str = "") -> Markup:
         """Return the table as a part of a page."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
 from jrh_mlflow.engine.budget import Paid
+from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
@@ -31,7 +32,8 @@ from jrh_mlflow.sweeps.front import (
     probabilities,
     ties,
 )
-from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
+from jrh_mlflow.sweeps.space import Configuration
+from jrh_mlflow.sweeps.study import CLAIM, DUPLICATE, FAILED, RESULT, STOPPED, Trials, importance, trial_params
 from jrh_mlflow.sweeps.sweep_verdict import few_tasks, sweep_verdict
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.text import brief_name
@@ -40,6 +42,7 @@ from jrh_mlflow.tracking.runs.store import RunContent
 
 if TYPE_CHECKING:
     import pandas as pd
+    from optuna.trial import FrozenTrial
 
     from jrh_mlflow.show.figures.canvas import Figure
 
@@ -64,6 +67,21 @@ class Findings:
     """Why the sweep ended before its time."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unmeasured:
+    """A configuration that was not measured in full, and why."""
+
+    configuration: Configuration
+    state: str
+    """`stopped early`, `failed`, `stopped by the cap`, `running elsewhere`, `interrupted` or `not tried`."""
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        point = self.configuration
+        return {"configuration": point.key, "label": point.label, "state": self.state, "why": self.why}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
     """The map of reliability against cost."""
@@ -84,6 +102,8 @@ class Sweep:
     """Configurations measured in full: those held out first, the most reliable where they were searched first."""
     stopped: list[Member]
     """Configurations that were stopped early (pruned), read up to there."""
+    missing: Sequence[Unmeasured]
+    """Configurations that were not measured in full, each with the reason; with `members` they are all there are."""
     hypervolume: Reading
     importance: Mapping[str, Mapping[str, float] | str]
     operating: Sequence[OperatingPoint]
@@ -170,6 +190,7 @@ class Sweep:
             "front": [member.to_dict() for member in self.front],
             "measured": [member.to_dict() for member in self.members],
             "stopped": [member.to_dict() for member in self.stopped],
+            "missing": [one.to_dict() for one in self.missing],
             "best": self.best_key,
             "cheapest_tied": self.cheapest_key,
             "hypervolume": self.hypervolume.to_dict(),
@@ -186,7 +207,7 @@ class Sweep:
     def __repr__(self) -> str:
         best = "nothing held out" if self.best is None else f"best {brief_name(self.best.label)}"
         read = "" if self.best is None else f" {reading_text(self.best.reliability)}"
-        tried = f"{len(self.trials)} of {self.n_grid} configurations, {self.n_calls:,} calls"
+        tried = f"{len(self.members)} of {self.n_grid} configurations, {self.n_calls:,} calls"
         return f"Sweep({brief_name(self.suite)}: {tried}, {best}{read}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
@@ -197,7 +218,7 @@ class Sweep:
             tables=[sweep_view.front_first(self.to_dict()).first(what="configurations")],
             notes=self.page.notes,
             facts={
-                "tried": f"{len(self.trials)} of {self.n_grid} configurations",
+                "configurations": sweep_view.counts_text(self.to_dict()),
                 "calls": f"{self.n_calls:,}{share}",
                 "cost": at_least_text(self.paid.usd, self.paid.unknown),
                 "hypervolume": reading_text(self.hypervolume),
@@ -238,7 +259,6 @@ class Sweep:
         return sweep_view.sweep_page(
             facts,
             drawings,
-            ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
             differences=[(member.tie.difference, member.tied) for member in self.members if member.tie],
             operating=self.operating,
             shifts=self.shifts,
@@ -263,7 +283,7 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
         # Where nothing could be held out (a cap), the search itself is all there is.
         fair = [holdout[key] for key in sorted(front) if key in holdout] or [search[key] for key in sorted(front)]
         hypervolume = area(fair, dearest=dearest, seed=seed)
-    points, failed = _operating(trials, search), {**trials.failed, **findings.failed}
+    points = _operating(trials, search)
     refused = _unrefined_note(len(findings.unrefined))
     # Of the grid as if every configuration were asked by itself, without stops or shared calls.
     calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
@@ -282,6 +302,7 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
             for key, trial in trials.measured().items()
             if trial.state.name == "PRUNED" and (configuration := trials.by_key.get(key))
         ],
+        missing=list(_missing(context, findings)),
         hypervolume=hypervolume,
         importance=importance(trials.study, objectives, seed=seed),
         operating=points,
@@ -292,7 +313,7 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
         truncated=findings.truncated,
         notes=[
             *few_tasks(context.suite),
-            *(f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()),
+            *(f"{trials.by_key[key].label} could not be held out: {why}" for key, why in findings.failed.items()),
             *refused,
         ],
         best_key=best,
@@ -300,6 +321,45 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
         simulated=any(result.simulated for result in search.values()),
         n_tasks=len({item.task for item in context.suite.items}),
     )
+
+
+def _missing(context: SweepContext, findings: Findings) -> Iterator[Unmeasured]:
+    """Say of every configuration without a whole measurement why, in the order of their numbers."""
+    trials = context.trials
+    newest = {
+        key: trial for trial in trials.all() if DUPLICATE not in trial.user_attrs and (key := trials.key_of(trial))
+    }
+    n_tasks = len({item.task for item in context.search.items})
+    for point in sorted(trials.grid, key=lambda point: point.number):
+        if point.key not in findings.search:
+            state, why = _why_missing(trials, findings, point.key, newest.get(point.key), n_tasks=n_tasks)
+            yield Unmeasured(configuration=point, state=state, why=why.rstrip("."))
+
+
+def _why_missing(
+    trials: Trials, findings: Findings, key: str, trial: FrozenTrial | None, *, n_tasks: int
+) -> tuple[str, str]:
+    attributes, ended = (trial.user_attrs, trial.state.name) if trial else ({}, "")
+    if ended == "PRUNED":
+        result = TrialResult.from_dict(attributes[RESULT])
+        return "stopped early", f"after {len(result.tally.tasks)} of {n_tasks} tasks, because it is {result.truncated}"
+    if why := trials.failed.get(key) or attributes.get(FAILED):
+        return "failed", why
+    if why := trials.skipped.get(key):
+        # A claim is made when a trial begins to ask.
+        return "stopped by the cap" if CLAIM in attributes else "not tried", why
+    if ended == "RUNNING" or (ended == "FAIL" and STOPPED not in attributes):
+        return _BEGUN[ended]
+    limit, n_all = trials.limits["n_trials"] or len(trials.grid), len(trials.grid)
+    is_cut = findings.truncated and (limit >= n_all or findings.truncated == INTERRUPTED)
+    before = f"the sweep ended before its turn: {findings.truncated}"
+    return "not tried", before if is_cut else f"{limit} of {n_all} were to be tried (`n_trials`)"
+
+
+_BEGUN = {
+    "RUNNING": ("running elsewhere", "another worker asks it"),
+    "FAIL": ("interrupted", "it was stopped in the middle"),
+}
 
 
 def _members(

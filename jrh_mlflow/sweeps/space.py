@@ -12,6 +12,7 @@ import json
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -41,6 +42,7 @@ from jrh_mlflow.schema.presentation import criterion
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, by_category, measure
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.sweep_view import sweep_points
+from jrh_mlflow.text import shortened_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.yaml_files import Document
 
@@ -57,6 +59,9 @@ _LISTS = ("models", *_SETTINGS, "replicates", "votes", "orders", "constraints")
 _LONGEST = 120
 """A choice that takes more characters to write is named by a digest: MLflow cuts params without a word."""
 _LONGEST_PATH = 1024
+_COUNTED = {"replicates": "{} replicate{}", "vote": "{} vote", "orders": "{} order{}", "temperature": "temp {}"}
+"""How the policies and temperatures are written."""
+_LONGEST_SETTING = 28
 
 
 RELIABILITY = "reliability"
@@ -95,6 +100,10 @@ class Configuration:
     policy: Policy
     varies: tuple[str, ...] = ()
     """Axes with more than one choice."""
+    settings: str = ""
+    """What tells it from the others, in few words."""
+    number: int = 0
+    """Its place in the space, from 1 on."""
 
     @cached_property
     def key(self) -> str:
@@ -109,9 +118,8 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """The choices that vary, in one line."""
-        shown = [f"{name} {self.params[name]}" for name in self.params if name in self.varies]
-        return ", ".join(shown) or "the only configuration"
+        """Its number and the choices that vary, in one line: `#3 gpt-4o-mini, strict, one order`."""
+        return f"#{self.number} {self.settings}" if self.settings else "the only configuration"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,8 +218,19 @@ class Space:
             named["orders"] = next(iter(self.axes["orders"]))
         choice = {name: self.axes[name][label] for name, label in named.items()}
         policy = Policy(replicates=choice["replicates"], vote=choice["vote"], orders=choice["orders"])
-        varies = tuple(name for name, choices in self.axes.items() if len(choices) > 1)
-        return Configuration(params=named, choice=choice, policy=policy, varies=varies)
+        settings = ", ".join(texts[named[name]] for name, texts in self._setting_texts.items())
+        varies = tuple(self._setting_texts)
+        return Configuration(params=named, choice=choice, policy=policy, varies=varies, settings=settings)
+
+    @cached_property
+    def _setting_texts(self) -> dict[str, dict[str, str]]:
+        """Axis that varies to the names of its choices, and each name to how people read it."""
+        varying = {name: list(labels) for name, labels in self.axes.items() if len(labels) > 1}
+        counts = Counter(label for labels in varying.values() for label in labels)
+        return {
+            name: {label: _setting_text(name, label, labels, alone=counts[label] == 1) for label in labels}
+            for name, labels in varying.items()
+        }
 
     def configurations(self, *, pair: bool, seed: int = 0) -> list[Configuration]:
         """Return every different configuration, in the random order of the seed."""
@@ -219,7 +238,8 @@ class Space:
         for labels in product(*self.axes.values()):
             configuration = self.configuration(dict(zip(self.axes, labels, strict=True)), pair=pair)
             distinct.setdefault(configuration.key, configuration)
-        return random.Random(seed).sample(list(distinct.values()), len(distinct))  # noqa: S311 - an order
+        numbered = [replace(point, number=number) for number, point in enumerate(distinct.values(), 1)]
+        return random.Random(seed).sample(numbered, len(numbered))  # noqa: S311 - an order
 
     def make_judge(self, configuration: Configuration) -> object:
         """Return what `evaluate` is given."""
@@ -295,6 +315,19 @@ def _prompt_text(spec: str | Path, *, folder: Path | None = None, tracking_uri: 
     if folder is None or "\n" in text or text in BUILT_IN or len(text) >= _LONGEST_PATH:
         return text
     return str(folder / text) if (folder / text).is_file() else text
+
+
+def _setting_text(axis: str, label: str, labels: Sequence[str], *, alone: bool) -> str:
+    """Write a choice for people: a word says itself what it is about, a number or a word of two axes does not."""
+    if axis in _COUNTED:
+        return _COUNTED[axis].format(label, "" if label in ("1", "one") else "s")
+    folder = label.rpartition("/")[0]
+    while folder and not all(other.startswith(f"{folder}/") for other in labels):
+        folder = folder.rpartition("/")[0]
+    # What all of them begin with, such as the provider of models, tells nothing.
+    short = shortened_name(label.removeprefix(f"{folder}/"), most=_LONGEST_SETTING)
+    is_word = alone and any(map(str.isalpha, label)) and label.casefold() not in ("none", "unset", "true", "false")
+    return short if is_word else f"{axis.replace('_', ' ')} {short}"
 
 
 def _digest_name(text: str) -> str:

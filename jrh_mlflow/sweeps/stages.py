@@ -326,7 +326,7 @@ class SweepMoney:
         """Split what is left between the halves of one configuration."""
         both = search + holdout
         if self.is_patient or self._dearness * both.least_micro > room:
-            reason = _no_room(configuration, both, room, self.context.cap_micro or 0)
+            reason = _no_room(both, room, self.context.cap_micro or 0)
             trial.set_user_attr(STOPPED, reason)
             self.context.trials.skipped[configuration.key] = reason
             raise TrialSkipped(reason)
@@ -403,15 +403,16 @@ class SweepMoney:
                 return
             needs.append((both.worst_micro, both, configuration))
         _, cheapest, configuration = min(needs, key=lambda need: need[0])
-        raise BudgetError(f"The cap pays for no answer: {_no_room(configuration, cheapest, left, cap_micro)}.")
+        least = f"the cheapest is {configuration.label}, and {_no_room(cheapest, left, cap_micro)}"
+        raise BudgetError(f"The cap pays for no answer: {least}.")
 
 
-def _no_room(configuration: Configuration, need: Need, room_micro: int, cap_micro: int) -> str:
+def _no_room(need: Need, room_micro: int, cap_micro: int) -> str:
     """Say what a configuration takes, what is left, and which cap is sure to do."""
     sure = cap_micro - room_micro + need.worst_micro
     least, worst, left, sure_text = map(dollars_up, (need.least_micro, need.worst_micro, max(0, room_micro), sure))
     return (
-        f"{configuration.label} takes {least} to {worst} for the searched and the held-out half together, and "
+        f"it takes {least} to {worst} for the searched and the held-out half together, and "
         f"{left} is left; a cap of {sure_text} is sure to do"
     )
 

@@ -298,7 +298,7 @@ class Trials:
             raise Duplicate("Another worker took the trial that this one had enqueued.")
         axes = self.space.axes
         params = {name: str(trial.suggest_categorical(name, list(labels))) for name, labels in axes.items()}
-        configuration = self.space.configuration(params, pair=self.pair)
+        configuration = self.by_key[self.space.configuration(params, pair=self.pair).key]
         self._check_first(trial, configuration, limit)
         while any(self._goes_before(other, configuration, trial.number, turn) for other in self.open("RUNNING")):
             self.wait()

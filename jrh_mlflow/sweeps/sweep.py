@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import count_calls
-from jrh_mlflow.engine.budget import BUDGET, checked_cap, judge_price
+from jrh_mlflow.engine.budget import BUDGET, Paid, checked_cap, judge_price
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.engine.runner import INTERRUPTED
@@ -98,6 +98,8 @@ def sweep(
     Raises:
         RecipeError: when the space makes no sense.
         JudgeError: when no configuration could be measured.
+        KeyboardInterrupt: after Ctrl-C, once calls in flight are settled: what was measured so far is its `.sweep`.
+            SIGTERM and a hung-up terminal raise `SystemExit`, likewise.
     """
     with (
         quiet(),
@@ -121,12 +123,16 @@ def sweep(
         is_priced = all(
             judge_price(judge, as_evaluate.get("prices")) is not None for judge in judges_of(context.trials)
         )
+        findings = Findings()
         try:
-            findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
+            _measure(context, findings, early_stop=early_stop, max_replicates=max_replicates)
             done = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
-        except BaseException:
+        except BaseException as stop:
             # Where there is nothing to report, the run says at least what it cost.
-            log_paid(context.store, context.parent, paid_by(context, is_priced=is_priced))
+            paid = paid_by(context, is_priced=is_priced)
+            log_paid(context.store, context.parent, paid)
+            if isinstance(stop, KeyboardInterrupt | SystemExit):
+                stop.sweep = _so_far(context, findings, paid)  # type: ignore[union-attr]
             raise
         what_now = "Its trials are logged; the same sweep again reports them."
         # On the run of the whole sweep: one that was continued replaces what stood there.
@@ -160,9 +166,17 @@ def join_sweep(
         return ran
 
 
-def _measured(context: SweepContext, *, early_stop: bool, max_replicates: int) -> Findings:
+def _so_far(context: SweepContext, findings: Findings, paid: Paid) -> Sweep:
+    """Return what was measured before a signal came."""
+    findings.search = findings.search or completed(context.trials)
+    hold_out(context, findings, asking=False)
+    findings.truncated = INTERRUPTED
+    return assembled(context, findings, paid=paid)
+
+
+def _measure(context: SweepContext, findings: Findings, *, early_stop: bool, max_replicates: int) -> None:
     """Run the three stages; a cap ends them with what they have."""
-    findings, trials, money = Findings(), context.trials, SweepMoney(context=context)
+    trials, money = context.trials, SweepMoney(context=context)
     try:
         _search_all(context, money, early_stop=early_stop)
         findings.search = completed(trials)
@@ -178,7 +192,6 @@ def _measured(context: SweepContext, *, early_stop: bool, max_replicates: int) -
         findings.search = findings.search or completed(trials)
         hold_out(context, findings, asking=False)
         findings.truncated = f"the cap is reached ({reason})"
-    return findings
 
 
 def _cut_short(trials: Trials, findings: Findings) -> str | None:
@@ -187,8 +200,9 @@ def _cut_short(trials: Trials, findings: Findings) -> str | None:
     missing = min(len(trials.skipped), limit - len(trials.measured()) - len(trials.failed))
     parts = []
     if missing > 0:
-        reason = next(iter(trials.skipped.values()))
-        parts.append(f"{missing} of {limit} configurations were not measured, such as: {reason}")
+        key, reason = next(iter(trials.skipped.items()))
+        such = f"such as {trials.by_key[key].label}: {reason}"
+        parts.append(f"{missing} of {limit} configurations were not measured, {such}")
     if findings.unpaid:
         reason = next(iter(findings.unpaid.values()))
         parts.append(f"{len(findings.unpaid)} of the front could not be held out: {reason}")

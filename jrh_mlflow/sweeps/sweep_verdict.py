@@ -20,6 +20,7 @@ from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.stats.power import detectable_difference, sign_flip_critical
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import Member
+from jrh_mlflow.text import shortened_name
 
 FEW_TASKS = 20
 """Under it a sweep says before it starts what it will not tell."""
@@ -194,7 +195,7 @@ def _named(member: Member) -> str:
 
 
 def _label(member: Member) -> str:
-    return plain_name(member.label)
+    return shortened_name(plain_name(member.label), most=60)
 
 
 def _reads(member: Member) -> str:

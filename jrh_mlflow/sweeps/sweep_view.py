@@ -5,10 +5,12 @@ They are made of the plain data of `Sweep.to_dict`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.criterion_shift import OperatingPoint, ResolutionShift, curve
@@ -31,6 +33,7 @@ from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Only, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table, Whisker
+from jrh_mlflow.text import shortened_name
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -55,13 +58,16 @@ _MAP = (
 
 
 _MOST_NAMED = 8
+_SHORTEST_SETTING = 9
+_LONGEST_LABEL = 38
+"""Characters of a configuration on a terminal, beside its numbers."""
+_SEARCHED = "* read on the searched half, which tends to flatter"
 
 
 def sweep_page(
     sweep: Facts,
     drawings: Sequence[Drawing] = (),
     *,
-    ended: Mapping[str, int] | None = None,
     differences: Sequence[tuple[CompositeDifference, bool]] = (),
     operating: Sequence[OperatingPoint] = (),
     shifts: Sequence[ResolutionShift] = (),
@@ -71,7 +77,6 @@ def sweep_page(
     Args:
         sweep: As `Sweep.to_dict` gives it.
         drawings: The map.
-        ended: State of trials to their number.
         differences: Best minus each held-out configuration, and whether the two are tied.
         operating: Of every judge, prompt and criterion.
         shifts: How far each prompt lies off the curve of the others.
@@ -85,7 +90,7 @@ def sweep_page(
         sentences=verdict[1:],
         notes=notes,
         facts={
-            "configurations": f"{sweep['n_trials']} of {sweep['n_configurations']} tried",
+            "configurations": counts_text(sweep),
             "calls": sweep["n_calls"],
             "study": sweep["study"],
         },
@@ -99,7 +104,7 @@ def sweep_page(
             *_configurations(sweep),
             Section(
                 heading="How sure",
-                blocks=_sureness(sweep, ended or {}, differences),
+                blocks=_sureness(sweep, differences),
                 media=("html", "markdown"),
                 always=True,
             ),
@@ -128,6 +133,22 @@ def _reliability_cell(member: Facts) -> Cell:
     ends = [reading.get(f"cluster_{end}") for end in ("low", "high")]
     whisker = None if None in ends else Whisker(low=ends[0], high=ends[1], value=reading["value"])
     return Cell(reading_facts(reading) + half, whisker=whisker)
+
+
+def _reliability_mark(member: Facts) -> str:
+    return reading_facts(member["reliability"]) + (" *" if member["holdout_value"] is None else "")
+
+
+def _label(row: Facts) -> str:
+    return str(row["label"])
+
+
+def _short_label(row: Facts) -> str:
+    """Cut the longest settings until all of them fit beside the numbers."""
+    settings = _label(row).split(", ")
+    while len(", ".join(settings)) > _LONGEST_LABEL and len(longest := max(settings, key=len)) > _SHORTEST_SETTING:
+        settings[settings.index(longest)] = shortened_name(longest, most=len(longest) - 1)
+    return shortened_name(", ".join(settings), most=_LONGEST_LABEL)
 
 
 def _dollars(member: Facts) -> str:
@@ -162,8 +183,8 @@ def _calls_address(member: Facts) -> str | None:
 
 
 MEMBERS: Table[Facts] = Table.of(
-    Column("configuration", lambda member: member["label"], brief=True, link=_run_address),
-    Column("reliability", _reliability_cell, brief=True, link=_calls_address),
+    Column("configuration", _label, short=_short_label, brief=True, link=_run_address),
+    Column("reliability", _reliability_cell, short=_reliability_mark, brief=True, link=_calls_address),
     Column("search", lambda member: number_text(member["search_value"])),
     Column("bias", lambda member: number_text(member["bias"], signed=True)),
     Column("$ per 1,000", _dollars, brief=True),
@@ -212,24 +233,59 @@ def _configurations(sweep: Facts) -> list[Section]:
             blocks=[
                 Only(("html",), every),
                 Only(("text",), every.first(_MOST_LINES, what="configurations", where=TRIALS_FILE)),
+                *(Only(("text",), _SEARCHED) for _ in [1] if any(row["holdout_value"] is None for row in every.rows)),
             ],
             media=("html", "text"),
         ),
-        Section(heading="Stopped early", blocks=[members_table(sweep.get("stopped", ())), _STOPPED]),
+        Section(
+            heading="Stopped early",
+            blocks=[members_table(sweep["stopped"]), _STOPPED],
+            media=("html", "markdown"),
+        ),
+        Section(
+            heading="Not measured in full",
+            blocks=[
+                counts_text(sweep),
+                Only(("html", "markdown"), UNMEASURED(sweep["missing"])),
+                *(Only(("text",), line) for line in _missing_lines(sweep["missing"])),
+            ],
+            always=bool(sweep["missing"]),
+        ),
     ]
 
 
-def _sureness(
-    sweep: Facts, ended: Mapping[str, int], differences: Sequence[tuple[CompositeDifference, bool]]
-) -> list[str]:
-    states = ", ".join(f"{count} {name}" for name, count in ended.items())
+UNMEASURED: Table[Facts] = Table.of(
+    Column("configuration", _label), Column("state", itemgetter("state")), Column("why", itemgetter("why"), words=True)
+)
+
+
+def counts_text(sweep: Facts) -> str:
+    """Say how many configurations there are, how many of them were measured in full, and what became of the others."""
+    states = Counter(row["state"] for row in sweep["missing"])
+    ends = "".join(f", {count} {state}" for state, count in states.items())
+    return f"{sweep['n_configurations']} configurations: {len(sweep['measured'])} measured in full{ends}."
+
+
+def _missing_lines(rows: Sequence[Facts]) -> list[str]:
+    """Say why there is no number, of configurations with one reason together."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        names.setdefault(f"{row['state']}, {row['why']}", []).append(_label(row))
+    lines = [f"{'; '.join(_first_of(labels, _MOST_NAMED))}: {why}." for why, labels in names.items()]
+    return _first_of(lines, _MOST_LINES, where=f": {keys.SWEEP_JSON} has all")
+
+
+def _first_of(texts: Sequence[str], most: int, *, where: str = "") -> list[str]:
+    return [*texts[:most], *([f"and {len(texts) - most} more{where}"] if len(texts) > most else [])]
+
+
+def _sureness(sweep: Facts, differences: Sequence[tuple[CompositeDifference, bool]]) -> list[str]:
     share = sweep["n_calls"] / sweep["grid_calls"] if sweep["grid_calls"] else 0.0
     biases = [member["bias"] for member in sweep["measured"] if member["bias"] is not None]
     volume = sweep["hypervolume"]
     method = f" ({volume['method']})" if volume["kind"] == "estimate" else ""
     lines = [
-        f"{sweep['n_trials']} of {sweep['n_configurations']} configurations tried ({states}); {sweep['n_calls']} "
-        f"calls, {share:.0%} of the whole grid on the whole suite.",
+        f"{sweep['n_calls']} calls, {share:.0%} of the whole grid on the whole suite.",
         "The searched half picked the front and the most reliable; the held-out half only reads them, so that no "
         "reading is flattered by having been picked.",
         "Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "

@@ -125,8 +125,8 @@ def split(store_uri: str) -> jrh.Sweep:
 
 def test_the_best_and_the_front_are_those_of_the_searched_half(split: jrh.Sweep) -> None:
     assert split.best is not None
-    assert split.best.label == "model on search"
-    assert [one.label for one in split.front] == ["model on search"]
+    assert split.best.label == "#1 on search"
+    assert [one.label for one in split.front] == ["#1 on search"]
     data = json.loads(split.to_json())
     assert data["measured"][0]["configuration"] == data["best"]
 
@@ -169,7 +169,7 @@ def test_a_sweep_minimises_a_threshold_that_is_censored_on_either_side(store_uri
     )
     done = jrh.sweep(own, suite, experiment="tests", tracking_uri=store_uri, traces="none", max_replicates=1)
     assert list(done.trials["state"]) == ["COMPLETE", "COMPLETE"]
-    assert [one.label for one in done.front] == ["judge left"]
+    assert [one.label for one in done.front] == ["#1 left"]
     own = picked({"threshold_75/value": 2.0}, "threshold_75/value")
     assert own == 2 < picked({"threshold_75/at_least": 2.0}, "threshold_75/value"), "never reached is over that step"
     assert picked({"threshold_75/at_most": 1.0}, "threshold_75/value") == 1

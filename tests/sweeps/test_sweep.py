@@ -176,7 +176,7 @@ def test_a_configuration_that_breaks_a_constraint_is_never_on_the_front(small: j
     bound = jrh.Space(choices={"model": ["good", "bad"]}, judge=judge, constraints=["dark_current/rate <= 0.15"])
     done = jrh.sweep(bound, small, **where)
     # The bad one is cheaper, so nothing but the constraint keeps it off the front.
-    assert [one.label for one in done.front] == ["model good"]
+    assert [one.label for one in done.front] == ["#1 good"]
     assert not done.trials.set_index("model").loc["bad", "feasible"]
 
 
@@ -188,10 +188,10 @@ def test_an_unknown_price_fails_the_trial_with_its_reason_and_not_the_sweep(smal
 
     where = {"experiment": "sweeps", "tracking_uri": store_uri, "traces": "none", "max_replicates": 1}
     done = jrh.sweep(jrh.Space(choices={"model": ["free", "priced"]}, judge=judge), small, **where)
-    assert [one.label for one in done.front] == ["model priced"]
+    assert [one.label for one in done.front] == ["#2 priced"]
     failed = done.trials[done.trials["state"] == "FAIL"]
     assert "cost of a call is unknown" in failed.iloc[0]["why"]
-    assert any("model free could not be measured" in note for note in done.notes)
+    assert [(one.configuration.label, one.state) for one in done.missing] == [("#1 free", "failed")]
     with pytest.raises(JudgeError, match="No configuration could be measured"):
         jrh.sweep(jrh.Space(choices={"model": ["free"]}, judge=judge), small, **where)
 
@@ -201,7 +201,7 @@ def test_other_objectives_need_no_price(small: jrh.Suite, store_uri: str) -> Non
     goals = {"dark_current/rate": "minimize", "target_sensitivity/delta_1/rate": "maximize"}
     own = jrh.Space(choices={"judge": list(judges)}, judge=lambda choice: judges[choice["judge"]], objectives=goals)
     done = jrh.sweep(own, small, experiment="sweeps", tracking_uri=store_uri, traces="none")
-    assert [one.label for one in done.front] == ["judge oracle"]
+    assert [one.label for one in done.front] == ["#3 oracle"]
     assert isinstance(done.hypervolume, jrh.NotEstimable)
 
 

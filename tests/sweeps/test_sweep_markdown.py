@@ -40,7 +40,7 @@ def page_of(dots: list[Dot], **given: object) -> str:
     plain = {"suite": {"name": "s"}, "notes": [], "truncated": None, "simulated": False, "n_trials": 2}
     plain |= {"n_configurations": 2, "n_calls": 10, "study": "jrh-1", "grid_calls": 20, "constraints": []}
     members = [member(one) for one in dots]
-    plain |= {"measured": members, "front": [one for one in members if one["on_front"]]}
+    plain |= {"stopped": [], "missing": [], "measured": members, "front": [one for one in members if one["on_front"]]}
     plain |= {
         "verdict": {"sentences": ["Use it."]},
         "best": None,

@@ -57,7 +57,7 @@ def said(found: list[Member], *, n_tasks: int = 60, constraints: tuple[str, ...]
 def test_what_is_told_to_be_the_most_reliable_is_recommended_with_both_numbers_and_prices():
     first, price = said(members({"good": 0.9, "bad": 0.4}, usd={"good": 2.0, "bad": 1.0}))
     assert re.match(
-        r"Use model good, because its reliability is 0\.[89]\d \[.*\], against 0\.\d\d \[.*\] for model bad", first
+        r"Use #1 good, because its reliability is 0\.[89]\d \[.*\], against 0\.\d\d \[.*\] for #2 bad", first
     )
     assert "$2.00 per 1,000 judgments" in price
 
@@ -67,7 +67,7 @@ def test_a_cheaper_one_that_loses_next_to_nothing_is_recommended():
     # The same answers, so that the difference is 0 with a narrow interval.
     same = [replace(each, holdout=replace(each.fair, tally=alike[0].fair.tally)) for each in alike]
     (first,) = said(same, n_tasks=200)
-    assert first.startswith("Use model cheap (reliability 0.8")
+    assert first.startswith("Use #2 cheap (reliability 0.8")
 
 
 def test_what_nothing_tells_apart_is_named_with_the_loss_that_may_be_and_the_tasks_that_would_tell():
@@ -96,7 +96,7 @@ def test_where_no_configuration_keeps_the_constraints_that_is_the_sentence():
 def test_one_that_breaks_a_constraint_is_not_named_where_another_keeps_it():
     good, bad = members({"good": 0.9, "bad": 0.4})
     first, *more = said([replace(good, holdout=replace(good.fair, feasible=False)), bad], constraints=("x <= 1",))
-    assert first.startswith("Use model bad")
+    assert first.startswith("Use #2 bad")
     assert not any("good" in line for line in (first, *more))
     assert more[-1].startswith("One configuration keeps")
 
@@ -134,8 +134,8 @@ def test_a_configuration_that_is_told_to_be_less_able_is_not_recommended():
         for each, tally in pairs
     ]
     first, veto = said(found)
-    assert first.startswith("Use model sees")
-    assert veto.startswith(f"Not model reliable: it {claim('ability')} 0.5")
+    assert first.startswith("Use #2 sees")
+    assert veto.startswith(f"Not #1 reliable: it {claim('ability')} 0.5")
 
 
 def test_nothing_held_out_is_no_answer():
@@ -170,4 +170,4 @@ def test_a_small_suite_is_told_beforehand_what_it_will_not_tell(n_tasks, told):
 def test_back_quotes_of_a_label_make_no_code():
     first, price = said(members({"`good`": 0.9, "`bad`": 0.4}))
     assert "`" not in first + price
-    assert first.startswith("Use model ˋgoodˋ, ")
+    assert first.startswith("Use #1 ˋgoodˋ, ")

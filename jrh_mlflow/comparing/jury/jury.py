@@ -181,7 +181,13 @@ def _steps(cascade: Sequence[str | Evaluation] | None, runs: Sequence[LoggedRun]
 
 def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
     run_id = text.removeprefix("runs:/").strip("/")
-    named = [run.judge for run in runs if run.judge == text or (len(run_id) >= 8 and run.run_id.startswith(run_id))]
+    # By its name here, as it calls itself, or as earlier versions named one that shared its name.
+    named = [
+        run.judge
+        for run in runs
+        if text in (run.judge, run.own_label, f"{run.own_label} {run.run_id[:8]}")
+        or (len(run_id) >= 8 and run.run_id.startswith(run_id))
+    ]
     if len(named) != 1:
         names = [run.judge for run in runs]
         raise RecipeError(

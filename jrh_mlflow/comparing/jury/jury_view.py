@@ -18,7 +18,6 @@ from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.figures.canvas import (
     Spot,
     canvas,
-    ends_kept,
     error_bars,
     hover_spots,
     label_cells,
@@ -315,7 +314,7 @@ def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, 
     """Judges × judges: agreement below the diagonal, correlation of errors above it."""
     if not any(isinstance(pair.agreement, Estimate) for pair in pairs):
         return None
-    heads = [wrapped(ends_kept(name)) for name in judges]
+    heads = [wrapped(short(name, most=42)) for name in judges]
     top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
     left, right, bottom, n = label_inches(judges), 0.25, 0.5, len(judges)
     size = (max(left + _CELL_WIDTH * n + right, 7.6), top + _CELL_HEIGHT * n + bottom)
@@ -330,7 +329,7 @@ def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, 
         if pair.error_correlation is not None:
             words = f"{pair.a} and {pair.b}, correlation of errors: {pair.error_correlation:.2f}"
             _cell(axes, row, column, pair.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
-    labels = [ends_kept(name, most=30) for name in judges]
+    labels = [short(name, most=30) for name in judges]
     label_cells(axes, heads, labels, range(n), fontsize=10)
     foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
     write_corners(figure, title=short(title, most=90), foot=foot)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from jrh_mlflow.errors import CallsError, check_known
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.show.numbers import hover_text, is_shown, source_ends
-from jrh_mlflow.text import clean_text
+from jrh_mlflow.text import clean_text, shortened_name
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -167,8 +167,7 @@ def label_inches(names: Iterable[str]) -> float:
 
 def short(name: str, *, most: int = 34) -> str:
     """Keep a long judge name from squeezing its figure, and half of a character from ending it."""
-    name = clean_text(name)
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    return shortened_name(clean_text(name), most=most)
 
 
 def reach(points: Iterable[tuple[float, float | None, float | None]]) -> list[list[float]]:
@@ -311,12 +310,6 @@ def write_list(figure: Figure, texts: Sequence[str], colours: Sequence[str]) -> 
     for text, colour in zip(reversed(texts), reversed(colours), strict=True):
         figure.text(0.02, height / figure.get_figheight(), text, fontsize=10, color=colour, va="bottom")
         height += _LINE * (text.count("\n") + 1)
-
-
-def ends_kept(name: str, *, most: int = 42) -> str:
-    """Shorten a long name in its middle: judges often differ in the last characters only."""
-    name = clean_text(name)
-    return name if len(name) <= most else f"{name[: most - 17]}…{name[-16:]}"
 
 
 def wrapped(name: str) -> str:

@@ -17,7 +17,6 @@ from jrh_mlflow.show.figures.canvas import (
     Spot,
     canvas,
     draw_bounds,
-    ends_kept,
     error_bars,
     hover,
     hover_readings,
@@ -77,7 +76,7 @@ def heatmap(
     axes_names, judges = list(cells), list(next(iter(cells.values()), {}))
     if not any(is_shown(reading) for row in cells.values() for reading in row.values()):
         return None
-    heads = [wrapped(ends_kept(name)) for name in judges]
+    heads = [wrapped(short(name, most=42)) for name in judges]
     tops = _tops(axes_names)
     top = 0.55 + 0.2 * max(head.count("\n") + 1 for head in heads)
     labels = [_row_label(axis) for axis in axes_names]
@@ -298,7 +297,7 @@ def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -
     places = [point.usd for point in drawn], [point.score for point in drawn]
     (line,) = axes.plot(*places, color=style["color"], linewidth=1.8)
     last = points[-1]
-    label = f"{ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
+    label = f"{short(name, most=42)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
     # One point has no line, but its line style makes the legend show one beside the marker.
     axes.plot([last.usd], [last.score], linestyle="-", label=label, **style)
     hover(line, label)

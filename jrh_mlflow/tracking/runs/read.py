@@ -23,7 +23,7 @@ from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER
 from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
-from jrh_mlflow.text import brief_name
+from jrh_mlflow.text import brief_name, shortened_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, active_uri, if_there, own_text, paged, reading_client, run_link
 from jrh_mlflow.tracking.runs.view import shown_uri
@@ -52,7 +52,7 @@ class LoggedRun:
     name: str
     """Of the run."""
     judge: str
-    """Label of the judge; runs loaded together have different ones."""
+    """Label of the judge, or the run's name where one was given; runs loaded together have different ones."""
     simulated: bool
     suite: Suite
     calls: pd.DataFrame
@@ -69,8 +69,10 @@ class LoggedRun:
     experiment_id: str = ""
     fingerprint: str | None = None
     """Of the judge; None where nothing tells it from others."""
+    own_label: str = ""
+    """What the judge calls itself."""
     shares_name: bool = False
-    """Whether a run loaded with it has a judge of the same label, so that `judge` has the beginning of the id added."""
+    """Whether a run loaded with it has the same name, so that `judge` has what differs added."""
 
     def __repr__(self) -> str:
         on = f"{brief_name(self.judge)} on {brief_name(self.suite.name)}"
@@ -127,16 +129,18 @@ def load_runs(
     tracking_uri: str | None = None,
     stores: Mapping[str, str] | None = None,
     purpose: str = "compared",
+    by_run_name: bool = False,
 ) -> list[LoggedRun]:
     """Load evaluations by run id, `runs:/<id>`, or the first eight or more digits of an id.
 
-    Runs of judges with the same label get the beginning of their ids added to it.
+    Runs with the same name get what differs added to it: a setting, or the beginning of the id.
 
     Args:
         runs: The evaluations.
         tracking_uri: MLflow store; the active one when None.
         stores: Run to its store, for those that are in another one.
         purpose: What is to be done with them, for errors.
+        by_run_name: Call a judge as its run, where a name was given to that.
 
     Raises:
         RecipeError: when a run is named twice, does not exist, is no evaluation, or did not finish.
@@ -158,7 +162,7 @@ def load_runs(
             if place not in experiments:
                 experiments[place] = str(client.get_experiment(place[1]).name)
             loaded.append(_load(client, run, uri, purpose, suites, experiment=experiments[place]))
-    return _distinguished(loaded)
+    return _distinguished([_by_run_name(run) for run in loaded] if by_run_name else loaded)
 
 
 def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
@@ -384,10 +388,12 @@ def _load(
         calls = read_calls(client, run, folder)
         suite = _shared_suite(client, run, folder, suites)
         facts = json_artifact(client, run, keys.JUDGE_FILE, folder)
+    label = shown_name(str(facts["name"]), simulated=simulated, recorded=recorded)
     return LoggedRun(
         run_id=run_id,
         name=str(run.info.run_name),
-        judge=shown_name(str(facts["name"]), simulated=simulated, recorded=recorded),
+        judge=label,
+        own_label=label,
         simulated=simulated,
         recorded=recorded,
         suite=suite,
@@ -478,13 +484,40 @@ def read_calls(client: MlflowClient, run: Run, folder: str, *, without: Collecti
     return frame
 
 
+def _by_run_name(run: LoggedRun) -> LoggedRun:
+    # Unless told otherwise a run is called by its judge, where that is taken also by its suite.
+    if not run.name or run.name == run.judge or run.name.startswith(f"{run.judge} on {run.suite.name}"):
+        return run
+    name = run.name.removesuffix(" (simulated)").removesuffix(" (recorded)")
+    return replace(run, judge=shown_name(name, simulated=run.simulated, recorded=run.recorded))
+
+
+_TELLING = ("tie_criterion", "prompt", "temperature", "reasoning_effort", "rubric", "model", "seed")
+"""Settings of judges that tell two of one name apart, the most usual first."""
+
+
 def _distinguished(runs: list[LoggedRun]) -> list[LoggedRun]:
-    """Add the beginning of the run id where two judges have one label."""
+    """Add what differs where two judges have one name: the judge, a setting, or the beginning of the run's id."""
     counts = Counter(run.judge for run in runs)
-    return [
-        replace(run, judge=f"{run.judge} {_short_id(run, runs)}", shares_name=True) if counts[run.judge] > 1 else run
-        for run in runs
-    ]
+
+    def named(run: LoggedRun, differs: str) -> LoggedRun:
+        shared = counts[run.judge] > 1
+        return replace(run, judge=f"{run.judge} {differs}", shares_name=True) if shared else run
+
+    told = [named(run, _what_differs(run, [other for other in runs if other.judge == run.judge])) for run in runs]
+    if len({run.judge for run in told}) == len(runs):
+        return told
+    return [named(run, _short_id(run, runs)) for run in runs]
+
+
+def _what_differs(run: LoggedRun, alike: Sequence[LoggedRun]) -> str:
+    if len({other.own_label for other in alike}) == len(alike):
+        return f"({shortened_name(run.own_label)})"
+    for name in _TELLING:
+        values = [other.params.get(f"judge.{name}", "") for other in alike]
+        if len(set(values)) == len(alike) and all(values):
+            return f"({name.replace('_', ' ')} {shortened_name(run.params[f'judge.{name}'], most=24)})"
+    return _short_id(run, alike)
 
 
 def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:
