@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,11 @@ from jrh_mlflow.cli.options import (
     suite_option,
     tracking,
 )
-from jrh_mlflow.cli.printing import print_page, print_place, shown_when_stopped
+from jrh_mlflow.cli.printing import print_lines, print_page, print_place, shown_when_stopped
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import RunOptions
 from jrh_mlflow.show.numbers import quote_text
+from jrh_mlflow.show.plain_text import WIDTH, wrapped_line
 
 if TYPE_CHECKING:
     from jrh_mlflow.sweeps.result import Sweep
@@ -88,7 +90,8 @@ def sweep(
         if result.truncated:
             from jrh_mlflow.engine.budget import cap_advice
 
-            click.echo(f"Truncated: {result.truncated}. {cap_advice(result.truncated)}", err=True)
+            advice = f"{result.truncated}. {cap_advice(result.truncated)}"
+            print_lines(wrapped_line("Truncated", advice), err=True)
             click.get_current_context().exit(BudgetError.exit_code)
 
 
@@ -106,8 +109,19 @@ def _print_stopped(result: Sweep, *, as_json: bool, markdown: bool) -> None:
     _print_sweep(result, as_json=as_json, markdown=markdown)
     # An address may hold a password.
     has_address = any("://" in argument and "@" in argument for argument in sys.argv)
-    command = "" if has_address else f": {shlex.join(['jrh', *sys.argv[1:]])}"
-    click.echo(f"Stopped: what was measured is kept. The same command goes on{command}", err=True)
+    command = [] if has_address else _command_lines(["jrh", *sys.argv[1:]])
+    print_lines(["Stopped: what was measured is kept. The same command goes on.", *command], err=True)
+
+
+def _command_lines(arguments: Sequence[str]) -> list[str]:
+    """Write a command in lines of a screen that can be pasted together."""
+    lines = [""]
+    for argument in map(shlex.quote, arguments):
+        if len(lines[-1]) + len(argument) > WIDTH - len("  \\"):
+            lines[-1] += " \\"
+            lines.append(" ")
+        lines[-1] += f" {argument}" if lines[-1] else argument
+    return lines
 
 
 def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool) -> None:
@@ -132,7 +146,7 @@ def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
         click.echo(json.dumps(quoted.to_dict(), indent=1))
         return
     for note in quoted.notes:
-        click.echo(f"note: {note}", err=True)
+        print_lines(wrapped_line("note", note), err=True)
     click.echo(f"configurations  {quoted.configurations} of {quoted.judges} judges")
     click.echo(f"whole grid      {quoted.grid_calls} different calls: {_dollars(quoted, 'grid')}")
     click.echo(f"{quoted.n_trials} trials".ljust(16) + f"{quoted.trials_calls} calls: {_dollars(quoted, 'trials')}")

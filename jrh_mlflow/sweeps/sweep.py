@@ -28,6 +28,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.models.trust import allow_key_to
 from jrh_mlflow.options import Moment, checked_metrics, read_moment
+from jrh_mlflow.show.plain_text import wrapped_line
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space, check_names
@@ -119,7 +120,7 @@ def sweep(
     ):
         for note in few_tasks(context.suite):
             # Before anything is paid for: what this many tasks will not tell.
-            say(f"note: {note}")
+            say("\n".join(wrapped_line("note", note)))
         is_priced = all(
             judge_price(judge, as_evaluate.get("prices")) is not None for judge in judges_of(context.trials)
         )

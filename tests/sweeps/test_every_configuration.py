@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -126,7 +127,9 @@ def test_a_signal_prints_what_was_measured_what_is_missing_and_how_to_go_on(
     check_screen(stdout)
     assert re.search(r"#\d .*0\.\d\d \[", stdout), "a configuration has its number"
     assert {"interrupted", "not tried"} <= set(re.findall("interrupted|not tried", stdout))
-    assert f"jrh sweep {tmp_path}/space.yaml" in stderr
+    assert max(map(len, stderr.splitlines())) <= WIDE
+    goes_on = shlex.split(stderr[stderr.index("jrh sweep") :].replace("\\\n", " "))
+    assert goes_on == ["jrh", *command, "--no-early-stop"]
     client = MlflowClient(store_uri)
     where = [client.get_experiment_by_name(tmp_path.name).experiment_id]
     (parent,) = client.search_runs(where, "tags.`jrh.kind` = 'sweep'")
