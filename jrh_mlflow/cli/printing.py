@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.people.agree import Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment
     from jrh_mlflow.people.correct import Corrected
+    from jrh_mlflow.sweeps.result import Sweep
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
@@ -131,7 +132,13 @@ def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -
 
 
 def print_as(
-    result: Any, lines: Callable[[], Iterable[str]], *, as_json: bool, markdown: bool, notes: Iterable[str] = ()
+    result: Any,
+    lines: Callable[[], Iterable[str]],
+    *,
+    as_json: bool,
+    markdown: bool,
+    notes: Iterable[str] = (),
+    title: str = "",
 ) -> None:
     """Print a result as data, as Markdown, or its lines under its title with what a reader must know."""
     if as_json:
@@ -140,19 +147,14 @@ def print_as(
         click.echo(result.to_markdown())
     else:
         # Lines are made only here: data and Markdown do not need them.
-        print_page(result.title, lines(), notes=notes)
+        print_page(title or result.title, lines(), notes=notes)
 
 
-def print_result(result: Agreement | Corrected | Alignment | Jury, *, as_json: bool, markdown: bool) -> None:
+def print_result(result: Agreement | Corrected | Alignment | Jury | Sweep, *, as_json: bool, markdown: bool) -> None:
     """Print a result that has a page, as data, as Markdown or for a screen; then where it is logged, if it is."""
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    if markdown:
-        click.echo(result.to_markdown())
-    else:
-        print_page(result.page.title, [*result.page.to_text(), ""], notes=result.page.notes)
-    if result.link is not None:
+    page, how = result.page, {"as_json": as_json, "markdown": markdown}
+    print_as(result, lambda: [*page.to_text(), ""], notes=page.notes, title=page.title, **how)
+    if result.link is not None and not as_json:
         print_place(result.link)
 
 

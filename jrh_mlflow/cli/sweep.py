@@ -21,7 +21,7 @@ from jrh_mlflow.cli.options import (
     suite_option,
     tracking,
 )
-from jrh_mlflow.cli.printing import print_lines, print_page, print_place, shown_when_stopped
+from jrh_mlflow.cli.printing import print_lines, print_result, shown_when_stopped
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import RunOptions
 from jrh_mlflow.show.numbers import quote_text
@@ -86,7 +86,7 @@ def sweep(
 
         with shown_when_stopped("sweep", partial(_print_stopped, as_json=as_json, markdown=markdown)):
             result = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
-        _print_sweep(result, as_json=as_json, markdown=markdown)
+        print_result(result, as_json=as_json, markdown=markdown)
         if result.truncated:
             from jrh_mlflow.engine.budget import cap_advice
 
@@ -95,18 +95,9 @@ def sweep(
             click.get_current_context().exit(BudgetError.exit_code)
 
 
-def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
-    if as_json or markdown:
-        click.echo(result.to_json() if as_json else result.to_markdown())
-    else:
-        print_page(result.page.title, result.page.to_text(), notes=result.notes)
-    if not as_json:
-        print_place(result.link)
-
-
 def _print_stopped(result: Sweep, *, as_json: bool, markdown: bool) -> None:
     """Print what was measured before a signal, and how to go on."""
-    _print_sweep(result, as_json=as_json, markdown=markdown)
+    print_result(result, as_json=as_json, markdown=markdown)
     # An address may hold a password.
     has_address = any("://" in argument and "@" in argument for argument in sys.argv)
     command = [] if has_address else _command_lines(["jrh", *sys.argv[1:]])

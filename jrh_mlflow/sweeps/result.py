@@ -129,6 +129,11 @@ class Sweep:
         return sweep_verdict(self.members, constraints=self.constraints, n_tasks=self.n_tasks)
 
     @property
+    def title(self) -> str:
+        """Names the suite."""
+        return f"Sweep on {self.suite}"
+
+    @property
     def n_calls(self) -> int:
         """Calls that the endpoints served, or perhaps served."""
         return self.paid.calls
@@ -213,7 +218,7 @@ class Sweep:
     def _repr_html_(self) -> str:
         share = f", {self.n_calls / self.grid_calls:.0%} of the grid" if self.grid_calls else ""
         return Card(
-            title=f"Sweep on {self.suite}",
+            title=self.title,
             verdict=self.verdict.sentences,
             tables=[sweep_view.front_first(self.to_dict()).first(what="configurations")],
             notes=self.page.notes,
@@ -232,7 +237,7 @@ class Sweep:
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw the map of reliability against cost (`pareto`), or the `criterion_curve`."""
-        return plotted(sweep_view.sweep_figures(self.dots, self.operating, title=f"Sweep on {self.suite}"), kind)
+        return plotted(sweep_view.sweep_figures(self.dots, self.operating, title=self.title), kind)
 
     @property
     def dots(self) -> list[sweep_view.Dot]:
@@ -444,7 +449,7 @@ def _operating(trials: Trials, results: Mapping[str, TrialResult]) -> list[Opera
 def sweep_content(done: Sweep, *, seed: int) -> RunContent:
     """Return what the parent run of a sweep holds."""
     markdown = done.to_markdown()
-    drawings = draw(sweep_view.sweep_figures(done.dots, done.operating, title=f"Sweep on {done.suite}"))
+    drawings = draw(sweep_view.sweep_figures(done.dots, done.operating, title=done.title))
     settings = {
         "study": done.study,
         "objectives": ", ".join(f"{name} {way}" for name, way in done.objectives.items()),
