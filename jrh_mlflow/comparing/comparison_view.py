@@ -601,6 +601,10 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
     if len(listed) > _MOST_DIFFERENCES:
         listed, pointer = comparison.different, "Those told apart; the table `differences` has all."
     surest = differences_table(comparison.different).first(_MOST_TOLD, what="differences", where="--markdown")
+    pairs = {(row.difference.a, row.difference.b) for row in surest.rows}
+    if len(pairs) == 1:
+        # Of one pair the names stand above, and leave the room of a line to the numbers.
+        surest = replace(surest, columns=tuple(column for column in surest.columns if column.head != "judges"))
     which = "Differences are the score of the first judge minus that of the second, on the units that both answered."
     shown = sorted(comparison.differences, key=lambda pair: (not pair.told_apart, pair.axis != OVERALL))
     families = {"Deciding": "primary", "Exploratory": "exploratory"}
@@ -615,6 +619,7 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
                 Only(("text",), _DETECTABLE),
                 Only(("html",), which + (" Each name leads to the judge’s calls." if links else "")),
                 Only(("markdown",), differences_table(listed)),
+                *(Only(("text",), f"{a} − {b}:") for a, b in pairs if len(pairs) == 1),
                 Only(("text",), surest),
             ],
         ),

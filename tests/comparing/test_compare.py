@@ -266,7 +266,7 @@ def test_the_command_prints_logs_and_writes_html(runs, store_uri, tmp_path):
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 0, done.output
     assert "Comparison of 2 judges on hand" in done.output
-    assert "run " in done.output.splitlines()[-1]
+    assert "logged: run " in done.output
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 

@@ -256,7 +256,7 @@ def test_the_command_prints_the_page_and_logs_a_run(runs, store_uri):
     assert ended.exit_code == 0, ended.output
     assert "Jury of 3 judges on hand" in ended.output
     assert "signal: disagree" in ended.output
-    run_id = ended.output.splitlines()[-1].split()[2]
+    run_id = ended.output.rpartition("logged: run ")[2].split()[0]
     run = MlflowClient(tracking_uri=store_uri).get_run(run_id)
     assert (run.info.run_name, run.data.tags["jrh.kind"]) == ("trio", "jury")
     assert run.data.params["jury.ties"] == "lowest"
