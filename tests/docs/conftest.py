@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from jrh_mlflow.tracking.mlflow_server import folder_uri
-from tests.docs.world import World, prepared
+from tests.docs.world import World, furnished, prepared
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +18,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     # A store of its own: other tests have an experiment of this name, too.
     with prepared(folder_uri(folder), folder) as world:
         yield world
+
+
+@pytest.fixture
+def here(world: World, tmp_path: Path) -> World:
+    """The same store and model, in a new folder."""
+    return furnished(world, tmp_path)

@@ -19,7 +19,6 @@ from tests.docs.blocks import ROOT
 from tests.docs.printed import Printed
 from tests.docs.world import World, prepared
 from tests.people.test_passed_mlflow import SAID, TRUE, polite, ratings
-from tests.tracking.judges.mlflow_chat import compare
 from tests.tracking.traces.trace_tools import logging_traces
 
 # Of MLflow's own imports, and of judges that are not measured.
@@ -50,13 +49,6 @@ def here(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World
     here = replace(world, folder=tmp_path)
     here.enter(monkeypatch)
     return here
-
-
-def test_the_commands_of_the_overview(here: World, runs: list[str]) -> None:
-    compare(name="closer").register()
-    words = {"RUN": runs, "SCORER": "scorers:/closer", "NAME": "openai/gpt-4o-mini"}
-    assert len(Printed("docs/howto/decisions.md", here, words=words).run().commands) == 5
-    assert Path("gate.xml").is_file()
 
 
 def test_a_comparison(here: World, runs: list[str]) -> None:

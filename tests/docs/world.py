@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measuring import resolve
+from tests.docs.blocks import ROOT
 from tests.loopback import LoopbackServer, verdict
 from tests.loopback_replies import fields_asked
 from tests.tracking.judges.mlflow_chat import ChatServer
@@ -26,6 +27,17 @@ SUITES: dict[str, dict[str, Any]] = {
     "pointwise-datasheet-scores": {"design": "pointwise-scores", "n_tasks": 1},
 }
 """Built-in suites, cut to a task or two: what the lines do is the same, and each call takes its time."""
+
+JUDGES = """
+def judge(shown):
+    return "1"
+"""
+TEMPLATE = "Which is better by {rubric}?\n{candidates}\n{format}\n"
+PAIRS = """instruction,first,second,better
+Say when it rains.,It rains.,It rains from noon to two.,2
+Say hello.,Hello!,I was asked to say hello.,1
+Name a river.,The Elbe.,A river is water.,1
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +89,13 @@ def prepared(uri: str, folder: Path, *, experiment: str = "support", small: bool
         yield world
         jrh.autolog(disable=True)
         resolve._built_in.cache_clear()
+
+
+def furnished(world: World, folder: Path) -> World:
+    """The world in a new folder with the repository's recipes, and what several pages take for granted."""
+    for name in ("recipes", "mlruns_example"):
+        (folder / name).symlink_to(ROOT / name)
+    texts = {"judges.py": JUDGES, "mine.txt": TEMPLATE, "pairs.csv": PAIRS, "keys.env": "OPENAI_API_KEY=sk-in-a-file\n"}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return replace(world, folder=folder)
