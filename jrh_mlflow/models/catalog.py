@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,77 +20,20 @@ from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 from jrh_mlflow.text import blank_secrets
 
-_NAMED_ALIKE = ("openai", "hosted_vllm", "openai_like", "lm_studio", "llamafile", "deepseek", "groq", "mistral", "xai")
-DIALECT_KEYS: Mapping[str, tuple[str, ...]] = {
-    **{provider: (f"{provider.upper()}_API_KEY",) for provider in _NAMED_ALIKE},
-    "custom_openai": ("OPENAI_API_KEY",),
-    "vllm": ("HOSTED_VLLM_API_KEY",),
-    "together_ai": ("TOGETHER_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN"),
-    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY", "FIREWORKS_AI_TOKEN"),
-    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
-}
-"""litellm's names of providers that speak the OpenAI dialect at their `api_base`, and the variables of their keys."""
-OPENAI_DIALECT = frozenset(DIALECT_KEYS)
-_HOSTED = ("openai", "deepseek", "groq", "together_ai", "mistral", "fireworks_ai", "openrouter")
-KEYS: Mapping[str, tuple[str, ...]] = {
-    **{provider: DIALECT_KEYS[provider] for provider in _HOSTED},
-    "anthropic": (
-        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_FEDERATION_RULE_ID"),
-        *("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE", "ANTHROPIC_IDENTITY_SOURCE"),
-    ),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "cohere_chat": ("COHERE_API_KEY", "CO_API_KEY"),
-}
-"""Providers that answer nobody without one of these variables; others take credentials in further ways."""
-_OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
-_ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
-_AWS = ("AWS_REGION_NAME", "AWS_REGION", "AWS_DEFAULT_REGION")
-_BEDROCK = ("AWS_BEDROCK_RUNTIME_ENDPOINT", "ANTHROPIC_AWS_BASE_URL", "ANTHROPIC_AWS_API_BASE", *_AWS)
-_VERTEX = (
-    *("VERTEXAI_API_BASE", "VERTEXAI_PROJECT", "VERTEXAI_LOCATION", "VERTEX_LOCATION"),
-    *("litellm.vertex_project", "litellm.vertex_location"),
+_PROVIDERS_FILE = files("jrh_mlflow.models").joinpath("providers.json")
+DIALECT_KEYS, KEYS, _ADDRESSES = (
+    {provider: tuple(names) for provider, names in variables.items()}
+    for variables in json.loads(_PROVIDERS_FILE.read_text(encoding="utf-8")).values()
 )
-_WATSONX = ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL")
-_ADDRESSES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("openai", "custom_openai", "aiohttp_openai", "text-completion-openai", "xinference"), _OPENAI),
-    **dict.fromkeys(("anthropic", "anthropic_text"), _ANTHROPIC),
-    **dict.fromkeys(("bedrock", "bedrock_converse"), _BEDROCK),
-    **dict.fromkeys(("sagemaker", "sagemaker_chat", "sagemaker_nova"), _AWS),
-    **dict.fromkeys(("vertex_ai", "vertex_ai_beta"), _VERTEX),
-    **dict.fromkeys(("watsonx", "watsonx_text"), _WATSONX),
-    "lm_studio": ("LM_STUDIO_API_BASE", *_OPENAI),
-    "litellm_proxy": ("LITELLM_PROXY_API_BASE", *_OPENAI),
-    "ai21": ("AI21_API_BASE", *_OPENAI),
-    "ai21_chat": ("AI21_API_BASE",),
-    "azure_text": ("AZURE_API_BASE",),
-    "azure_ai": ("AZURE_AI_API_BASE", "AZURE_API_BASE"),
-    "bedrock_mantle": ("BEDROCK_MANTLE_API_BASE", "BEDROCK_MANTLE_REGION", *_AWS),
-    "chatgpt": ("CHATGPT_API_BASE", "OPENAI_CHATGPT_API_BASE"),
-    "cohere_chat": ("COHERE_API_BASE",),
-    "databricks": ("DATABRICKS_API_BASE", "DATABRICKS_HOST"),
-    "datarobot": ("DATAROBOT_ENDPOINT",),
-    "featherless_ai": ("FEATHERLESS_AI_API_BASE", "FEATHERLESS_API_BASE"),
-    "fireworks_ai": ("FIREWORKS_API_BASE",),
-    "friendliai": ("FRIENDLI_API_BASE",),
-    "gdc": ("litellm.gdc_api_base", "GDC_API_BASE"),
-    "gradient_ai": ("GRADIENT_AI_AGENT_ENDPOINT",),
-    "huggingface": ("HF_API_BASE", "HUGGINGFACE_API_BASE"),
-    "lambda_ai": ("LAMBDA_API_BASE",),
-    "meta_llama": ("LLAMA_API_BASE",),
-    "mistral": ("MISTRAL_AZURE_API_BASE", "MISTRAL_API_BASE"),
-    "oci": ("OCI_REGION",),
-    "ollama_chat": ("OLLAMA_API_BASE",),
-    "sap": ("AICORE_BASE_URL",),
-    "scx-ai": ("SCX_API_BASE",),
-    "snowflake": ("SNOWFLAKE_API_BASE", "SNOWFLAKE_ACCOUNT_ID"),
-    "tensormesh": ("TENSORMESH_SERVERLESS_BASE_URL",),
-    "text-completion-codestral": ("CODESTRAL_API_BASE",),
-    "text-completion-inception": ("INCEPTION_API_BASE",),
-    "xai": ("XAI_API_BASE", "XAI_OAUTH_API_BASE"),
-}
-"""Providers with other variables than `<PROVIDER>_API_BASE`: those that decide which endpoint answers, regions and
-projects too, in the order in which litellm reads them. `litellm.NAME` is what a program sets in litellm itself."""
+"""Variables of each provider, by litellm's name of it, as `providers.json` has them.
+
+dialect_keys  providers that speak the OpenAI dialect at their `api_base`, and the variables of their keys
+keys          providers that answer nobody without one of these variables; others take credentials in further ways
+addresses     providers with other variables than `<PROVIDER>_API_BASE`: those that decide which endpoint answers,
+              regions and projects too, in the order in which litellm reads them. `litellm.NAME` is what a program sets
+              in litellm itself
+"""
+OPENAI_DIALECT = frozenset(DIALECT_KEYS)
 _PORTS = {"http": ":80", "https": ":443"}
 _PROVIDERS = re.compile(r"^class LlmProviders\(.*\n((?:[ \t].*\n|\n)+)", re.MULTILINE)
 _MEMBER = re.compile(r"^\s+\w+ = \"([^\"]+)\"", re.MULTILINE)
