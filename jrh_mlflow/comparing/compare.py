@@ -28,7 +28,7 @@ from jrh_mlflow.measuring.evaluate import checked_metric
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.scoring.metric import DEFAULT
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
 from jrh_mlflow.show.figures.svg import draw, figure_files
@@ -62,7 +62,7 @@ _CAPTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeOfRuns:
+class MadeOfRuns(ShownResult):
     """A result made of logged runs on one suite, and where it is logged."""
 
     runs: tuple[LoggedRun, ...]
@@ -161,27 +161,18 @@ class Comparison(MadeOfRuns):
         own = {"verdict": self.verdict.to_dict(), **self.sources}
         return {**own, **self.contrasts.to_dict(), "differences": frame_rows(self.differences)}
 
-    def __str__(self) -> str:
-        return f"{self.verdict}\n{self!r}"
-
     def __repr__(self) -> str:
         names = ", ".join(brief_name(run.judge) for run in self.runs[:3]) + (", …" if len(self.runs) > 3 else "")
         on = f"on {brief_name(self.runs[0].suite.name)}"
         return f"Comparison({len(self.runs)} judges {on} ({names}): {self.contrasts.told}, {brief_run(self.run_id)})"
 
-    def _repr_html_(self) -> str:
-        return Card(
-            title=self.title,
-            verdict=self.verdict.sentences,
-            tables=comparison_card(self.contrasts),
-            notes=self.notes,
-            facts={
-                "suite": self.suite_text,
-                "calls compared": f"{self.contrasts.n_calls:,} of each judge",
-                "cost": ", ".join(f"{name} {money_text(row['usd'])}" for name, row in self.contrasts.costs.items()),
-            },
-            links=[self.link] if self.link else [],
-        ).to_html()
+    def _card(self) -> dict[str, Any]:
+        facts = {
+            "suite": self.suite_text,
+            "calls compared": f"{self.contrasts.n_calls:,} of each judge",
+            "cost": ", ".join(f"{name} {money_text(row['usd'])}" for name, row in self.contrasts.costs.items()),
+        }
+        return {"tables": comparison_card(self.contrasts), "notes": self.notes, "facts": facts}
 
     @property
     def differences(self) -> pd.DataFrame:

@@ -47,7 +47,7 @@ from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.presentation import Criterion
 from jrh_mlflow.scoring.ledger import difference_bounds, estimate_difference
 from jrh_mlflow.show import numbers
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.show.figures.svg import draw, figure_files
@@ -86,7 +86,7 @@ _LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class CriterionShift:
+class CriterionShift(ShownResult):
     """How a judge moves when its tie criterion does."""
 
     run_id: str
@@ -101,11 +101,6 @@ class CriterionShift:
     """Those that are metrics of the parent run: the headline, or all."""
     link: str
 
-    @property
-    def page(self) -> Page:
-        """What every medium shows of it."""
-        return self._page()
-
     def _page(self, **served: Any) -> Page:
         first = next(iter(self.arms.values())).judge
         notes = [SIMULATED_NOTE] if first.simulated else []
@@ -116,17 +111,10 @@ class CriterionShift:
         """Which criterion to use, and what it costs."""
         return shift_verdict(_sheets(self.arms), self.shifts)
 
-    def to_markdown(self) -> str:
-        """Return the shift as a readable page."""
-        return self.page.to_markdown()
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         own = {"run_id": self.run_id, "link": self.link, "arms": {name: arm.run_id for name, arm in self.arms.items()}}
         return {"verdict": self.verdict.to_dict(), **own, "shifts": plain_data(self.shifts), "metrics": self.metrics}
-
-    def __str__(self) -> str:
-        return f"{self.verdict}\n{self!r}"
 
     def __repr__(self) -> str:
         arms = " → ".join(map(brief_name, self.arms))
@@ -139,20 +127,15 @@ class CriterionShift:
         shifts = brief_readings(moved, signed=True)
         return f"CriterionShift({brief_name(self._judge)}, {arms}: {shifts}, {brief_run(self.run_id)})"
 
-    def _repr_html_(self) -> str:
+    def _card(self) -> dict[str, Any]:
         first = next(iter(self.arms.values()))
         notes = [f"{name}: {note}" if arm.truncated else note for name, arm in self.arms.items() for note in arm.notes]
-        return Card(
-            title=f"Criterion shift: {self._judge}",
-            verdict=self.verdict.sentences,
-            tables=self.page.tables,
-            notes=[*dict.fromkeys(notes), *numbers.bounds_note(self.shifts.values())],
-            facts={
-                "suite": first.suite.name,
-                **{f"cost, {name}": arm.cost_text for name, arm in self.arms.items()},
-            },
-            links=[self.link],
-        ).to_html()
+        return {
+            "title": f"Criterion shift: {self._judge}",
+            "tables": self.page.tables,
+            "notes": [*dict.fromkeys(notes), *numbers.bounds_note(self.shifts.values())],
+            "facts": {"suite": first.suite.name} | {f"cost, {name}": arm.cost_text for name, arm in self.arms.items()},
+        }
 
     @property
     def _judge(self) -> str:

@@ -20,7 +20,7 @@ from jrh_mlflow.measures.axes import find
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.rules import STATE_WORDS, RuleCheck, State, overall
 from jrh_mlflow.schema.findings import Verdict
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.decided_rules import (
     CHECKS,
     DecidedRule,
@@ -114,7 +114,7 @@ def _rules_of(run: Any, tracking_uri: str) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
+class Gate(ShownResult):
     """Whether rules hold, fail or cannot be decided on what was measured. True in a test only where it may go on."""
 
     results: tuple[RuleCheck, ...]
@@ -233,19 +233,10 @@ class Gate:
         said = " ".join(self.verdict.sentences[:2])
         return f"Gate({said} {brief_run(self.run_id).capitalize()})"
 
-    def __str__(self) -> str:
-        return "\n".join([*self.verdict.sentences, repr(self)])
-
-    def _repr_html_(self) -> str:
-        return Card(
-            title=self.title,
-            verdict=self.verdict.sentences,
-            profile=self.reason,
-            tables=[CHECKS(gate_rows(self.results))],
-            notes=[*self.shown_notes, *(f"{state.capitalize()}: {text}." for state, text in gate_advice(self.results))],
-            facts=self.facts,
-            links=[self.link] if self.link else [],
-        ).to_html()
+    def _card(self) -> dict[str, Any]:
+        advice = (f"{state.capitalize()}: {text}." for state, text in gate_advice(self.results))
+        tables = [CHECKS(gate_rows(self.results))]
+        return {"profile": self.reason, "tables": tables, "notes": [*self.shown_notes, *advice], "facts": self.facts}
 
 
 def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = True) -> Gate:

@@ -35,7 +35,7 @@ from jrh_mlflow.people.people_verdicts import agreement_verdict
 from jrh_mlflow.people.ratings import IS_JUDGE, GivenScale, read_ratings
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.findings import Verdict
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import reading_text
@@ -62,7 +62,7 @@ _CAPTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
+class Agreement(ShownResult):
     """How well a judge and people agree, and where it is logged."""
 
     report: AgreementReport
@@ -179,18 +179,9 @@ class Agreement:
         """What a reader must know first."""
         return [*self.source.notes, *self.report.notes]
 
-    def to_markdown(self) -> str:
-        """Return the agreement as a readable page."""
-        return self.page.to_markdown()
-
     def to_html(self) -> str:
         """Return the agreement as one self-contained HTML file: no script, no request, every text escaped."""
         return self._page(self._drawings).to_html()
-
-    @property
-    def page(self) -> Page:
-        """What people see of it, without its figures."""
-        return self._page()
 
     def _page(self, figures: Sequence[Drawing] = ()) -> Page:
         return agreement_page(
@@ -256,20 +247,14 @@ class Agreement:
         who = f"{len(self.report.people_names)} people" if self.report.judge is None else brief_name(self.report.judge)
         return f"Agreement({who}: {brief_readings(read)}, {brief_run(self.run_id)})"
 
-    def __str__(self) -> str:
-        return "\n".join([*self.verdict.sentences, repr(self)])
-
-    def _repr_html_(self) -> str:
-        return Card(
-            title=self.title,
-            verdict=self.verdict.sentences,
-            profile=agreement_headline(self.report).removesuffix("."),
-            marks=["simulated"] if self.source.simulated else [],
-            tables=agreement_card(self.report),
-            notes=[*agreement_sentences(self.report), *self.notes],
-            facts=self._facts,
-            links=[self.link] if self.link else [],
-        ).to_html()
+    def _card(self) -> dict[str, Any]:
+        return {
+            "profile": agreement_headline(self.report).removesuffix("."),
+            "marks": ["simulated"] if self.source.simulated else [],
+            "tables": agreement_card(self.report),
+            "notes": [*agreement_sentences(self.report), *self.notes],
+            "facts": self._facts,
+        }
 
 
 def agree(

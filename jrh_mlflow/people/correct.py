@@ -50,7 +50,7 @@ from jrh_mlflow.people.verdicts import (
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import interval_text, reading_text
@@ -94,7 +94,7 @@ class VersionDifference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corrected:
+class Corrected(ShownResult):
     """A rate (or win rate, or difference of two versions) corrected for its judge, and where it is logged."""
 
     estimate: Reading
@@ -228,15 +228,6 @@ class Corrected:
             facts["left out"] = ", ".join(f"{count:,} {reason}" for reason, count in self.lost.items())
         return facts | {f"judge, {key}": value for key, value in self.judge.items()}
 
-    def to_markdown(self) -> str:
-        """Return the result as a readable page."""
-        return self.page.to_markdown()
-
-    @property
-    def page(self) -> Page:
-        """What people see of it, without its figures."""
-        return self._page()
-
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         return corrected_page(
             self.readings,
@@ -278,19 +269,8 @@ class Corrected:
         on = f"{self.n_labelled:,} labels, {self.n_unlabelled:,} verdicts"
         return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
 
-    def __str__(self) -> str:
-        return "\n".join([*self.verdict.sentences, repr(self)])
-
-    def _repr_html_(self) -> str:
-        links, page = [self.link] if self.link else [], self.page
-        return Card(
-            title=page.title,
-            verdict=self.verdict.sentences,
-            tables=page.tables,
-            notes=page.notes,
-            facts=self._facts,
-            links=links,
-        ).to_html()
+    def _card(self) -> dict[str, Any]:
+        return {"tables": self.page.tables, "notes": self.page.notes, "facts": self._facts}
 
     @property
     def _version_readings(self) -> dict[str, dict[str, Reading]]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.schema.findings import Finding
+from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note
+from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.readings import axes_by_reason, finding_lines
 from jrh_mlflow.show.tables import MOST, Column, FilledTable, Table
 from jrh_mlflow.text import clean_text
@@ -47,6 +48,44 @@ class Card:
         shown = {name: getattr(self, name) for name in names}
         # A kernel sends it as JSON, which cannot hold half of a character.
         return clean_text(render_page("card.html", card={**shown, "tables": tables}))
+
+
+class ShownResult:
+    """A result in hand: its page as Markdown, its verdict as text, and a card in a notebook."""
+
+    @property
+    def title(self) -> str:
+        """Names it on its page and its card."""
+        return self.page.title
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it shows, in plain words."""
+        raise NotImplementedError
+
+    @property
+    def page(self) -> Page:
+        """What every medium shows of it, without its figures."""
+        return self._page()
+
+    def _page(self, *_: Any, **__: Any) -> Page:
+        raise NotImplementedError
+
+    def to_markdown(self) -> str:
+        """Return it as a readable page."""
+        return self.page.to_markdown()
+
+    def __str__(self) -> str:
+        return "\n".join([*self.verdict.sentences, repr(self)])
+
+    def _card(self) -> dict[str, Any]:
+        """Return what its card has, beside title, verdict and link."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        link = getattr(self, "link", None)
+        usual = {"title": self.title, "verdict": self.verdict.sentences, "links": [link] if link else []}
+        return Card(**{**usual, **self._card()}).to_html()
 
 
 def finding_notes(findings: Sequence[Finding]) -> list[str]:

@@ -14,7 +14,7 @@ from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import at_least_text, reading_text
@@ -83,7 +83,7 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep:
+class Sweep(ShownResult):
     """The map of reliability against cost."""
 
     run_id: str
@@ -206,30 +206,22 @@ class Sweep:
             ],
         }
 
-    def __str__(self) -> str:
-        return f"{self.verdict}\n{self!r}"
-
     def __repr__(self) -> str:
         best = "nothing held out" if self.best is None else f"best {brief_name(self.best.label)}"
         read = "" if self.best is None else f" {reading_text(self.best.reliability)}"
         tried = f"{len(self.members)} of {self.n_grid} configurations, {self.n_calls:,} calls"
         return f"Sweep({brief_name(self.suite)}: {tried}, {best}{read}, {brief_run(self.run_id)})"
 
-    def _repr_html_(self) -> str:
+    def _card(self) -> dict[str, Any]:
         share = f", {self.n_calls / self.grid_calls:.0%} of the grid" if self.grid_calls else ""
-        return Card(
-            title=self.title,
-            verdict=self.verdict.sentences,
-            tables=[sweep_view.front_first(self.to_dict()).first(what="configurations")],
-            notes=self.page.notes,
-            facts={
-                "configurations": sweep_view.counts_text(self.to_dict()),
-                "calls": f"{self.n_calls:,}{share}",
-                "cost": at_least_text(self.paid.usd, self.paid.unknown),
-                "hypervolume": reading_text(self.hypervolume),
-            },
-            links=[self.link],
-        ).to_html()
+        facts = {
+            "configurations": sweep_view.counts_text(self.to_dict()),
+            "calls": f"{self.n_calls:,}{share}",
+            "cost": at_least_text(self.paid.usd, self.paid.unknown),
+            "hypervolume": reading_text(self.hypervolume),
+        }
+        tables = [sweep_view.front_first(self.to_dict()).first(what="configurations")]
+        return {"tables": tables, "notes": self.page.notes, "facts": facts}
 
     def to_frame(self) -> pd.DataFrame:
         """Return every trial: its choices, how it ended, what it measured."""
@@ -247,15 +239,6 @@ class Sweep:
     def to_json(self) -> str:
         """Return `to_dict` as text."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-
-    def to_markdown(self) -> str:
-        """Rank the front, and say what it rests on."""
-        return self.page.to_markdown()
-
-    @property
-    def page(self) -> Page:
-        """What every medium shows of it; its map is drawn for the run alone."""
-        return self._page()
 
     def _page(self, drawings: Sequence[Drawing] = (), *, served: bool = False) -> Page:
         facts = self.to_dict()

@@ -15,7 +15,7 @@ from jrh_mlflow.comparing.jury.panels import VotingRule
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import reading_text
@@ -49,21 +49,9 @@ class Jury(MadeOfRuns):
         """Exactly what is logged."""
         return {point.key: point.value for point in jury_view.jury_points(self.report)}
 
-    @property
-    def page(self) -> Page:
-        """What every medium shows of it."""
-        return self._page()
-
     def _page(self, **served: Any) -> Page:
         notes = run_notes(self.runs)
         return jury_view.jury_page(self.report, self.verdict, title=self.title, notes=notes, **served)
-
-    def to_markdown(self) -> str:
-        """Return the jury as a readable page."""
-        return self.page.to_markdown()
-
-    def __str__(self) -> str:
-        return f"{self.verdict}\n{self!r}"
 
     def __repr__(self) -> str:
         read = f"accuracy {reading_text(self.report.readings['accuracy'])}"
@@ -71,21 +59,15 @@ class Jury(MadeOfRuns):
         votes = f"{reading_text(self.report.effective_votes)} effective votes"
         return f"Jury({on}, {self.report.rule.vote}: {read}, {votes}, {brief_run(self.run_id)})"
 
-    def _repr_html_(self) -> str:
+    def _card(self) -> dict[str, Any]:
         report = self.report
-        return Card(
-            title=self.title,
-            verdict=self.verdict.sentences,
-            tables=jury_view.jury_card(report),
-            notes=self.page.notes,
-            facts={
-                "vote": f"{report.rule.vote}, ties {report.rule.ties}",
-                "units": f"{report.n_units:,}, {report.n_split:,} of them split",
-                "effective votes": f"{reading_text(report.effective_votes)} of {len(report.judges)}",
-                "suite": self.suite_text,
-            },
-            links=[self.link] if self.link else [],
-        ).to_html()
+        facts = {
+            "vote": f"{report.rule.vote}, ties {report.rule.ties}",
+            "units": f"{report.n_units:,}, {report.n_split:,} of them split",
+            "effective votes": f"{reading_text(report.effective_votes)} of {len(report.judges)}",
+            "suite": self.suite_text,
+        }
+        return {"tables": jury_view.jury_card(report), "notes": self.page.notes, "facts": facts}
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per axis of the jury and of each judge."""
