@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 from jrh_mlflow.engine.runner import WorkerPool
@@ -80,16 +79,6 @@ class SetAside:
     source: str
     reason: str
     attempts: tuple[Attempt, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the line of `set_aside.jsonl`."""
-        row = asdict(self)
-        # The file says a rejection in words, among the problems.
-        for attempt in row["attempts"]:
-            del attempt["rejected"]
-            if attempt["by"] is None:
-                del attempt["by"]
-        return row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,20 +171,6 @@ class JobResult:
         self.text, self.items, self.reason = None, (), problem
 
 
-class _Remembered(Similarity):
-    """Another similarity, which is not asked twice in a row about the same two texts."""
-
-    def __init__(self, similarity: Similarity) -> None:
-        self.name, self._similarity = similarity.name, similarity
-        self._last: tuple[str, str, float] = ("", "", 1.0)
-
-    def between(self, one: str, other: str) -> float:
-        # The check of the band and the item's meta ask about the same two texts, one after the other.
-        if self._last[:2] != (one, other):
-            self._last = (one, other, self._similarity.between(one, other))
-        return self._last[2]
-
-
 class Pipeline:
     """Makes the items of a plan."""
 
@@ -225,7 +200,7 @@ class Pipeline:
         """
         self._plan, self._writer, self._validators = plan, writer, validators
         self._briefed = writer if isinstance(writer, writers.BriefedWriter) else None
-        self._similarity: Similarity = _Remembered(similarity)
+        self._similarity = similarity
         self._seed, self._restarted, self._on_done, self._on_items = settings.seed, restarted, on_done, on_items
         self._keeps_all = not settings.pass_required
         # With nobody to wait for, further workers would only take turns.
@@ -262,19 +237,19 @@ class Pipeline:
         Only when all are made: what is a copy must not depend on who was finished first.
         """
         results = [result for result in self._results if result.text and result.job.target.part == "response"]
-        limits = [limit for result in results if (limit := _most_alike_taken(result.job)) is not None]
+        limits = [limit for result in results if (limit := result.job.test.most_alike_taken) is not None]
         if not limits:
             return
         # What is new comes last: it is compared with all other texts, and with what is new before it.
-        results.sort(key=lambda result: (_most_alike_taken(result.job) is not None, result.job.place))
+        results.sort(key=lambda result: (result.job.test.most_alike_taken is not None, result.job.place))
         texts = {result.job.target.id: result.text or "" for result in results}
-        names = list(texts)[-len(limits) :]
-        twins = Corpus(texts).twins([texts[name] for name in names], above=limits[0])
-        copies: set[str] = set()
-        for result, own, alike in zip(results[-len(limits) :], names, twins, strict=True):
-            earlier = islice(alike, [twin.name for twin in alike].index(own)) if alike else ()
-            if twin := next((twin for twin in earlier if twin.name not in copies), None):
-                copies.add(own)
+        twins = Corpus(texts).twins(list(texts.values())[-len(limits) :], above=limits[0])
+        kept = set(list(texts)[: -len(limits)])
+        for result, alike in zip(results[-len(limits) :], twins, strict=True):
+            twin = next((twin for twin in alike if twin.name in kept), None)
+            if twin is None:
+                kept.add(result.job.target.id)
+            else:
                 result.drop(f"near-copy: similarity {twin.value:.2f} with the item {twin.name!r}, above {limits[0]:g}")
 
     def _share_out(self) -> tuple[str, ...]:
@@ -417,8 +392,8 @@ class Pipeline:
         return tuple(filter(None, (bare.problem, *problems, one_word_problem, self._repeats(result.job, text))))
 
     def _repeats(self, job: Job, text: str) -> str | None:
-        """Say which other response of the data a text repeats, rather than its own source."""
-        if not isinstance(job.test, Rewrite) or job.target.part != "response":
+        """Say which other response of the data a text repeats, rather than its own source; rules know no other."""
+        if self._briefed is None or not isinstance(job.test, Rewrite) or job.target.part != "response":
             return None
         (twins,), limit = self._originals.twins([text], above=job.test.most_alike), job.test.most_alike
         nearest = max(twins, key=lambda twin: (twin.value, twin.name == job.target.seed.task), default=None)
@@ -521,10 +496,6 @@ def _set_aside(result: JobResult) -> list[SetAside]:
         )
         for seed in result.job.seeds
     ]
-
-
-def _most_alike_taken(job: Job) -> float | None:
-    return job.test.most_alike_taken if isinstance(job.test, Rewrite) else None
 
 
 def question_about(job: Job, text: str) -> Item:

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,7 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     truncated = suite.origin.get("truncated")
     own = {name: prepared.stages[name].prompt.text for name in own_stages(prepared.stages)}
     prompts = {f"{keys.PROMPTS_FOLDER}/{name}.txt": text for name, text in own.items()}
-    rows = [json.dumps(aside.to_dict(), ensure_ascii=False) + "\n" for aside in made.set_aside]
+    rows = [json.dumps(asdict(aside), ensure_ascii=False) + "\n" for aside in made.set_aside]
     return RunContent(
         points=keys.known_points(values),
         params=_params(prepared, writer, suite),

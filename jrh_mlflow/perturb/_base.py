@@ -138,6 +138,8 @@ class ReliabilityTest(ABC):
     group: Literal["paper", "extra", "agent", "own"] = "own"
     """Of the Judge Reliability Harness, ours, of transcripts; or a user's."""
     needs: frozenset[Need] = frozenset()
+    most_alike_taken: float | None = None
+    """Of texts that are new: most similarity with any text that was taken before."""
     checks: tuple[Check, ...] = ()
 
     @property
@@ -228,8 +230,6 @@ class Rewrite(ReliabilityTest):
     """What a validator is told that a rewrite keeps, where the label does not rest on it; empty: it is not asked."""
     most_alike: float = 0.95
     """Most similarity with any other response of the data than the source."""
-    most_alike_taken: float | None = None
-    """Of texts that are new: most similarity with any text that was taken before."""
 
     @property
     def confirm(self) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import count, islice
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -97,20 +97,11 @@ def about_the_editing(original: str, text: str, *, data: bool = False) -> str | 
     return f"opening remark of the generator: {cut(begun)}" if begun else around_a_message(text, original, data=data)
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern when it is first needed: who only measures a judge checks no text."""
-    return re.compile(pattern, re.I | re.M)
-
-
 def _opening(text: str, original: str) -> str | None:
     """Return the talk of rewriting at the opening of a text, where the original does not open so."""
     text, original = (shape.lstrip("*_#> \t\n") for shape in (text, original))
-    # One pattern finds whatever any of them does: most texts are done with after that one.
-    if not _compiled("|".join(_REWRITING)).match(text):
-        return None
-    hits = ((shape, shape.match(text)) for shape in map(_compiled, _REWRITING))
-    return next((hit.group() for shape, hit in hits if hit and not shape.match(original)), None)
+    hits = (re.match(shape, text, re.I) for shape in _REWRITING if not re.match(shape, original, re.I))
+    return next((hit.group() for hit in hits if hit), None)
 
 
 def keeps_all_numbers(target: Target, text: str, context: CheckContext) -> str | None:
@@ -260,6 +251,7 @@ Embed = Callable[[Sequence[str]], Any]
 _TOKENS = r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]|\w+"
 _BATCH = 256
 """Texts that are compared at once: so many rows of the product are held in memory."""
+_ROUNDING = 1e-9
 _MAX_CACHED = 4096
 _MAX_WORDS = 65_536
 
@@ -410,7 +402,7 @@ class Corpus:
             batch = self._hashed.transform([clean_text(text) for text in texts[start : start + _BATCH]])
             cosines = (self._weighed.transform(batch) @ self._texts).tocoo()
             rows: list[list[Twin]] = [[] for _ in range(batch.shape[0])]
-            near = cosines.data > above
+            near = cosines.data > above + _ROUNDING
             for column, row, value in sorted(
                 zip(cosines.col[near], cosines.row[near], cosines.data[near], strict=True)
             ):

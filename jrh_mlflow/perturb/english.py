@@ -407,3 +407,11 @@ NONSENSE = _listed("nonsense")
 EMPTY_STEMS, EMPTY_BODIES = _listed("empty_stems"), _listed("empty_bodies")
 """Two halves of sentences that say nothing: `In general,` and `it is what it is`."""
 EMPTY_SENTENCES = _listed("empty_sentences")
+CREDENTIALS: dict[str, list[str]] = _DATA["credentials"]
+"""What authors may claim of themselves, `before` or `after` a text."""
+REQUESTS: dict[str, list[str]] = _DATA["requests"]
+"""What graders may be asked for, in the same places."""
+WORDS_OF_MEANING = _listed("words_of_meaning")
+"""Negations and numbers."""
+KEYS_BESIDE: dict[str, str] = _DATA["keys_beside"]
+"""Letter to the letters beside it on a keyboard."""

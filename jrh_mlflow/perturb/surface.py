@@ -113,18 +113,21 @@ def _at_least(n: int, places: list[int], rng: random.Random) -> list[int]:
 
 def _line_starts(text: str) -> list[int]:
     """Starts of lines with something before and after, not inside a fenced block."""
-    blocks, begin, end = english.fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
-    inner = [start for start, _ in english.lines(text) if begin < start < end]
+    blocks = english.fences(text)
     # The first line of a block may move down: blank lines before it are no part of the code.
     opened = {first for first, _ in blocks}
-    return [start for start in inner if start in opened or not english.inside(blocks, start)]
+    return [start for start, _ in _inner_lines(text) if start in opened or not english.inside(blocks, start)]
 
 
 def _blank_lines(text: str) -> list[english.Span]:
     """Blank lines with something before and after, not inside a fenced block."""
-    blocks, begin, end = english.fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
-    inner = [(a, b) for a, b in english.lines(text) if begin < a < end and not text[a:b].strip()]
-    return [span for span in inner if not english.inside(blocks, span[0])]
+    blocks = english.fences(text)
+    return [(a, b) for a, b in _inner_lines(text) if not text[a:b].strip() and not english.inside(blocks, a)]
+
+
+def _inner_lines(text: str) -> list[english.Span]:
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    return [span for span in english.lines(text) if begin < span[0] < end]
 
 
 def _sentence_starts(text: str) -> list[int]:
@@ -231,17 +234,8 @@ def _unmarked(text: str) -> list[str]:
 
 _OPENING, _CLOSING = "\"'“‘(*_[", "\"'”’)*_].,;:!?…"
 _SHORTEST = 4
-_MEANING = frozenset(english.NUMBER_WORDS) | {
-    "never", "none", "nobody", "nothing", "neither", "cannot", "without", "unless",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty",
-    "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "thousand", "million", "billion",
-}  # fmt: skip
+_MEANING = frozenset((*english.NUMBER_WORDS, *english.WORDS_OF_MEANING))
 """A slip in one of these could change what is said."""
-_NEIGHBOURS = {
-    "q": "wa", "w": "qes", "e": "wrd", "r": "etf", "t": "ryg", "y": "tuh", "u": "yij", "i": "uok", "o": "ipl",
-    "p": "ol", "a": "qsz", "s": "adwx", "d": "sfec", "f": "dgrv", "g": "fhtb", "h": "gjyn", "j": "hkum",
-    "k": "jli", "l": "ko", "z": "xa", "x": "zcs", "c": "xvd", "v": "cbf", "b": "vng", "n": "bmh", "m": "nj",
-}  # fmt: skip
 
 
 class Typos(CodeTest):
@@ -291,6 +285,6 @@ def _spellings(word: str, place: int) -> list[str]:
     """
     head, letter, follower, tail = word[:place], word[place], word[place + 1], word[place + 2 :]
     swapped, dropped = head + follower + letter + tail, head + follower + tail
-    beside = [head + key + follower + tail for key in _NEIGHBOURS.get(letter, "")]
+    beside = [head + key + follower + tail for key in english.KEYS_BESIDE.get(letter, "")]
     doubled = head + letter + letter + follower + tail
     return [slip for slip in (swapped, dropped, doubled, *beside) if slip != word and slip not in _MEANING]

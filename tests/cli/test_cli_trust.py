@@ -91,7 +91,7 @@ def test_a_key_does_not_go_where_only_env_says(server: LoopbackServer, small: tu
     assert server.requests
 
 
-@pytest.mark.parametrize("kind", ["space", "pipeline", "generator", "validator", "service"])
+@pytest.mark.parametrize("kind", ["space", "pipeline", "generator", "validator", "second validator", "service"])
 def test_no_file_of_any_kind_takes_a_key_to_its_address(kind: str, server: LoopbackServer, store_uri: str) -> None:
     model = f"{{model: openai/gpt-4o-mini, api_base: '{server.url}'}}"
     write("rows.csv", "instruction,response,label\nSay it.,It is said.,fail\nSay it.,It is well said.,pass\n")
@@ -109,6 +109,10 @@ def test_no_file_of_any_kind_takes_a_key_to_its_address(kind: str, server: Loopb
         "validator": (
             ("generate", "file.yaml"),
             f"{data}tests: [label_flip]\ngenerator: openai/x\nvalidator: {model}\n",
+        ),
+        "second validator": (
+            ("generate", "file.yaml"),
+            f"{data}tests: [label_flip]\ngenerator: openai/x\nvalidator: [openai/x, {model}]\n",
         ),
     }[kind]
     write("file.yaml", text)
@@ -153,6 +157,7 @@ FILES = {
     "pipeline": ("evaluate", "judges: [evil.py:judge]\nsuite: small\ncompare: false\n"),
     "generator": ("generate", f"{DATA}generator: {{callable: evil.py:write}}\n"),
     "validator": ("generate", f"{DATA}validator: evil.py:judge\n"),
+    "second validator": ("generate", f"{DATA}validator: [openai/x, evil.py:judge]\n"),
     "planner": ("generate", f"{DATA}planner: {{callable: evil.py:write}}\n"),
     "preprocessor": ("generate", f"{DATA}preprocess: [evil.py:shorten]\n"),
     "space": ("sweep", "judge: evil.py:of\nchoices: {x: [1, 2]}\n"),

@@ -188,6 +188,27 @@ def test_confirm_false_asks_nobody_and_is_logged(store_uri: str) -> None:
     assert params["run.definitions"] == "usual"
 
 
+def refuses(shown: jrh.Presentation) -> str:
+    raise RuntimeError("I will not look at this.")
+
+
+@pytest.mark.parametrize("test", REWRITING)
+def test_a_validator_that_refuses_is_asked_once_about_a_text_and_another_takes_its_place(
+    test: str, store_uri: str
+) -> None:
+    about: dict[str, Any] = {"generator": "offline", **settings_of(test)}
+    data = rows(4, levels=("1", "2", "3"))
+    done = run(data, None, store_uri, validator=[refuses, jrh.scripted.Oracle()], **about)
+    made = [item for item in done.suite.items if item.condition == test]
+    assert made
+    assert {item.meta["confirmed_by"] for item in made} == {jrh.scripted.Oracle().name}
+    alone = run(data, None, store_uri, validator=refuses, **about)
+    assert {item.condition for item in alone.suite.items} == {"baseline"}
+    for one in alone.made.set_aside:
+        silent = [problem for attempt in one.attempts for problem in attempt.problems if "no answer" in problem]
+        assert silent == [one.reason]
+
+
 def refusing(body: dict[str, Any]) -> Reply:
     return Reply(refusal="I cannot look at this.")
 
