@@ -58,13 +58,6 @@ def differs(target: Target, text: str, context: CheckContext) -> str | None:
     return "same text as the original" if same else None
 
 
-def not_cut(target: Target, text: str, context: CheckContext) -> str | None:
-    """Flag a text that is the beginning of the original, word for word."""
-    own, mine = words(target.original.casefold()), words(text.casefold())
-    is_cut = 0 < len(mine) < len(own) and own[: len(mine)] == mine
-    return "the beginning of the original, cut off" if is_cut else None
-
-
 def same_words(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that is not equal to the original once whitespace is normalised."""
     before, after = target.original.split(), text.split()

@@ -51,7 +51,7 @@ class SemanticParaphrase(checks.BandedRewrite):
     changes = "choice of words and sentence structure"
     group = "paper"
     must_keep = _SAME
-    rules = (*checks.REWRITTEN, checks.not_cut, checks.keeps_numbers, checks.keeps_names, checks.keeps_negations)
+    rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_names, checks.keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Swap synonyms, contractions and the order of clauses."""

@@ -27,7 +27,7 @@ REMARKS = ("Sure! Here is the rewritten text: ", "Revised version : ", "```\n", 
 CLOSINGS = ("", " Let me know if this works.", "\n\n- Note: I kept the original.", "\n```")
 WRITTEN = {
     "label_flip": "533c9534935105af",
-    "format_invariance_1": "fd39eea9a8386429",
+    "format_invariance_1": "efb03878b1796e9b",
     "format_invariance_2": "121b3ec48cbfce17",
     "format_invariance_3": "5f376e3cc747d8b6",
     "semantic_paraphrase": "becb7b7cbb95c080",
