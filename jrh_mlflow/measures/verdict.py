@@ -182,37 +182,31 @@ _SECOND_OPINIONS = {"slot_lean/vacuum": "slot_lean", "positional_excess": "slot_
 """Findings that a verdict leaves out beside the one that says the same more plainly."""
 
 
+_WORDS = json.loads(files("jrh_mlflow.measures").joinpath("findings.json").read_text(encoding="utf-8"))
+_EFFECTS = {NOISE_EXCESS: NOISE, DROP: DROPS}
+_WRITTEN = ("problem", "negative")
+
+
 def _limits() -> Iterator[tuple[str, Limit]]:
     """Put the words of `findings.json` to the limits that axes declare."""
-    known = json.loads(files("jrh_mlflow.measures").joinpath("findings.json").read_text(encoding="utf-8"))
-    for key, words in known["limits"].items():
+    for key, words in _WORDS["limits"].items():
         axis = find(key) or declared(f"{key}/delta_1")
         assert axis.guide is not None
         assert axis.guide.limit is not None
         side: Side = "both" if axis.direction is None else "above" if axis.direction == "lower" else "below"
-        told = partial(_written, words.pop("problem"), words.pop("negative", ""))
-        others = {name: known["shared"].get(text, text) for name, text in words.items()}
+        told = partial(_written, words["problem"], words.get("negative", ""))
+        others = {name: _WORDS["shared"].get(text, text) for name, text in words.items() if name not in _WRITTEN}
         yield key, Limit(at=axis.guide.limit, side=side, problem=told, **others)
 
 
 LIMITS: Mapping[str, Limit] = dict(_limits())
 """Key of a reading, or name of a family, to its limit; tests have theirs by `limit_of`."""
 
-_OF_TESTS: Mapping[tuple[str, ...], str] = {
-    ("injection",): "Fence the graded text and say that instructions inside it are data, never orders.",
-    ("authority",): "Say in the prompt that claims about the author, experts or awards do not count.",
-    ("padding", "verbosity"): "Say in the prompt that length does not count, only substance.",
-    ("paraphrase",): "Say in the prompt that wording and style do not count, only substance.",
-    ("format", "typos", "markdown"): "Say in the prompt that layout, spacing and spelling do not count.",
-    ("flip",): "Sharpen the rubric: say what makes an answer fail, and ask for the evidence before the verdict.",
-}
-"""Words in the name of a test to what to do about it."""
-_OF_ANY_TEST = "Read the calls behind this test, and say in the rubric what must not change the answer."
-
 
 def _of_test(test: str) -> str:
-    named = (advice for words, advice in _OF_TESTS.items() if any(word in test for word in words))
-    return next(named, _OF_ANY_TEST)
+    """Return what to do about a test, by the words in its name."""
+    named = (entry["advice"] for entry in _WORDS["tests"] if any(word in test for word in entry["words"]))
+    return str(next(named, _WORDS["any_test"]))
 
 
 def limit_of(key: str) -> Limit | None:
@@ -233,26 +227,9 @@ def _test_words(test: str) -> str:
 
 
 def _test_limit(effect: str, test: str) -> Limit:
-    at, *texts = _EFFECTS[effect]
-    problem, about, fine = (text.replace("{test}", _test_words(test)) for text in texts)
-    told = partial(_written, problem, "")
-    return Limit(at=at, side="above", problem=told, about=about, fine=fine, advice=_of_test(test))
-
-
-_EFFECTS = {
-    NOISE_EXCESS: (
-        NOISE,
-        "changes its answer in the {test}, {points} more often than when merely asked again",
-        "whether its answers change in the {test} beyond its own noise",
-        "does not change its answers in the {test} beyond its own noise",
-    ),
-    DROP: (
-        DROPS,
-        "gets fewer answers right in the {test}, by {points}",
-        "whether it gets fewer answers right in the {test}",
-        "gets as many answers right in the {test}",
-    ),
-}
+    words = {name: text.replace("{test}", _test_words(test)) for name, text in _WORDS["effects"][effect].items()}
+    told = partial(_written, words.pop("problem"), "")
+    return Limit(at=_EFFECTS[effect], side="above", problem=told, advice=_of_test(test), **words)
 
 
 # --- states
