@@ -32,7 +32,6 @@ from jrh_mlflow.sweeps.front import (
     probabilities,
     ties,
 )
-from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import CLAIM, DUPLICATE, FAILED, RESULT, STOPPED, Trials, importance, trial_params
 from jrh_mlflow.sweeps.sweep_verdict import few_tasks, sweep_verdict
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
@@ -67,21 +66,6 @@ class Findings:
     """Why the sweep ended before its time."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unmeasured:
-    """A configuration that was not measured in full, and why."""
-
-    configuration: Configuration
-    state: str
-    """`stopped early`, `failed`, `stopped by the cap`, `running elsewhere`, `interrupted` or `not tried`."""
-    why: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        point = self.configuration
-        return {"configuration": point.key, "label": point.label, "state": self.state, "why": self.why}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Sweep(ShownResult):
     """The map of reliability against cost."""
@@ -102,8 +86,12 @@ class Sweep(ShownResult):
     """Configurations measured in full: those held out first, the most reliable where they were searched first."""
     stopped: list[Member]
     """Configurations that were stopped early (pruned), read up to there."""
-    missing: Sequence[Unmeasured]
-    """Configurations that were not measured in full, each with the reason; with `members` they are all there are."""
+    missing: Sequence[Mapping[str, str]]
+    """Configurations that were not measured in full: `configuration` (its key), `label`, `state` and `why`.
+
+    The state is `stopped early`, `failed`, `stopped by the cap`, `running elsewhere`, `interrupted` or `not tried`.
+    With `members` they are all there are.
+    """
     hypervolume: Reading
     importance: Mapping[str, Mapping[str, float] | str]
     operating: Sequence[OperatingPoint]
@@ -195,7 +183,7 @@ class Sweep(ShownResult):
             "front": [member.to_dict() for member in self.front],
             "measured": [member.to_dict() for member in self.members],
             "stopped": [member.to_dict() for member in self.stopped],
-            "missing": [one.to_dict() for one in self.missing],
+            "missing": list(self.missing),
             "best": self.best_key,
             "cheapest_tied": self.cheapest_key,
             "hypervolume": self.hypervolume.to_dict(),
@@ -311,7 +299,7 @@ def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep
     )
 
 
-def _missing(context: SweepContext, findings: Findings) -> Iterator[Unmeasured]:
+def _missing(context: SweepContext, findings: Findings) -> Iterator[dict[str, str]]:
     """Say of every configuration without a whole measurement why, in the order of their numbers."""
     trials = context.trials
     newest = {
@@ -321,7 +309,7 @@ def _missing(context: SweepContext, findings: Findings) -> Iterator[Unmeasured]:
     for point in sorted(trials.grid, key=lambda point: point.number):
         if point.key not in findings.search:
             state, why = _why_missing(trials, findings, point.key, newest.get(point.key), n_tasks=n_tasks)
-            yield Unmeasured(configuration=point, state=state, why=why.rstrip("."))
+            yield {"configuration": point.key, "label": point.label, "state": state, "why": why.rstrip(".")}
 
 
 def _why_missing(

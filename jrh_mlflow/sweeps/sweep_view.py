@@ -44,8 +44,8 @@ Facts = Mapping[str, Any]
 
 SWEEP_MARKDOWN, TRIALS_FILE = "sweep.md", "trials.csv"
 """Artifacts of its run."""
-_MOST_OTHERS = 20
-"""Configurations off the front that Markdown lists; all are in trials.csv."""
+_MOST_ROWS = 20
+"""Configurations that Markdown lists; all are in trials.csv."""
 _MOST_LINES = 10
 """Configurations on a terminal."""
 _LEGEND = "bars: 95 % by task; filled, dashed: front of the searched half; orange: tied with the best; ×: stopped early"
@@ -61,7 +61,7 @@ _MOST_NAMED = 8
 _SHORTEST_SETTING = 9
 _LONGEST_LABEL = 38
 """Characters of a configuration on a terminal, beside its numbers."""
-_SEARCHED = "* read on the searched half, which tends to flatter"
+_SEARCHED = "Marked with *: read on the searched half, which tends to flatter."
 
 
 def sweep_page(
@@ -128,15 +128,10 @@ def reading_facts(reading: Facts) -> str:
 
 
 def _reliability_cell(member: Facts) -> Cell:
-    # Not in round brackets: after the interval's square ones Markdown would read a link.
-    half, reading = ", searched half" if member["holdout_value"] is None else "", member["reliability"]
+    half, reading = " *" if member["holdout_value"] is None else "", member["reliability"]
     ends = [reading.get(f"cluster_{end}") for end in ("low", "high")]
     whisker = None if None in ends else Whisker(low=ends[0], high=ends[1], value=reading["value"])
     return Cell(reading_facts(reading) + half, whisker=whisker)
-
-
-def _reliability_mark(member: Facts) -> str:
-    return reading_facts(member["reliability"]) + (" *" if member["holdout_value"] is None else "")
 
 
 def _label(row: Facts) -> str:
@@ -184,7 +179,7 @@ def _calls_address(member: Facts) -> str | None:
 
 MEMBERS: Table[Facts] = Table.of(
     Column("configuration", _label, short=_short_label, brief=True, link=_run_address),
-    Column("reliability", _reliability_cell, short=_reliability_mark, brief=True, link=_calls_address),
+    Column("reliability", _reliability_cell, brief=True, link=_calls_address),
     Column("search", lambda member: number_text(member["search_value"])),
     Column("bias", lambda member: number_text(member["bias"], signed=True)),
     Column("$ per 1,000", _dollars, brief=True),
@@ -215,28 +210,18 @@ def front_first(sweep: Facts) -> FilledTable[Facts]:
 
 
 def _configurations(sweep: Facts) -> list[Section]:
-    """List the configurations: Markdown ranks the front apart from the others, a page and a terminal have one list."""
-    # As below it: the most reliable first.
-    front = members_table(sweep["front"][::-1])
-    others = members_table([member for member in sweep["measured"] if not member["on_front"]])
-    no_front = [] if front.rows else ["No configuration was measured that keeps the constraints."]
+    """List the configurations, the front first, and say what became of the others."""
     every = front_first(sweep)
+    first = partial(every.first, what="configurations", where=TRIALS_FILE)
+    no_front = [] if sweep["front"] else ["No configuration was measured that keeps the constraints."]
+    searched = [_SEARCHED] if any(row["holdout_value"] is None for row in every.rows) else []
+    shown = [
+        Only(("html",), every),
+        Only(("markdown",), first(_MOST_ROWS)),
+        Only(("text",), first(_MOST_LINES)),
+    ]
     return [
-        Section(heading="Front", blocks=[front, *no_front], media=("markdown",), always=True),
-        Section(
-            heading="Also measured in full",
-            blocks=[others.first(_MOST_OTHERS, what="configurations", where=TRIALS_FILE)],
-            media=("markdown",),
-        ),
-        Section(
-            heading="Configurations",
-            blocks=[
-                Only(("html",), every),
-                Only(("text",), every.first(_MOST_LINES, what="configurations", where=TRIALS_FILE)),
-                *(Only(("text",), _SEARCHED) for _ in [1] if any(row["holdout_value"] is None for row in every.rows)),
-            ],
-            media=("html", "text"),
-        ),
+        Section(heading="Configurations", blocks=[*no_front, *shown, *searched], always=True),
         Section(
             heading="Stopped early",
             blocks=[members_table(sweep["stopped"]), _STOPPED],
