@@ -267,8 +267,8 @@ def longest_text(outputs: object) -> str:
 
 
 def _laid_out(rule: Any, outputs: object, place: Place, text: str, seed: str) -> object:
-    additions = rule.additions(text, random.Random(seed))  # noqa: S311 - a layout, not a secret
-    return _put(outputs, place, apply(text, additions))
+    edits = rule.edits(text, random.Random(seed))  # noqa: S311 - a layout, not a secret
+    return _put(outputs, place, apply(text, edits))
 
 
 def _texts(value: object, place: Place = ()) -> Iterator[tuple[Place, str]]:
