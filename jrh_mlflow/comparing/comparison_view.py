@@ -132,8 +132,10 @@ class Listed:
 
     @property
     def short_judges(self) -> str:
-        """The two judges, each cut to fit on a terminal."""
-        return " − ".join(shortened_name(judge, most=20) for judge in (self.difference.a, self.difference.b))
+        """The two judges, each cut to fit on a terminal unless that makes them alike; notes say who is simulated."""
+        names = [name.removesuffix(" (simulated)") for name in (self.difference.a, self.difference.b)]
+        short = [shortened_name(name, most=22) for name in names]
+        return " − ".join(names if short[0] == short[1] else short)
 
 
 def _told_text(row: Listed) -> str:
