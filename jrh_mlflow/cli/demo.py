@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,9 +55,14 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
     """
     if quick and full:
         raise click.UsageError("--quick leaves out what --full adds to. Give one of them.")
+    from jrh_mlflow.demo import Demo, demo_store
+    from jrh_mlflow.engine.journal import open_journal
+
     started = time.perf_counter()
     click.echo(f"measuring into an MLflow store in {store}")
-    with _opened(store) as (place, parts):
+    place = demo_store(store)
+    with open_journal(Path(store) / "journal.db") as journal:
+        parts = Demo(place.uri, journal)
         found = [_paper_sentence(_print_paper(parts))]
         shift = parts.shift()
         found.append(_shift_sentence(shift) if quick else _recorded_sentence(_print_recorded(parts)))
@@ -68,16 +72,6 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
     _head(f"What was found, in {time.perf_counter() - started:.0f} s")
     print_lines(line for sentence in found for line in wrapped_line("", sentence))
     _print_next(place, port=port)
-
-
-@contextmanager
-def _opened(folder: str) -> Iterator[tuple[Store, Demo]]:
-    from jrh_mlflow.demo import Demo, demo_store
-    from jrh_mlflow.engine.journal import open_journal
-
-    store = demo_store(folder)
-    with open_journal(Path(folder) / "journal.db") as journal:
-        yield store, Demo(store.uri, journal)
 
 
 def _print_paper(parts: Demo) -> list[Evaluation]:
@@ -120,7 +114,7 @@ def _print_graders(parts: Demo) -> Comparison:
     _head("Three simulated graders on 24 labelled replies, changed by rules; share of expected answers by test")
     comparison = parts.graders()
     click.echo(scores_table(comparison.contrasts).to_text())
-    click.echo(letters_text(comparison.contrasts))
+    print_lines(wrapped_line("", letters_text(comparison.contrasts)))
     return comparison
 
 
@@ -174,8 +168,7 @@ def _graders_sentence(comparison: Comparison) -> str:
 
     cells = comparison.contrasts.cells
     most, least = _ends(cells[OVERALL])
-    worst = {axis_name(axis): judges[least[0]] for axis, judges in cells.items() if axis != OVERALL}
-    test = _ends(worst)[1]
+    _, test = _ends({axis_name(axis): judges[least[0]] for axis, judges in cells.items() if axis != OVERALL})
     return (
         f"Of the graders, {most[0]} gives the expected answer in {most[1]} of the items, {least[0]} in {least[1]}, "
         f"and in only {test[1]} under {test[0]}."
@@ -208,10 +201,6 @@ def _print_next(store: Store, *, port: int) -> None:
 
 def _command() -> str:
     """Return how this command was called, so that the printed line works as it is."""
-    called = Path(sys.argv[0])
-    try:
-        shown = called.resolve().relative_to(Path.cwd())
-    except ValueError:
-        # Outside of the working folder the command was found by its name, so its name works.
-        return "jrh"
-    return str(shown)
+    called = Path(sys.argv[0]).resolve()
+    # Outside of the working folder the command was found by its name, so its name works.
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else "jrh"
