@@ -64,10 +64,13 @@ def build(output: str, force: bool, **options: Any) -> None:
 )
 @click.option("--first", default="1", show_default=True, help="How the file says that the first response is better.")
 @click.option("--second", default="2", show_default=True)
+@click.option("--tie", multiple=True, default=("tie",), show_default=True, help="How it says that both are equal.")
 @click.option("--name", default="natural", show_default=True)
 @force_option
-def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, second: str, name: str, force: bool) -> None:
-    """Build a suite of natural pairs: real responses with a known better side.
+def from_pairs(
+    file: str, output: str, pairs: tuple[str, ...], first: str, second: str, tie: tuple[str, ...], **more: Any
+) -> None:
+    """Build a suite of natural pairs: real responses with a side that people prefer, or called equal by them.
 
     Example: jrh suite from-pairs pairs.csv --map instruction=input --map better=label -o my_pairs
     """
@@ -76,8 +79,9 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
     from jrh_mlflow.suites.suite import save_suite
 
     columns = read_pairs(pairs)
-    built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
-    save_suite(built, output, force=force)
+    frame, sides = read_table(file), (first, second)
+    built = natural_suite(frame, columns=columns, better_values=sides, tie_values=tie, name=more["name"])
+    save_suite(built, output, force=more["force"])
     print_lines([f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}"])
 
 

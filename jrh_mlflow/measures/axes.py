@@ -29,6 +29,7 @@ from jrh_mlflow.schema.items import (
     LADDER,
     LADDER_MATCHED,
     NATURAL,
+    NATURAL_TIE,
     SINGLE_LADDERS,
     SINGLE_PADDED,
     SINGLE_VACUUM,
@@ -754,6 +755,7 @@ _MATCHED = Stimuli(
 _FILLER = Stimuli(name=FILLER, conditions=(FILLER,), section="Controls")
 _DIFFERENT = Stimuli(name=DELTA_0_DIFFERENT, conditions=(DELTA_0_DIFFERENT,), section="Controls")
 _NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs", optional=True)
+_NATURAL_TIE = Stimuli(name=NATURAL_TIE, conditions=(NATURAL_TIE,), section="Natural pairs", optional=True)
 _SINGLE_VACUUM = _single("vacuum", SINGLE_VACUUM, "nothing to judge (vacuum)")
 _SINGLE_LADDER = _single("ladder", SINGLE_LADDERS[:1], "levels of the ladder")
 _SINGLE_MATCHED = _single(
@@ -1163,6 +1165,15 @@ AXES: tuple[Axis, ...] = (
         label="natural pairs: no preference",
         hits=no_order,
         meaning="Share of real pairs in which neither order is a preference; 0 is right.",
+    ),
+    Axis(
+        # Without a direction: a judge that is offered no tie is not worse for saying none.
+        name="natural/tie_accuracy",
+        label="natural pairs: ties where people tie",
+        stimuli=_NATURAL_TIE,
+        hits=is_tie,
+        meaning="Share of calls on real pairs that people call equal that are a tie; 1 is right if one may be said.",
+        column=True,
     ),
     Axis(
         name="pointwise/dark_current",

@@ -36,6 +36,7 @@ from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.items import (
     BASELINE,
     NATURAL,
+    NATURAL_TIE,
     OPTIONAL_COLUMNS,
     OUTCOMES,
     REQUIRED_COLUMNS,
@@ -383,13 +384,14 @@ def _pair_records(row: Mapping[str, str], mapping: Mapped) -> Iterator[CallRecor
 
 def _pair_record(row: Mapping[str, str], mapping: Mapped, *, order: str, word: str) -> CallRecord:
     outcome, answer = _outcome(word, mapping, order=order, stated=_stated(row))
-    better = {mapping.first: "u", mapping.second: "v", "": ""}.get(row.get("better", ""))
+    ties, record = dict.fromkeys(mapping.tie, ""), _record(row, mapping, outcome=outcome, answer=answer, word=word)
+    better = {**ties, mapping.first: "u", mapping.second: "v", "": ""}.get(row.get("better", ""))
     if better is None:
-        raise CallsError(
-            f"Item {row['item']!r}: `better` must be {mapping.first!r} or {mapping.second!r}, but is {row['better']!r}."
-        )
-    record = _record(row, mapping, outcome=outcome, answer=answer, word=word)
-    return replace(record, order=order, better=better)
+        known = ", ".join(map(repr, (mapping.first, mapping.second, *ties)))
+        raise CallsError(f"Item {row['item']!r}: `better` must be one of {known}, but is {row['better']!r}.")
+    # What people call equal is asked about apart from what has a better side.
+    is_tie = row.get("better") in ties and record.condition == NATURAL
+    return replace(record, order=order, better=better, condition=NATURAL_TIE if is_tie else record.condition)
 
 
 def _record(row: Mapping[str, str], mapping: Mapped, *, outcome: str, answer: str, word: str) -> CallRecord:

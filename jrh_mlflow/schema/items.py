@@ -26,8 +26,10 @@ LADDER = "ladder"
 LADDER_MATCHED = "ladder_matched"
 """The same chains, with what is not met written in the words of what is: counting words cannot tell the level."""
 NATURAL = "natural"
+NATURAL_TIE = "natural_tie"
+"""Real pairs that people call equal: a tie is right, and nothing is wrong for a judge that cannot say so."""
 
-PAIR_CONDITIONS = (*VACUUM, DELTA_0_SAME, DELTA_0_DIFFERENT, FILLER, LADDER, LADDER_MATCHED, NATURAL)
+PAIR_CONDITIONS = (*VACUUM, DELTA_0_SAME, DELTA_0_DIFFERENT, FILLER, LADDER, LADDER_MATCHED, NATURAL, NATURAL_TIE)
 """Every condition whose items are canonical pairs, judged in both presentation orders."""
 DELTA_0 = (DELTA_0_SAME, DELTA_0_DIFFERENT)
 LADDERS = (LADDER, LADDER_MATCHED)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
-from jrh_mlflow.schema.items import LABEL_SOURCES, NATURAL, Item, Labels, Seed
+from jrh_mlflow.schema.items import LABEL_SOURCES, NATURAL, NATURAL_TIE, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import context_texts
 from jrh_mlflow.suites.dataset import (
@@ -372,6 +372,7 @@ def natural_suite(
     *,
     columns: Mapping[str, str] | None = None,
     better_values: tuple[str, str] = ("1", "2"),
+    tie_values: Sequence[str] = ("tie",),
     name: str = "natural",
 ) -> Suite:
     """Build a suite from a table with one pair per row.
@@ -381,6 +382,8 @@ def natural_suite(
             or a list of texts that the responses were to go by.
         columns: Our name to the table's column, e.g. `{"instruction": "input", "better": "label"}`.
         better_values: How the table says that the first or the second response is better.
+        tie_values: How it says that people call them equal: a tie is right there, read as `natural/tie_accuracy` and
+            by no other axis.
         name: Of the suite.
     """
     names = {key: key for key in _ROLES} | dict(columns or {})
@@ -392,7 +395,7 @@ def natural_suite(
         raise SuiteError(f"The table lacks the column(s) {', '.join(missing)}. Columns there are: {present}.")
     rows = pairs.astype(object).to_dict("records")
     contexts = read_contexts(DatasetTable(pairs), names["context"], None) if names["context"] in pairs.columns else []
-    items = [_item(row, index, names, better_values) for index, row in enumerate(rows)]
+    items = [_item(row, index, names, better_values, tie_values) for index, row in enumerate(rows)]
     if contexts:
         items = [replace(item, context=context) for item, context in zip(items, contexts, strict=True)]
     if meta := own_columns({role: names[role] for role in ("instruction", "context") if names[role] in pairs.columns}):
@@ -400,20 +403,23 @@ def natural_suite(
     return Suite(name=name, items=items, origin={"builder": "natural"})
 
 
-def _item(row: Mapping[object, object], index: int, names: Mapping[str, str], values: tuple[str, str]) -> Item:
+def _item(
+    row: Mapping[object, object], index: int, names: Mapping[str, str], values: tuple[str, str], ties: Sequence[str]
+) -> Item:
     for key, column in names.items():
         if key != "context" and column in row and is_na(row[column]):
             raise SuiteError(f"Row {index}: `{column}` ({key}) has no value. Fill it, or drop the row.")
     better = str(row[names["better"]])
-    if better not in values:
-        raise SuiteError(f"Row {index}: `{names['better']}` must be one of {', '.join(values)}, but is {better!r}.")
+    if better not in (*values, *ties):
+        known = ", ".join((*values, *ties))
+        raise SuiteError(f"Row {index}: `{names['better']}` must be one of {known}, but is {better!r}.")
     item_id = str(row.get(names["id"], f"pair-{index:05d}"))
     return Item(
         id=item_id,
         task=str(row.get(names["task"], item_id)),
-        condition=NATURAL,
+        condition=NATURAL if better in values else NATURAL_TIE,
         instruction=str(row[names["instruction"]]),
         u=str(row[names["first"]]),
         v=str(row[names["second"]]),
-        better="u" if better == values[0] else "v",
+        better={values[0]: "u", values[1]: "v"}.get(better),
     )

@@ -40,6 +40,7 @@ from jrh_mlflow.schema.items import (
     LADDER_MATCHED,
     LADDERS,
     NATURAL,
+    NATURAL_TIE,
     PAIR_CONDITIONS,
     SINGLE_CONDITIONS,
     SINGLE_LADDERS,
@@ -611,7 +612,7 @@ def _check_pair(item: Item) -> None:
         return  # replayed from recorded judgments: there is no text to check
     if item.u is None or item.v is None or item.instruction is None:
         raise SuiteError(f"Item {item.id!r} needs an instruction and both contents.")
-    if item.condition != NATURAL:
+    if item.condition not in (NATURAL, NATURAL_TIE):
         _check_leaks(item)
         for rule in _RULES[item.condition]:
             if problem := rule(item, item.u, item.v):

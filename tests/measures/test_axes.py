@@ -126,11 +126,14 @@ def test_an_event_says_the_same_of_one_call_and_of_arrays(axis: Axis) -> None:
 
 def test_every_estimate_has_its_declaration_and_its_kind_of_number(calls: Any) -> None:
     frame = normalise(calls).assign(confidence=0.7, rationale="Response A is better.")
+    equal = normalise(pairs([("tie", "2")] * 4, condition="natural_tie"))
     natural = normalise(pairs([("1", "2"), ("tie", "1")] * 4, condition="natural", better="u")).assign(confidence=0.9)
     single = asked(jrh.scripted.Oracle(), jrh.datasheet_suite(design="pointwise", n_tasks=2))
     twice = [{**row, "replicate": nth} for nth in (0, 1) for row in pairs([("1", "2")] * 4, delta=0)]
     estimates = {
-        key: reading for rows in (frame, natural, single, twice) for key, reading in jrh.measure(rows).estimates.items()
+        key: reading
+        for rows in (frame, natural, equal, single, twice)
+        for key, reading in jrh.measure(rows).estimates.items()
     }
     shown = [key for keys_ in by_section(estimates).values() for key in keys_]
     assert sorted(shown) == sorted(estimates)

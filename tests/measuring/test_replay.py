@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError, JrhError, RecipeError
 from jrh_mlflow.measuring.replay import Mapped, replay_each
+from jrh_mlflow.people.labels.tables import pair_frame
 
 # One judge that is right in both orders on the first pair, wrong in both on the second, takes the first slot on
 # the third, commits in one order on the fourth, and is once unreadable on the fifth.
@@ -252,3 +253,16 @@ def test_one_judge_of_a_table_is_named(wide: Path, store_uri: str) -> None:
     assert (done.judge.name, value(done, "natural/accuracy")) == ("J2", 1.0)
     frame = pd.read_csv(wide, dtype=str)
     assert jrh.replay(frame, judge="J2", **about).datasheet.estimates == done.datasheet.estimates
+
+
+def test_a_tie_of_people_is_read_apart_and_a_half_in_win_rates(wide: Path, tmp_path: Path, store_uri: str) -> None:
+    path = tmp_path / "ties.csv"
+    path.write_text(WIDE.replace("b,009,J2,2,2.0,2.0", "b,009,J2,tie,tie,2.0"), encoding="utf-8")
+    about = {"tracking_uri": store_uri, "experiment": "tests"}
+    done = jrh.replay(path, columns=dict(MAPPED.columns), judge="J2", **about)
+    assert (value(done, "natural/accuracy"), value(done, "natural/tie_accuracy")) == (1.0, 0.5)
+    labels = pair_frame(done.calls)
+    people = labels[labels["kind"] == "person"].set_index("item")["label"]
+    assert (len(people), people["b/009"]) == (5, "tie")
+    again = jrh.replay(done.calls, **about)
+    assert again.datasheet.estimates == done.datasheet.estimates

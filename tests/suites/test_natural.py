@@ -10,6 +10,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.measures.axes import declared
 from tests.readings import asked, value
 
 
@@ -80,6 +81,23 @@ def test_known_judges_read_as_they_must_on_natural_pairs(table):
     assert all(axis.startswith("natural/") for axis in right.estimates)
 
 
+def test_pairs_that_people_call_equal_are_read_apart(table):
+    more = {"instruction": ["Say hi."], "first": ["Hi."], "second": ["Hi!"], "better": ["both"]}
+    mixed = pd.concat([table, pd.DataFrame(more)], ignore_index=True)
+    suite, plain = jrh.natural_suite(mixed, tie_values=("tie", "both")), jrh.natural_suite(table)
+    assert [(item.condition, item.better) for item in suite.items[2:]] == [("natural", "u"), ("natural_tie", None)]
+    judges = {"Oracle": 1.0, "AlwaysTie": 1.0, "AlwaysFirst": 0.0, "LongerWins": 1.0}
+    for name, ties in judges.items():
+        with_ties, without = (jrh.measure(asked(getattr(jrh.scripted, name)(), of)).estimates for of in (suite, plain))
+        assert with_ties.pop("natural/tie_accuracy").value == ties
+        # A judge is neither better nor worse by them in anything else.
+        assert with_ties == without
+    assert declared("natural/tie_accuracy").direction is None
+    assert not {finding.axis for finding in jrh.measure(asked(jrh.scripted.AlwaysFirst(), suite)).verdict.findings} & {
+        "natural/tie_accuracy"
+    }
+
+
 def test_a_missing_column_is_named_with_the_columns_there_are(table):
     message = refused(table.drop(columns=["first", "better"]))
     assert message == "The table lacks the column(s) first, better. Columns there are: instruction, second."
@@ -90,10 +108,10 @@ def test_an_unknown_column_role_gets_the_nearest_known_one(table):
     assert message == "Unknown column role 'instructions'. Did you mean 'instruction'?"
 
 
-@pytest.mark.parametrize("label", ["3", "u", "tie", 1.5])
+@pytest.mark.parametrize("label", ["3", "u", "equal", 1.5])
 def test_an_unknown_label_is_named_with_its_row(table, label):
     message = refused(table.assign(better=["1", label, "2"]))
-    assert message == f"Row 1: `better` must be one of 1, 2, but is '{label}'."
+    assert message == f"Row 1: `better` must be one of 1, 2, tie, but is '{label}'."
 
 
 @pytest.mark.parametrize("empty", [None, np.nan])

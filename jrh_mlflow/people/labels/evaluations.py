@@ -32,7 +32,7 @@ from jrh_mlflow.people.labels._base import (
 )
 from jrh_mlflow.people.labels.tables import pair_frame
 from jrh_mlflow.people.labels.traces import drawn_facts, trace_labels
-from jrh_mlflow.schema.items import BASELINE, NATURAL, PAIR_CONDITIONS, is_scale
+from jrh_mlflow.schema.items import BASELINE, NATURAL, NATURAL_TIE, PAIR_CONDITIONS, is_scale
 from jrh_mlflow.suites.dataset import DatasetTable, read_table
 from jrh_mlflow.suites.labels import people_of
 from jrh_mlflow.tracking.runs import keys
@@ -221,7 +221,7 @@ def _of_calls(run_id: str, options: LabelOptions) -> LabelTable:
     )
     if options.part == "labels":
         return _with_people(run, options, known)
-    if options.part == "verdicts" or (run.calls["condition"] == NATURAL).any():
+    if options.part == "verdicts" or run.calls["condition"].isin((NATURAL, NATURAL_TIE)).any():
         return replace(known, frame=pair_frame(run.calls), facts=fact_texts(keys.param_group(run.params, "judge")))
     return _with_expected(run, known)
 

@@ -23,7 +23,7 @@ from jrh_mlflow.people.labels._base import (
     stacked,
 )
 from jrh_mlflow.people.ratings import IS_JUDGE, judge_marks
-from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
+from jrh_mlflow.schema.items import NATURAL, NATURAL_TIE, REQUIRED_COLUMNS
 from jrh_mlflow.schema.label_words import BOOLEANS, label_text, label_word
 from jrh_mlflow.suites.dataset import DatasetTable, is_missing, present, refuse_rows
 
@@ -235,7 +235,8 @@ def pair_frame(calls: pd.DataFrame) -> pd.DataFrame:
         RecipeError: when there are none.
     """
     records = normalise(calls)
-    records = records.assign(choice=choices(records))[records["condition"] == NATURAL]
+    records = records.assign(choice=choices(records))
+    records = records[records["condition"].isin((NATURAL, NATURAL_TIE))]
     if records.empty:
         raise RecipeError("The call records hold no natural pairs (`jrh.natural_suite`): a win rate is of real pairs.")
     pairs = records.drop_duplicates("suite_item")
@@ -243,7 +244,7 @@ def pair_frame(calls: pd.DataFrame) -> pd.DataFrame:
         "item": [*records["suite_item"], *pairs["suite_item"]],
         "kind": [JUDGE] * len(records) + [PERSON] * len(pairs),
         "rater": [JUDGE] * len(records) + [PERSON] * len(pairs),
-        "label": [choice or None for choice in records["choice"]] + pairs["better"].tolist(),
+        "label": [choice or None for choice in records["choice"]] + [better or "tie" for better in pairs["better"]],
         "order": [*records["order"], *[""] * len(pairs)],
         "replicate": [*records["replicate"], *[0] * len(pairs)],
         "cluster": [*records["task"], *pairs["task"]],
