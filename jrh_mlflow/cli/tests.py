@@ -110,7 +110,8 @@ def _show(test: ReliabilityTest, package: str | None) -> None:
         click.echo("Written by code, seeded; no model is asked.")
         return
     stand_in = "Without a model, rules stand in. " if getattr(test, "has_rules", True) else ""
-    confirmed = "; a validator must give the expected answer" if "validator" in test.needs else ""
+    compared = "; a validator compares it with the original" if getattr(test, "must_keep", "") else ""
+    confirmed = "; a validator must give the expected answer" if "validator" in test.needs else compared
     click.echo(f"Written by a generator model{confirmed}. {stand_in}The prompt:\n")
     # The test's own prompt is the objective; these three carry it out.
     parts = ("agent_planner", "agent_editor", "agent_summary") if "transcripts" in test.needs else ()

@@ -385,7 +385,7 @@ def _reviewed_item(entry: ReviewEntry, standings: Standings, validator: str) -> 
         label=None if state.state == REJECTED else state.label or entry.item.expected,
         decisions=[ReviewerDecision(who=who, state=mine.state, reason=mine.reason) for who, mine in own],
         verdict=entry.verdict,
-        validator=validator,
+        validator=str(entry.item.meta.get("confirmed_by") or validator),
         edited_text=state.text if state.state == EDITED else None,
         edited_message=state.message if state.state == EDITED else None,
     )
