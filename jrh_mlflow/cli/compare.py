@@ -38,10 +38,10 @@ def compare(
     markdown: bool,
     **options: Any,
 ) -> None:
-    """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
+    """Compare logged evaluations on the same suite: which judges differ, on which test, by how much.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
-    what differs. Judges are told apart on the deciding (primary) axes; the others are exploratory. The comparison is
+    what differs. Differences are tested on the deciding (primary) axes; the others are exploratory. The comparison is
     logged as a run of its own with Markdown, HTML, tables and figures.
 
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current

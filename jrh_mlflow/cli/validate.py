@@ -65,7 +65,7 @@ def validate(
 
     Agreement: bias and coverage of agreement with people, and how often the alternative annotator test errs. Corrected:
     bias, coverage and width of corrected rates, beside the judge's own mean. Alignment: what is said of optimisers of
-    known worth. Decisions: how often judges are told apart, gated, passed or stopped falsely, and how often rightly.
+    known worth. Decisions: how often judges are called different, gated, passed or stopped, falsely and rightly.
     Findings: whether each judge gets its own problems and no others, also at a limit, and how large one must be.
 
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than

@@ -823,7 +823,7 @@ class Contrasts:
     def told(self) -> str:
         """How many differences of the deciding family are told apart, and how many are exploratory."""
         others = len(self.differences) - len(self.deciding)
-        counted = f"{len(self.different)} of {len(self.deciding)} differences are told apart at {self.alpha:g}"
+        counted = f"{len(self.different)} of {len(self.deciding)} differences are significant at {self.alpha:g}"
         return f"{counted}; {others} more are exploratory" if others else counted
 
     def letters_of(self, axis: str, judge: str) -> str:
@@ -879,8 +879,9 @@ def _alike_notes(differences: Sequence[Difference]) -> list[str]:
     """Say what would tell judges apart of which one answers each task alike, so that tasks count and not calls."""
     rows = [row for row in differences if row.tasks_to_tell is not None]
     return [
-        f"{axis_name(row.axis)} ({row.a} and {row.b}): not told apart, because one of them answers each task alike so "
-        f"far and may fail whole tasks that were not asked. About {row.tasks_to_tell} tasks like these would tell."
+        f"{axis_name(row.axis)} ({row.a} and {row.b}): no significant difference, because one of them answers each "
+        f"task alike so far and may fail whole tasks that were not asked. About {row.tasks_to_tell} tasks like these "
+        "would show it."
         for row in rows[:_MOST_REASONS]
     ]
 
@@ -889,13 +890,13 @@ def _power(differences: Sequence[Difference]) -> list[str]:
     """Say when nothing could be told apart whatever the judges are: a sign flip of k clusters has p >= 2^(1 - k)."""
     deciding = [difference for difference in differences if difference.family == "primary"]
     if not deciding:
-        return ["No deciding axis has a number for two judges: nothing can be told apart."]
+        return ["No deciding axis has a number for two judges: no difference can be significant."]
     most = max(difference.n_clusters for difference in deciding)
     if all(difference.detectable is None for difference in deciding):
         return [
             f"{most} independent sources are too few for {len(deciding)} comparisons: not even the largest difference "
-            "would be told apart. Look at the intervals, compare fewer judges or on fewer axes, or ask more sources."
+            "would be significant. Look at the intervals, compare fewer judges or on fewer axes, or ask more sources."
         ]
     if most < FEW_CLUSTERS:
-        return [f"Few independent sources ({most}): what is not told apart may still differ, see what is detectable."]
+        return [f"Few independent sources ({most}): judges may differ all the same, see what is detectable."]
     return []

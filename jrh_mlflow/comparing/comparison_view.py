@@ -57,24 +57,24 @@ _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
 COMPARISON_JSON, COMPARISON_MARKDOWN = "comparison.json", "comparison.md"
 """Artifacts of its run."""
-_DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
+_DETECTABLE = "Detectable: a true difference of this size would be significant with a chance of 80 %."
 
 
 def how_decided(comparison: Contrasts) -> list[str]:
     """Say what the letters, p-values, detectable differences and equivalences mean, in plain words."""
     alpha, margin = f"{comparison.alpha:g}", f"{comparison.margin:g}"
     against = "with the baseline " if comparison.baseline else ""
-    exploratory = "The other axes are exploratory: adjusted over all differences, and never told apart. "
+    exploratory = "The other axes are exploratory: adjusted over all differences, and never called significant. "
     return [
         f"Units of one source (task) are not independent, so p is a sign-flip test on whole sources. P adjusted "
         f"takes all comparisons {against}on the deciding axes together (step-down max-T): the chance that any two "
-        f"judges are told apart that do not differ is at most {alpha}. "
+        f"judges that do not differ get a significant difference is at most {alpha}. "
         f"{exploratory if len(comparison.deciding) < len(comparison.differences) else ''}"
         "McNemar's mid-p takes units as independent and decides nothing.",
-        "Detectable: a true difference of this size would be told apart with a chance of 80 %, one under it may be "
+        "Detectable: a true difference of this size would be significant with a chance of 80 %, one under it may be "
         "there and not be found; none: with so few sources no difference would be. Equivalent: shown to differ by "
-        f"less than {margin}, either way (two one-sided tests at {alpha}, each pair by itself). Neither told apart nor "
-        "equivalent: not enough sources to say.",
+        f"less than {margin}, either way (two one-sided tests at {alpha}, each pair by itself). Neither significant "
+        "nor equivalent: not enough sources to say.",
     ]
 
 
@@ -83,8 +83,8 @@ def letters_text(comparison: Contrasts) -> str:
     if comparison.baseline:
         return "Judges are compared with the baseline only, so they have no letters."
     if not comparison.letters:
-        return "No letters: no two judges are told apart on a deciding axis."
-    return "Judges that share a letter are not told apart; a is with the best. No letters: none are told apart there."
+        return "No letters: no two judges differ significantly on a deciding axis."
+    return "Judges that share a letter do not differ significantly; a is with the best. No letters: none differ there."
 
 
 def _detectable_range(differences: Sequence[Difference]) -> str:
@@ -160,7 +160,7 @@ DIFFERENCES: Table[Listed] = Table.of(
     field_column("difference.high"),
     field_column("difference.p", p_text, brief=True),
     field_column("difference.p_adjusted", p_text, head="p adjusted", brief=True),
-    Column("told apart", _told_text, value=lambda row: row.difference.told_apart, name="told_apart"),
+    Column("significant", _told_text, value=lambda row: row.difference.told_apart, name="told_apart"),
     field_column("difference.n", "{:,}".format, brief=True),
     field_column("difference.n_clusters", "{:,}".format, head="sources"),
     field_column("difference.family"),
@@ -190,7 +190,7 @@ def findings_table(comparison: Contrasts) -> FilledTable[Any]:
     rows = [(axis, [pair for pair in comparison.deciding if pair.axis == axis]) for axis in comparison.primary]
     table: Table[tuple[str, list[Difference]]] = Table.of(
         Column("deciding axis", lambda row: axis_text(row[0])),
-        Column("pairs told apart", lambda row: f"{sum(pair.told_apart for pair in row[1])} of {len(row[1])}"),
+        Column("significant pairs", lambda row: f"{sum(pair.told_apart for pair in row[1])} of {len(row[1])}"),
         Column("detectable", lambda row: _detectable_range(row[1])),
         Column(
             f"equivalent within ±{comparison.margin:g}",
@@ -283,7 +283,7 @@ def scores_table(comparison: Contrasts, *, links: JudgeLinks | None = None) -> F
         Column("n", lambda axis: n_text(cells[axis].values()), media=("markdown", "card", "text")),
     )
     exploratory = [axis for axis in cells if axis not in comparison.primary]
-    groups = ("deciding axes", "exploratory axes: shown, never told apart")
+    groups = ("deciding axes", "exploratory axes: shown, never called significant")
     return table(
         [*comparison.primary, *exploratory],
         style="grid",
@@ -433,7 +433,7 @@ def _winners(axis: str, apart: Sequence[Difference], *, n_others: int) -> str:
     reads = f"{'reads' if len(first) == 1 else 'read'} {'lower' if lower_is_better(axis) else 'higher'}"
     lead = f"{named_judges(first)} {reads} than {most} of {n_others} others"
     named = f" ({named_judges(beaten[first[0]])})" if len(first) == 1 else ""
-    pairs = f"{len(apart)} {'pair is' if len(apart) == 1 else 'pairs are'} told apart in all"
+    pairs = f"{len(apart)} {'pair differs' if len(apart) == 1 else 'pairs differ'} significantly in all"
     return f"{lead}{named}; {pairs}."
 
 
@@ -601,7 +601,7 @@ def _difference_sections(comparison: Contrasts, links: JudgeLinks | None) -> lis
     # A description of a run holds little: a long list would push all else out of it.
     listed, pointer = comparison.differences, ""
     if len(listed) > _MOST_DIFFERENCES:
-        listed, pointer = comparison.different, "Those told apart; the table `differences` has all."
+        listed, pointer = comparison.different, "The significant ones; the table `differences` has all."
     surest = differences_table(comparison.different).first(_MOST_TOLD, what="differences", where="--markdown")
     pairs = {(row.difference.a, row.difference.b) for row in surest.rows}
     if len(pairs) == 1:

@@ -191,7 +191,7 @@ class Plan:
         """How much is asked, of the axis and of the whole suite, and what it shows."""
         chance = f"{self.power:.0%}"
         if self.width is None:
-            expected, detectable = "chance to tell them apart", f"difference found in {chance}"
+            expected, detectable = "chance to find it", f"difference found in {chance}"
         else:
             expected, detectable = "expected width", f"distance of a limit decided with a chance of {chance}"
         columns: Table[tuple[str, str, str]] = Table.of(

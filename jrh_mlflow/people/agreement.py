@@ -154,7 +154,7 @@ def _no_better(measured: _Measured, estimates: Mapping[str, Reading], level: flo
     return f"The judge may be no better than chance, so it can replace nobody: {numbers}." if numbers else None
 
 
-_TELLS = "the judge tells items apart, and it can replace nobody"
+_TELLS = "the judge does better than chance, and it can replace nobody"
 _SAMPLED = 5
 """People from which on they are a sample themselves: intervals then hold for others like them."""
 _MOST_PARTS = 20

@@ -71,7 +71,7 @@ _DIFFERENCES: Table[Mapping[str, Any]] = Table.of(
     Column("interval", lambda row: interval_text(row["low"], row["high"])),
     Column("p", lambda row: _number(row["p"])),
     Column("p for all pairs", lambda row: _number(row["p_adjusted"])),
-    Column("told apart", lambda row: "yes" if row["told_apart"] else "no"),
+    Column("significant", lambda row: "yes" if row["told_apart"] else "no"),
 )
 
 

@@ -122,7 +122,7 @@ def _beside_people(report: AgreementReport, among: str) -> tuple[Finding, str]:
     items = _more_units(beside.n, gap, width)
     items = None if items is None else max(items, FEWEST_ITEMS - beside.n)
     more = (
-        "They are too near for any number of labels that is known to tell them apart."
+        "They are too near for any number of labels that is known to show a difference."
         if items is None
         else f"Labels on some {items:,} further item{'' if items == 1 else 's'} would tell it."
     )
@@ -216,8 +216,8 @@ def versions_verdict(
             text = f"{better} has a higher true {what} than {worse}: {second} minus {first} is {number}."
         findings.append(Finding(axis="corrected", state="ok" if is_told else "cannot tell", reading=reading, text=text))
     told = [finding.text for finding in findings if finding.state == "ok"]
-    lead = told[:1] or [f"No two of the versions can be told apart by their true {what}."]
-    count = f"Of {len(pairs)} pairs of versions {len(told)} are told apart, all pairs counted together."
+    lead = told[:1] or [f"No two of the versions differ significantly in their true {what}."]
+    count = f"Of {len(pairs)} pairs of versions {len(told)} differ significantly, all pairs counted together."
     return Verdict(
         sentences=(*lead, count, f"It is based on {n_labelled:,} labels of people."), findings=tuple(findings)
     )
@@ -281,6 +281,6 @@ def _narrower(estimate: Estimate, n_labelled: int, *, decides: bool) -> str:
     if decides:
         items = _more_units(n_labelled, abs(estimate.value), _half_width(estimate))
         if items is None:
-            return "The two are too near for any number of labels that is known to tell them apart."
+            return "The two are too near for any number of labels that is known to show a difference."
         return f"Labels on some {items:,} further items would decide it."
     return f"Labels on some {3 * n_labelled:,} further items would halve that range."

@@ -47,7 +47,7 @@ def few_tasks(suite: Suite) -> list[str]:
     if size is None:
         return [f"{few} no difference in reliability can be shown, however large. Ask {FEW_TASKS} tasks or more."]
     found = f"only a difference in reliability of {math.ceil(100 * size) / 100:.2f} or more is found in 4 of 5 cases"
-    return [f"{few} {found}. Smaller ones will not be told apart."]
+    return [f"{few} {found}. Smaller ones will not be found."]
 
 
 def sweep_verdict(members: Sequence[Member], *, constraints: Sequence[str], n_tasks: int) -> Verdict:

@@ -274,7 +274,7 @@ def _sureness(sweep: Facts, differences: Sequence[tuple[CompositeDifference, boo
         "The searched half picked the front and the most reliable; the held-out half only reads them, so that no "
         "reading is flattered by having been picked.",
         "Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
-        "Tied: not told apart there by a paired test on tasks, adjusted by Holm; ahead: told to be better there.",
+        "Tied: no significant difference there (paired test on tasks, adjusted by Holm); ahead: significantly better.",
         *_ties(differences),
         f"Hypervolume {reading_facts(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]
@@ -294,7 +294,7 @@ def _ties(differences: Sequence[tuple[CompositeDifference, bool]]) -> list[str]:
         return []
     methods = dict.fromkeys(difference.method for difference, _ in compared)
     unseen = max((difference.value for difference, tied in compared if tied), default=0.0)
-    return [f"Ties by {', '.join(methods)}; the largest difference that was not told apart: {number_text(unseen)}."]
+    return [f"Ties by {', '.join(methods)}; the largest difference that was not significant: {number_text(unseen)}."]
 
 
 def _shares_text(shares: Mapping[str, float] | str) -> str:

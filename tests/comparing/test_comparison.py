@@ -59,7 +59,7 @@ def test_two_identical_judges_have_p_one_and_no_letters():
     found = compared({"one": calls, "two": calls})
     assert {one.axis for one in found.differences} == {"baseline", *TESTS, OVERALL}
     assert found.letters == {}
-    assert "No letters: no two judges are told apart" in comparison_page(found).to_markdown()
+    assert "No letters: no two judges differ" in comparison_page(found).to_markdown()
     assert {(one.value, one.p, one.p_adjusted, one.told_apart) for one in found.differences} == {(0.0, 1.0, 1.0, False)}
     assert {one.p_mcnemar for one in found.differences if one.axis != OVERALL} == {1.0}
 
@@ -196,7 +196,7 @@ def test_an_exploratory_axis_is_never_told_apart_whatever_its_p():
     assert by_axis["typos"].p_adjusted < 0.01
     assert (by_axis["typos"].family, by_axis["typos"].told_apart) == ("exploratory", False)
     assert found.letters == {}
-    assert found.told == "0 of 1 differences are told apart at 0.05; 4 more are exploratory"
+    assert found.told == "0 of 1 differences are significant at 0.05; 4 more are exploratory"
     assert "| exploratory |" in comparison_page(found).to_markdown()
 
 
@@ -339,7 +339,7 @@ def test_how_many_are_told_apart_is_said_the_same_wherever_it_is_said():
     }
     found = compared(judges)
     assert 0 < len(found.different) < len(found.differences)
-    text = f"{len(found.different)} of {len(found.differences)} differences are told apart"
+    text = f"{len(found.different)} of {len(found.differences)} differences are significant"
     for shown in (comparison_page(found).to_markdown(), page_of(found), lines_of(found), repr(found)):
         assert text in re.sub("<[^>]+>", "", shown)
 
@@ -395,7 +395,7 @@ def test_a_grid_too_long_for_a_page_lists_what_was_told_apart():
     judges["right"] = point_calls(oracle, tests=TESTS, n_sources=6)
     found = compared(judges)
     assert len(found.differences) == 50
-    assert "Those told apart; the table" in comparison_page(found).to_markdown()
+    assert "The significant ones; the table" in comparison_page(found).to_markdown()
     assert len(comparison_tables(found)["differences"]) == 50
 
 

@@ -240,7 +240,7 @@ def test_every_number_of_a_served_comparison_leads_to_calls_with_the_same_n_and_
     explained, places = (set(re.findall(each, page)) for each in (r'href="#(term-\d+)"', r'id="(term-\d+)"'))
     assert explained
     assert explained <= places
-    for term in ("told apart", "equivalent", "detectable", "clustered interval"):
+    for term in ("significant", "equivalent", "detectable", "clustered interval"):
         assert f">{term}</a>" in page.lower(), term
 
 

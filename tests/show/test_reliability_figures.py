@@ -44,7 +44,7 @@ def test_the_heatmap_prints_value_interval_n_and_letters_in_each_cell():
     assert f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]  n 12" in shown
     assert "between\n0.00 and 1.00" in shown
     assert "mean over tests" in shown
-    assert "same letter: not told apart" in shown
+    assert "same letter: no significant difference" in shown
 
 
 def test_the_baseline_and_the_mean_stand_apart_from_the_tests():

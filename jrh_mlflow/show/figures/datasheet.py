@@ -63,7 +63,7 @@ _VARIATION = {
     f"{VARIANCE}wording": ("wording: another content or prompt of the task", "#E69F00", "\\\\"),
     f"{VARIANCE}order": ("order: which stands first", "#D55E00", "//"),
     f"{VARIANCE}repeat": ("repeat: the same asked again", "#56B4E9", ".."),
-    f"{VARIANCE}asking_again": ("not told apart: ask twice", "#D9D9D9", ""),
+    f"{VARIANCE}asking_again": ("not known: ask twice", "#D9D9D9", ""),
 }
 
 

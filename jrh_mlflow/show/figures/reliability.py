@@ -94,7 +94,7 @@ def heatmap(
             else:
                 _draw_missing(axes, column, row_top, reading.bounds, about=about)
     label_cells(axes, heads, labels, tops, fontsize=10.5)
-    shared = "; same letter: not told apart" if letters else ""
+    shared = "; same letter: no significant difference" if letters else ""
     withheld = any_bounds(one for row in cells.values() for one in row.values())
     shared += "; between: bounds, withheld" if withheld else ""
     write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
