@@ -107,7 +107,7 @@ def test_the_interval_of_a_share_holds_and_wilson_on_the_calls_would_not(n_calls
 
 def test_the_number_of_processes_changes_nothing(small) -> None:
     def found(apply):
-        checks = measured(small, n_seeds=3, n_resamples=5, seed=7, apply=apply)
+        checks = measured(small, n_seeds=2, n_resamples=2, seed=7, apply=apply)
         return checks, weighed_cells(n_tasks=[10], n_calls=[2, 12], draws=1, seed=7, apply=apply)
 
     with worker_map(2) as apply:
