@@ -268,4 +268,5 @@ def test_a_store_of_files_keeps_the_review_without_traces_and_says_so(tmp_path, 
     run_id = log_review(review, done, who="Ann", store=files)["run_id"]
     assert tag(files, run_id).startswith("0 of 4 decided items (")
     assert files.client.get_run(run_id).data.metrics["review/edited"] == 1
+    assert files.client.get_run(run_id).data.tags["jrh.verdict"].startswith("4 of 5 ")
     assert "takes no spans" in capsys.readouterr().err

@@ -112,6 +112,7 @@ def test_a_judge_that_is_sent_back_is_in_the_run_all_the_same(rated, server):
     assert done is not None
     run = MlflowClient(rated.uri).get_run(done.run_id)
     assert run.data.tags["jrh.decision"] == "sent back"
+    assert run.data.tags["jrh.verdict"].startswith("The judge stays as it was.")
     assert run.info.experiment_id != rated.experiment_id
     assert "align/after/consistency/rate" not in run.data.metrics
 
