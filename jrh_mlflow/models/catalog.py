@@ -20,10 +20,12 @@ from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 from jrh_mlflow.text import blank_secrets
 
-_PROVIDERS_FILE = files("jrh_mlflow.models").joinpath("providers.json")
+_VARIABLES: Mapping[str, Mapping[str, list[str]]] = json.loads(
+    files("jrh_mlflow.models").joinpath("providers.json").read_text(encoding="utf-8")
+)
 DIALECT_KEYS, KEYS, _ADDRESSES = (
-    {provider: tuple(names) for provider, names in variables.items()}
-    for variables in json.loads(_PROVIDERS_FILE.read_text(encoding="utf-8")).values()
+    {provider: tuple(names) for provider, names in _VARIABLES[kind].items()}
+    for kind in ("dialect_keys", "keys", "addresses")
 )
 """Variables of each provider, by litellm's name of it, as `providers.json` has them.
 
