@@ -66,7 +66,7 @@ def test_a_recipe_names_a_sheet_of_a_file_beside_it(book: Path, store_uri: str, 
 
 
 def test_a_table_that_cannot_be_written_is_refused_before_anything_is_made(book: Path, store_uri: str) -> None:
-    for path, text in ((book, "exists already"), (book.with_suffix(".ods"), "written as .xlsx or .csv")):
+    for path, text in ((book, "exists already"), (book.with_suffix(".ods"), "written as .xlsx, .csv or .jsonl")):
         done = cli("generate", f"{book}#round 2", "--rubric", RUBRIC, "--table", path, "-o", "none")
         assert isinstance(done.exception, RecipeError)
         assert text in str(done.exception)
