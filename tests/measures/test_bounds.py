@@ -33,6 +33,7 @@ CONDITIONS: dict[str, list[dict[str, Any]]] = {
     "ladder": [{"condition": "ladder", "delta": step, "better": "u"} for step in (1, 2)],
     "both ladders": [{"condition": name, "delta": 1, "better": "v"} for name in ("ladder", "ladder_matched")],
     "natural": [{"condition": "natural", "better": "u"}],
+    "natural_tie": [{"condition": "natural_tie"}],
 }
 
 

@@ -86,7 +86,7 @@ def test_the_page_shows_every_number_of_a_judge_of_one_response(small: jrh.Suite
     # A family of steps is a matrix: its name is the head of a column.
     for text in {axis_name(key).partition(" (")[0] for key in done.datasheet.estimates}:
         assert text in page, text
-    assert "Answer by level" in page
+    assert "figures/answer_by_level.svg" in {file.path for file in client.list_artifacts(done.run_id, "figures")}
     data = json.loads(Path(client.download_artifacts(done.run_id, "datasheet.json")).read_text(encoding="utf-8"))
     assert data["estimates"]["pointwise/separation/delta_1"]["value"] == 1
 

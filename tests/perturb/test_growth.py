@@ -179,7 +179,7 @@ def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape, work):
 @pytest.mark.parametrize("name", ["_REWRITING"])
 def test_remarks_that_never_come_take_no_more_than_twice_the_steps(name):
     patterns = getattr(checks, name)
-    for pattern in [patterns] if isinstance(patterns, re.Pattern) else map(checks._compiled, patterns):
+    for pattern in [patterns] if isinstance(patterns, re.Pattern) else [re.compile(shape, re.I) for shape in patterns]:
         for unit in (*UNITS, "sure ", "revised", "here is a "):
             for first in ("New", "the rewritten text", "here is a text", "i have now rewritten"):
                 few, many = (steps(pattern, first + unit * count + "x", anchored=True) for count in (60, 120))

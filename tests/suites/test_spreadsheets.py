@@ -135,7 +135,7 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
         write_table(pd.DataFrame({"a": [2]}), path)
     write_table(pd.DataFrame({"a": [2]}), path, force=True)
     assert list(read_table(path)["a"]) == ["2"]
-    with pytest.raises(RecipeError, match=r"written as \.xlsx or \.csv"):
+    with pytest.raises(RecipeError, match=r"written as \.xlsx, \.csv or \.jsonl"):
         write_table(pd.DataFrame({"a": [1]}), tmp_path / "a.ods")
     with pytest.raises(JrhError, match="cannot be written"):
         write_table(pd.DataFrame({"a": [1]}), path / "b.csv")

@@ -514,9 +514,10 @@ def _what_differs(run: LoggedRun, alike: Sequence[LoggedRun]) -> str:
     if len({other.own_label for other in alike}) == len(alike):
         return f"({shortened_name(run.own_label)})"
     for name in _TELLING:
-        values = [other.params.get(f"judge.{name}", "") for other in alike]
+        values = [keys.param_group(other.params, "judge").get(name, "") for other in alike]
         if len(set(values)) == len(alike) and all(values):
-            return f"({name.replace('_', ' ')} {shortened_name(run.params[f'judge.{name}'], most=24)})"
+            own = keys.param_group(run.params, "judge")[name]
+            return f"({name.replace('_', ' ')} {shortened_name(own, most=24)})"
     return _short_id(run, alike)
 
 

@@ -238,7 +238,7 @@ def test_a_sweep_without_texts_keeps_them_and_its_reasons_out(store: str, capsys
         jrh.sweep({**space, "choices": {"kind": [f"{CANARY} a sentence"]}}, private_pairs(), **options)
     found = jrh.sweep(space, private_pairs(), **options)
     assert len(found.front) == 1
-    assert any("RecipeError (sha256:" in note for note in found.notes)
+    assert any("RecipeError (sha256:" in row["why"] for row in found.missing)
     assert f"{CANARY} broke it" in capsys.readouterr().err
 
 
