@@ -16,6 +16,7 @@ from jrh_mlflow.simulations import (
     simulated_labels,
     simulated_raters,
     told_apart,
+    watched_judges,
 )
 from jrh_mlflow.simulations.loop import Part, decisions_text
 
@@ -43,5 +44,6 @@ PARTS = (
     optimisers.PART,
     DECISIONS,
     named_problems.PART,
+    watched_judges.PART,
 )
 """All of them, in the order shown."""
