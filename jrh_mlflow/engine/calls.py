@@ -8,13 +8,14 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
-from itertools import islice
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges import Judge, ModelJudge
+from jrh_mlflow.judges.rendering import message_block
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     TYPICAL_OUTPUT_TOKENS,
@@ -23,7 +24,8 @@ from jrh_mlflow.models.prices import (
     prompt_size,
     worst_case_micro,
 )
-from jrh_mlflow.schema.items import Call, Item, Order, labels_cell
+from jrh_mlflow.perturb.agents import AGENT_TESTS
+from jrh_mlflow.schema.items import THIRDS, Call, Item, Order, labels_cell
 from jrh_mlflow.schema.presentation import Criterion, Presentation, context_texts
 from jrh_mlflow.schema.requests import Request
 from jrh_mlflow.suites.suite import Suite
@@ -38,13 +40,34 @@ _NO_TEXT = re.compile(r'"text":(null|"(\\[nrt]|\s)*")')
 
 def plan_calls(suite: Suite, judge: Judge, *, replicates: int, shuffle: int | None = None) -> Iterator[Call]:
     """Yield every call in suite order, or in that of `item_order`, both orders of a pair one after the other."""
+    rubrics = _rubrics_at_once(suite.items, judge.tie_criterion)
     for item in item_order(suite, shuffle):
         if not judge.covers(item):
             continue
         shown = {order: presentation_of(item, order, judge.tie_criterion) for order in item.orders}
+        if item.id in rubrics:
+            shown = {order: replace(content, rubrics=rubrics[item.id]) for order, content in shown.items()}
         for replicate in range(replicates * item.replicates):
             for order, presentation in shown.items():
                 yield Call(item=item, order=order, replicate=replicate, presentation=presentation)
+
+
+def _rubrics_at_once(items: Iterable[Item], criterion: Criterion) -> dict[str, dict[str, str]]:
+    """Return the rubrics by id under which a suite asks about the same content, by item; of several rubrics only."""
+    contents = {
+        item.id: (item, content_key(item, presentation_of(item, "", criterion)))
+        for item in items
+        if item.rubric_id and item.kind != "pair"
+    }
+    rubrics: dict[str, dict[str, str]] = {}
+    for item, key in contents.values():
+        rubrics.setdefault(key, {}).setdefault(item.rubric_id, item.rubric or "")
+    return {name: rubrics[key] for name, (_, key) in contents.items() if len(rubrics[key]) > 1}
+
+
+def content_key(item: Item, shown: Presentation) -> str:
+    """Name what an item shows whatever the rubric; the same text in another test is asked about by itself."""
+    return f"{item.task}\n{item.condition}\n{presentation_sha256(replace(shown, rubric=None, rubrics=None))}"
 
 
 def item_order(suite: Suite, shuffle: int | None) -> Sequence[Item]:
@@ -107,9 +130,10 @@ def presentation_sha256(presentation: Presentation) -> str:
     shown = {field.name: getattr(presentation, field.name) for field in _SHOWN}
     if presentation.transcript:
         shown["transcript"] = [asdict(message) for message in presentation.transcript]
-    if presentation.context is None:
-        # The hashes of what has no context are those of versions that knew none.
-        del shown["context"]
+    for name in ("context", "rubrics"):
+        # The hashes of what has neither are those of versions that knew none.
+        if shown[name] is None:
+            del shown[name]
     text = json.dumps(shown, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -204,6 +228,24 @@ def quote(
     )
 
 
+def violation_third(item: Item) -> str:
+    """Return the third of a transcript, in the characters that a judge is shown, with most of what breaks the rubric.
+
+    The earlier one where two hold as much. Empty for other items, and where a person has edited the text since: the
+    places of the edits are then not known.
+    """
+    meta = item.meta
+    edited, test = meta.get("edited"), AGENT_TESTS.get(str(meta.get("test")))
+    reviewed = (meta.get("review") or {}).get("state") == "edited"
+    if not (edited and item.transcript and test and test.breaks) or reviewed:
+        return ""
+    ends = list(accumulate((len(message_block(message, "")) for message in item.transcript), initial=0))
+    spans = [(ends[place], ends[place + 1]) for place in edited if 0 <= place < len(item.transcript)]
+    cuts = [ends[-1] * place / len(THIRDS) for place in range(len(THIRDS) + 1)]
+    held = [sum(max(0.0, min(end, b) - max(start, a)) for start, end in spans) for a, b in pairwise(cuts)]
+    return THIRDS[held.index(max(held))] if any(held) else ""
+
+
 def identity(call: Call) -> dict[str, Any]:
     """Return the columns that say which call a record is of."""
     return call_columns(call.item, call.order, call.replicate)
@@ -222,5 +264,6 @@ def call_columns(item: Item, order: str, replicate: int) -> dict[str, Any]:
         "expected": item.expected or "",
         "label_source": item.label_source,
         "rubric": item.rubric_id,
+        "position": violation_third(item),
         "labels": "" if item.kind == "pair" else labels_cell(item.answers, item.ordinal),
     }

@@ -29,7 +29,7 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import NotAsked, Stop
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, is_running, run_pool
-from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, KeyedCall, session_for
+from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, AnsweringSession, KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.items import Call, CallRecord
@@ -135,6 +135,9 @@ class CallActor:
             if given.settings.budget is not None:
                 journal.open_budget(given.settings.budget, given.cap_micro)
         self._session = await self._stack.enter_async_context(session_for(judge, journal, given.settings))
+        if isinstance(self._session, AnsweringSession):
+            # Another actor may have the calls under the other rubrics.
+            self._session.asks_at_once = False
         return ActorPlace(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
 
     async def exchange(self, calls: list[ActorCall]) -> list[ActorResult]:

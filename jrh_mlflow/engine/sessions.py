@@ -27,13 +27,14 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from contextvars import Context
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from jrh_mlflow.engine.budget import AnsweredElsewhere, Paid, judge_price
-from jrh_mlflow.engine.calls import AHEAD, Numbering, has_text, identity, presentation_sha256
+from jrh_mlflow.engine.calls import AHEAD, Numbering, content_key, has_text, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.endings import ending_of
 from jrh_mlflow.engine.journal import Journal, JournalledAnswer, Reservation
@@ -46,7 +47,7 @@ from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, kept_text, read_an
 from jrh_mlflow.models.prices import Price
 from jrh_mlflow.models.transports import RETRYABLE, TransportError, safe_text
 from jrh_mlflow.schema.items import SINGLE_CONDITIONS, USABLE, Call, CallRecord
-from jrh_mlflow.schema.presentation import Answer
+from jrh_mlflow.schema.presentation import Answer, answer_under, split_evenly
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
 
@@ -156,9 +157,13 @@ def session_for(judge: Judge, journal: Journal | None, settings: ClientSettings)
 class AnsweringSession(JudgeSession):
     """Asks a judge that answers by itself."""
 
+    asks_at_once = True
+    """Whether it may ask about several rubrics in one call; False where their calls are asked elsewhere."""
+
     def __init__(self, judge: AnsweringJudge, *, concurrency: int) -> None:
         self._judge = judge
         self._running = judge.running(concurrency)
+        self._shared: dict[tuple[str, int], _SharedAnswer] = {}
         self.workers = 1 if judge.inline else concurrency
 
     async def __aenter__(self) -> Self:
@@ -174,12 +179,64 @@ class AnsweringSession(JudgeSession):
         return calls
 
     def ask(self, work: Call) -> Awaitable[CallRecord]:
-        """Ask one call."""
-        return ask_one(self._judge, work)
+        """Ask one call, or take its part of an answer to several rubrics."""
+        if work.presentation.rubrics is None or not self.asks_at_once:
+            return ask_one(self._judge, work)
+        return self._ask_at_once(work)
+
+    async def _ask_at_once(self, call: Call) -> CallRecord:
+        """Ask about a content once for all its rubrics, as long as the judge answers with a mapping."""
+        rubric, key = call.item.rubric_id, (content_key(call.item, call.presentation), call.replicate)
+        shared = self._shared.setdefault(key, _SharedAnswer(list(call.presentation.rubrics or ())))
+        async with shared.lock:
+            if rubric in shared.waiting and rubric not in shared.parts and self.asks_at_once:
+                ending = await _ending(self._judge, call)
+                returned = ending.returned
+                whole = returned if isinstance(returned, Answer) else Answer(returned)
+                if isinstance(whole.value, Mapping):
+                    parts = split_evenly(whole, len(shared.waiting))
+                    shared.parts = {
+                        name: replace(ending, returned=part) for name, part in zip(shared.waiting, parts, strict=True)
+                    }
+                else:
+                    shared.parts = {rubric: ending}
+                    # A plain answer is that of a judge of one rubric: from then on nobody waits for another's call.
+                    self.asks_at_once = ending.failure is not None
+        if rubric not in shared.waiting or rubric not in shared.parts:
+            return await ask_one(self._judge, call)
+        shared.waiting.remove(rubric)
+        if not shared.waiting:
+            del self._shared[key]
+        return shared.parts[rubric].record(self._judge, call)
+
+
+class _SharedAnswer:
+    """What was answered about one content under several rubrics."""
+
+    def __init__(self, waiting: list[str]) -> None:
+        self.waiting, self.lock = waiting, asyncio.Lock()
+        """Rubrics without a record: what a call costs is split among them."""
+        self.parts: dict[str, _Ending] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """What a judge returned, or how it failed."""
+
+    returned: object
+    failure: str | None
+    seconds: float
+
+    def record(self, judge: Judge, call: Call) -> CallRecord:
+        return record(judge, call, self.returned, failure=self.failure, latency_s=self.seconds)
 
 
 async def ask_one(judge: AnsweringJudge, call: Call) -> CallRecord:
     """Ask one call. Whatever the judge raises is the outcome `error`, never a verdict and never a crash."""
+    return (await _ending(judge, call)).record(judge, call)
+
+
+async def _ending(judge: AnsweringJudge, call: Call) -> _Ending:
     started = time.perf_counter()
     returned: object = None
     failure: str | None = None
@@ -187,7 +244,7 @@ async def ask_one(judge: AnsweringJudge, call: Call) -> CallRecord:
         returned = await judge.ask(call)
     except Exception as error:
         failure = _described(error)
-    return record(judge, call, returned, failure=failure, latency_s=time.perf_counter() - started)
+    return _Ending(returned, failure, time.perf_counter() - started)
 
 
 def _described(error: Exception) -> str:
@@ -199,6 +256,7 @@ def _described(error: Exception) -> str:
 
 def record(judge: Judge, call: Call, returned: object, *, failure: str | None, latency_s: float) -> CallRecord:
     """Turn what a judge returned, or how it failed, into a record."""
+    returned = answer_under(returned, call.item.rubric_id) if call.item.rubric_id else returned
     if failure is not None:
         outcome, answer, problem = "error", "", blank_secrets(clean_text(failure))
     else:

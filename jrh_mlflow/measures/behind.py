@@ -39,7 +39,7 @@ from jrh_mlflow.measures.confidence import confidence_table, expected_cells, has
 from jrh_mlflow.measures.datasheet import response_units
 from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_steps, is_pointwise, normalise, pair_table
-from jrh_mlflow.measures.reliability import ALL, in_no_mean, pooled_calls, unperturbed_calls
+from jrh_mlflow.measures.reliability import ALL, GROUP_FIELDS, in_no_mean, pooled_calls, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
 from jrh_mlflow.measures.variation import ScoredCalls, scored_pairs, scored_points, scored_responses
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
@@ -72,8 +72,6 @@ from jrh_mlflow.scoring.readings import (
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 YES, NO, LEFT_OUT = "yes", "no", "left_out"
-GROUPS = ("category", "rubric")
-"""Readings of a group of items are `category/<group>/<axis>` and `rubric/<id>/<axis>`."""
 _ACROSS = "reliability"
 """Mean, spread and ends over the tests' scores: `reliability/mean`."""
 _NO_CALLS = ("cost", "tokens", "time", "calls")
@@ -272,7 +270,7 @@ class CallFinder:
         kind, _, rest = key.partition("/")
         if kind == _ACROSS and kind not in conditions:
             return self._joined([self._of_test(calls, test) for test in self._across(rest)])
-        if kind in GROUPS and kind not in conditions:
+        if kind in GROUP_FIELDS and kind not in conditions:
             name, _, axis = rest.rpartition("/")
             return self._of_part(pooled_calls(calls, self._grouped(kind) == name), name, axis)
         if kind in _EFFECTS and kind not in conditions:
@@ -302,8 +300,8 @@ class CallFinder:
 
     def _grouped(self, kind: str) -> Texts:
         """Return the group of each call."""
-        if kind == "rubric":
-            return self._points.rubric
+        if kind != "category":
+            return self._points.rubric if kind == "rubric" else self._points.position
         names = [self._groups.get(item, "") for item in self._frame["suite_item"]]
         return np.array(names, dtype=object)[self._points.row]
 

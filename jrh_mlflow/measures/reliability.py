@@ -30,7 +30,7 @@ from jrh_mlflow.measures.variation import scored_points, variance_axes
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Answers, Item
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, THIRDS, USABLE, Answers, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
@@ -53,6 +53,8 @@ from jrh_mlflow.scoring.readings import (
 )
 from jrh_mlflow.stats import Mask, Texts
 
+GROUP_FIELDS = {"rubric": "rubrics", "category": "categories", "position": "positions"}
+"""Kinds of groups, as in `<kind>/<group>/<axis>`, to the fields of a report that hold their readings."""
 ALL = "all"
 """All tests pooled, the baseline apart."""
 OVERALL = "overall"
@@ -87,10 +89,17 @@ class ReliabilityReadings(WithVerdict):
     """Group of the items to axis to reading, of all tests pooled; empty where items have no group."""
     rubrics: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
     """Rubric to axis to reading, in the same way; empty where there is one rubric."""
+    positions: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
+    """Third of the transcript that holds the violation to axis to reading; empty where no transcript was edited."""
     metric: str = DEFAULT
     """What stands for tests whose items carry the right answer; the axis is `<test>/<metric>`."""
     lower_is_better: bool = False
     """Whether that metric is an error."""
+
+    @property
+    def by_group(self) -> dict[str, Mapping[str, Mapping[str, Reading]]]:
+        """What is read by group of items: `category`, `rubric`, `position`."""
+        return {kind: getattr(self, name) for kind, name in GROUP_FIELDS.items()}
 
     @property
     def mean_withheld(self) -> str:
@@ -175,6 +184,7 @@ def reliability_readings(
         sampled = _add_metric(estimates, calls, metric, resampling)
         scored = [_by_metric(test, metric, sampled) for test in scored]
     scores = {test.name: estimates[test.axis] for test in scored}
+    thirds = grouped_readings(calls, calls.position, resampling)
     lower, chosen = metric is not None and metric.lower, DEFAULT if metric is None else metric.name
     # An error, or a score that may be below 0, is never averaged with shares.
     own = None if metric is None or is_share(metric.name) else metric.name
@@ -195,6 +205,7 @@ def reliability_readings(
         labels=_answers(calls.scale, labels),
         max_excluded=max_excluded,
         rubrics=grouped_readings(calls, calls.rubric, resampling),
+        positions={name: thirds[name] for name in THIRDS if name in thirds},
     )
 
 

@@ -394,7 +394,8 @@ class CallRecord:
     """One of `LABEL_SOURCES`, where `expected` is no ground truth."""
     rubric: str = ""
     """Id of the rubric, where a suite has several: a call is read beside the baseline of the same task and rubric."""
-
+    position: str = ""
+    """One of `THIRDS`: where most of what breaks the rubric stands, in a transcript that was edited to break it."""
     raw: str | None = None
     """What the model wrote, before anything was read from it; None where it wrote no more than the answer."""
     labels: str = ""
@@ -410,8 +411,10 @@ class CallRecord:
     """What is booked for those at most: a bound, and no part of `cost_usd`."""
 
 
+THIRDS = ("first third", "middle third", "last third")
+"""What `position` may be."""
 UNASKED = "not asked"
-OPTIONAL_COLUMNS = ("label_source", "rubric", "labels", "partner")
+OPTIONAL_COLUMNS = ("label_source", "rubric", "position", "labels", "partner")
 """Columns that a table of calls has only where a cell of them is filled, as `raw`."""
 
 REQUIRED_COLUMNS = tuple(field.name for field in fields(CallRecord) if field.default is MISSING)

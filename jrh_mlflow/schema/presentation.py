@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
@@ -124,6 +124,9 @@ class Presentation:
     """What may be answered: slots and `tie`, the labels, or the scale's levels as text."""
     context: tuple[str, ...] | None = None
     """Texts that the responses were to go by, such as retrieved documents, where the suite has them."""
+    rubrics: Mapping[str, str] | None = None
+    """Every rubric under which the suite asks about this content, by id, where there are several: a judge may answer
+    all of them at once (`Answer.value`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,53 @@ class Answer:
     """A judge's answer with what it cost; a bare value is short for `Answer(value)`."""
 
     value: object
+    """The answer; or a mapping from ids of `Presentation.rubrics` to answers, each plain or an `Answer` with its own
+    reason and confidence. Each rubric then has its record, and tokens and cost are split evenly."""
     rationale: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     confidence: float | None = None
+
+
+def answer_under(returned: object, rubric: str) -> object:
+    """Return what a judge says under one rubric; what it returned, where that is no mapping with its id.
+
+    Example:
+        >>> answer_under(Answer({"safe": "yes"}, cost_usd=0.2), "safe").value, answer_under("no", "safe")
+        ('yes', 'no')
+    """
+    whole = returned if isinstance(returned, Answer) else Answer(returned)
+    if not isinstance(whole.value, Mapping) or rubric not in whole.value:
+        return returned
+    own = whole.value[rubric]
+    if not isinstance(own, Answer):
+        return replace(whole, value=own)
+    told = {name: getattr(own, name) for name in ("rationale", "confidence") if getattr(own, name) is not None}
+    return replace(whole, value=own.value, **told)
+
+
+def split_evenly(answer: Answer, n: int) -> list[Answer]:
+    """Return an answer `n` times, with tokens and cost that sum to its own.
+
+    Example:
+        >>> [part.input_tokens for part in split_evenly(Answer("yes", input_tokens=100), 3)]
+        [34, 33, 33]
+    """
+
+    def tokens(given: int | None, place: int) -> int | None:
+        return None if given is None else given // n + (place < given % n)
+
+    cost = None if answer.cost_usd is None else answer.cost_usd / n
+    return [
+        replace(
+            answer,
+            input_tokens=tokens(answer.input_tokens, place),
+            output_tokens=tokens(answer.output_tokens, place),
+            cost_usd=cost,
+        )
+        for place in range(n)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -163,6 +163,8 @@ class PointTable(ParallelArrays):
     """Code of source and rubric, which a call shares with its baseline; the source where there is one rubric."""
     rubric: Texts
     """Id of the rubric; empty where there is one."""
+    position: Texts
+    """Third of the transcript that holds the violation; empty where there is none."""
     replicate: npt.NDArray[np.int64]
     outcome: Texts
     answer: Texts
@@ -359,6 +361,7 @@ def point_table(
         source=sources[0],
         original=original,
         rubric=frame["rubric"].to_numpy(object),
+        position=frame["position"].to_numpy(object),
         replicate=replicate,
         outcome=outcome,
         answer=answer,

@@ -24,6 +24,7 @@ from jrh_mlflow.measures.datasheet import (
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import (
+    GROUP_FIELDS,
     ReliabilityReadings,
     WorstItem,
     grouped_readings,
@@ -162,7 +163,7 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
     def withheld_readings(self) -> dict[str, NotEstimable]:
         """The same axes with their readings, which hold the bounds."""
         withheld = _withheld(self.estimates)
-        for kind, groups in (("category", self.categories), ("rubric", self.rubrics)):
+        for kind, groups in self.by_group.items():
             for name, axes in groups.items():
                 withheld |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
         return withheld
@@ -200,7 +201,7 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
         data = _with_detectable(self)
         # `read_report` fills these in where a file has none.
         by_accuracy = ("metric", "lower_is_better") if self.metric == DEFAULT else ()
-        left_out = {*by_accuracy, *(name for name in ("categories", "rubrics") if not data[name])}
+        left_out = {*by_accuracy, *(name for name in GROUP_FIELDS.values() if not data[name])}
         return {name: value for name, value in data.items() if name not in left_out}
 
 
@@ -220,6 +221,8 @@ def read_report(data: Mapping[str, Any]) -> Report:
     # No file says which of the two it is, but only reports have scores.
     if "scores" not in data:
         return Datasheet(**shared)
+    for groups in GROUP_FIELDS.values():
+        shared[groups] = {name: readings(own) for name, own in data.get(groups, {}).items()}
     scores, metric = readings(data["scores"]), data.get("metric", DEFAULT)
     return ReliabilityReport(
         **shared,
@@ -227,8 +230,6 @@ def read_report(data: Mapping[str, Any]) -> Report:
         tests=tuple(data["tests"]),
         summary=without_flattery(data["summary"], scores, metric),
         scores=scores,
-        categories={name: readings(own) for name, own in data.get("categories", {}).items()},
-        rubrics={name: readings(own) for name, own in data.get("rubrics", {}).items()},
         metric=metric,
         lower_is_better=data.get("lower_is_better", False),
     )

@@ -407,10 +407,10 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
             heading = axis.stimuli.section
         heading = heading[:1].upper() + heading[1:]
         groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}, states_of(report)))
-    for kind, named in (("Rubric", report.rubrics), ("Category", report.categories)):
+    for kind, named in report.by_group.items():
         for name, readings in named.items():
-            keyed = {f"{kind.lower()}/{name}/{axis}": (axis, reading) for axis, reading in readings.items()}
-            groups[f"{kind} {name}"] = _rows(
+            keyed = {f"{kind}/{name}/{axis}": (axis, reading) for axis, reading in readings.items()}
+            groups[f"{kind.capitalize()} {name}"] = _rows(
                 {key: reading for key, (_, reading) in keyed.items()},
                 links,
                 {key: statistic_name(axis) for key, (axis, _) in keyed.items()},
@@ -684,8 +684,8 @@ def _details(report: ReliabilityReadings) -> Iterator[Section]:
             and any(f"{test}/{axis}" in estimates for axis in names[1:])
         ]
         yield Section(heading=heading, blocks=[table(rows)])
-    yield Section(heading="By rubric", blocks=[_groups(report.rubrics, "rubric")])
-    yield Section(heading="By category", blocks=[_groups(report.categories, "category")])
+    for kind, groups in report.by_group.items():
+        yield Section(heading=f"By {kind}", blocks=[_groups(groups, kind)])
     for name, score in report.scores.items():
         if not expectation_of(name).labelled:
             yield _unlabelled(report, name, score)

@@ -546,6 +546,7 @@ def _filled(sheet: Datasheet | ReliabilityReport, suite: Suite, calls: pd.DataFr
         summary=dict.fromkeys(sheet.summary, 1.0),
         categories={name: _numbers(axes) for name, axes in groups.items()},
         rubrics={name: _numbers(axes) for name, axes in sheet.rubrics.items()},
+        positions={name: _numbers(axes) for name, axes in sheet.positions.items()},
     )
 
 

@@ -299,14 +299,11 @@ def _end_keys(axis: str) -> tuple[str, str]:
 
 
 def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
-    """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, or `rubric/<id>/…`."""
+    """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, `rubric/<id>/…`, …."""
     if isinstance(sheet, Datasheet):
         return dict(sheet.estimates)
-    return {
-        **sheet.estimates,
-        **keyed_groups("category", sheet.categories),
-        **keyed_groups("rubric", sheet.rubrics),
-    }
+    keyed = (keyed_groups(kind, groups) for kind, groups in sheet.by_group.items())
+    return {**sheet.estimates, **{key: reading for group in keyed for key, reading in group.items()}}
 
 
 def keyed_groups(kind: str, groups: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:

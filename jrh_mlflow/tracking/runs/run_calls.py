@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.behind import GROUPS, Behind, CallFinder
+from jrh_mlflow.measures.behind import Behind, CallFinder
 from jrh_mlflow.measures.reason_conflict import REASON_CONFLICT
-from jrh_mlflow.measures.reliability import without_flattery
+from jrh_mlflow.measures.reliability import GROUP_FIELDS, without_flattery
 from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.perturb.registry import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
@@ -163,9 +163,9 @@ class RunCalls:
         """Return a number as the run's datasheet has it; None where it has none."""
         kind, _, rest = self._spelled(key).partition("/")
         places: dict[str, Any] = self._sheet.get("estimates") or {}
-        if kind in GROUPS and key not in places:
+        if kind in GROUP_FIELDS and key not in places:
             name, _, axis = rest.rpartition("/")
-            places, key = (self._sheet.get(_PLURAL[kind]) or {}).get(name) or {}, axis
+            places, key = (self._sheet.get(GROUP_FIELDS[kind]) or {}).get(name) or {}, axis
         written = places.get(key) or (self._sheet.get("scores") or {}).get(key)
         return read_reading(written) if isinstance(written, Mapping) else None
 
@@ -251,7 +251,7 @@ class RunCalls:
             if self.without_texts:
                 raise RecipeError("Logged without texts (--no-texts): the rationales behind this number were not kept.")
             return self._new_finder({}, texts=("rationale",))
-        return self._finder_by_category if key.startswith(f"{GROUPS[0]}/") else self._finder
+        return self._finder_by_category if key.partition("/")[0] == "category" else self._finder
 
     @cached_property
     def _finder(self) -> CallFinder:
@@ -271,16 +271,15 @@ class RunCalls:
     def _spelled(self, key: str) -> str:
         """Return a key with the name of its group as the items have it: MLflow's keys spell it in ASCII."""
         kind, _, rest = key.partition("/")
-        if kind != GROUPS[0]:
+        if kind not in GROUP_FIELDS:
             return key
         name, _, axis = rest.rpartition("/")
-        groups = self._sheet.get("categories") or {}
+        groups = self._sheet.get(GROUP_FIELDS[kind]) or {}
         spelled = {short: group for group, short in keys.category_names(groups).items()}
         return key if name in groups else f"{kind}/{spelled.get(name, name)}/{axis}"
 
 
 _SPELLED: Mapping[str, Callable[[Any], str]] = {"test": name_of_test, "delta": lambda step: f"{step:g}"}
-_PLURAL = {"category": "categories", "rubric": "rubrics"}
 
 
 class _SuiteFile:
