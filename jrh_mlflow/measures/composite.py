@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.measures import axes
@@ -454,7 +454,7 @@ def _task_p(a: Array, b: Array, *, seed: int) -> tuple[float, str]:
     if spread < 1e-12:
         return cluster_sign_p(a, b, np.arange(len(a)), seed=seed), "sign-flip test on tasks"
     t = float(gaps.mean()) / (spread / math.sqrt(len(gaps)))
-    return float(2 * stats.t.sf(abs(t), len(gaps) - 1)), f"t-test on {len(gaps)} tasks"
+    return float(2 * special.stdtr(len(gaps) - 1, -abs(t))), f"t-test on {len(gaps)} tasks"
 
 
 def _composites(sums: Array, weights: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 import scipy  # stats, special and optimize load when first used: together most of a second
-from scipy import sparse, stats
+from scipy import sparse
 
 from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import MAX_UNDEFINED, expanded_tail
@@ -772,7 +772,7 @@ def annotator_test(
         p[j] = _p_value((person_wins - judge_wins)[mine, j], epsilon, None if clusters is None else clusters[mine])
     adjusted = p.copy()
     if tested.any():
-        adjusted[tested] = stats.false_discovery_control(p[tested], method="by")
+        adjusted[tested] = scipy.stats.false_discovery_control(p[tested], method="by")
     return AnnotatorTest(
         tested=tested,
         n=n,
@@ -804,7 +804,7 @@ def _p_value(differences: Array, epsilon: float, clusters: Codes | None) -> floa
     mean, n = float(differences.mean()), len(differences)
     if np.ptp(differences) == 0:
         return 0.0 if mean < epsilon else 1.0
-    return float(stats.t.cdf((mean - epsilon) / (float(differences.std(ddof=1)) / math.sqrt(n)), n - 1))
+    return float(scipy.stats.t.cdf((mean - epsilon) / (float(differences.std(ddof=1)) / math.sqrt(n)), n - 1))
 
 
 def _clustered_p(differences: Array, epsilon: float, clusters: Codes) -> float:
@@ -825,7 +825,7 @@ def _clustered_p(differences: Array, epsilon: float, clusters: Codes) -> float:
     error = math.sqrt(k / (k - 1) * float(np.square(sums - mean * sizes).sum())) / n
     if error == 0:  # the person wins everywhere
         return 1.0
-    return float(stats.t.cdf((mean - epsilon) / error, k - 1))
+    return float(scipy.stats.t.cdf((mean - epsilon) / error, k - 1))
 
 
 def _means(wins: Array, n: Array) -> Array:

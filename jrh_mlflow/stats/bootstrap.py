@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
-import scipy  # stats, special and optimize load when first used: together most of a second
+from scipy import special
 
 from jrh_mlflow.stats import Array, Codes, Interval
 
@@ -105,7 +105,7 @@ def expanded_tail(k: int, *, level: float) -> float:
         >>> round(expanded_tail(10, level=0.95), 4), round(expanded_tail(10_000, level=0.95), 4)
         (0.0086, 0.025)
     """
-    return float(scipy.stats.norm.cdf(-math.sqrt(k / (k - 1)) * scipy.stats.t.ppf((1 + level) / 2, k - 1)))
+    return float(special.ndtr(-math.sqrt(k / (k - 1)) * special.stdtrit(k - 1, (1 + level) / 2)))
 
 
 def _check(*, n_resamples: int, level: float) -> None:

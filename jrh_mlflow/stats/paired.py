@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special  # not stats: half a second of imports
 
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
@@ -45,10 +45,10 @@ def mcnemar_midp(b: int, c: int) -> float:
         raise ValueError(f"Array must be 0 or more, but got {b=}, {c=}.")
     if b == c == 0:
         return 1.0
-    observed = stats.binom.pmf(b, b + c, 0.5)
+    observed = math.exp(special.gammaln([b + c + 1, b + 1, c + 1]) @ (1, -1, -1) - (b + c) * math.log(2))
     if b == c:
         return float(1 - observed / 2)
-    return float(2 * stats.binom.cdf(min(b, c), b + c, 0.5) - observed)
+    return float(2 * special.bdtr(min(b, c), b + c, 0.5) - observed)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -106,9 +106,9 @@ def paired_share_interval(
 
 def _low_of_paired(b: Array, c: Array, n: Array, level: float) -> Array:
     tail = (1 - level) / 2
-    share = np.where(b > 0, stats.beta.ppf(tail, np.maximum(b, 1), c + 1), 0.0)
+    share = np.where(b > 0, special.betaincinv(np.maximum(b, 1), c + 1, tail), 0.0)
     exact = (b + c) / n * (2 * share - 1)
-    low: Array = np.minimum(_low_by_score(b, c, n, float(stats.norm.ppf(1 - tail))), exact)
+    low: Array = np.minimum(_low_by_score(b, c, n, float(special.ndtri(1 - tail))), exact)
     return low
 
 

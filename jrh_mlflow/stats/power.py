@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy import stats
-from scipy.optimize import brentq
+from scipy import special
 
 from jrh_mlflow.stats import Array, Codes, Mask
 from jrh_mlflow.stats.max_t import TOLERANCE, share_limit, sign_patterns
@@ -37,8 +36,6 @@ _PATTERNS = 999
 _FEW = 60
 """Tasks up to which the power goes in steps."""
 _HIGHEST_ICC = 0.95
-_MOST_DOUBLINGS = 14
-"""Standard errors, as a power of two, beyond which no difference is looked for."""
 
 
 def detectable_from_interval(
@@ -107,17 +104,19 @@ def detectable_difference(
 @lru_cache(maxsize=4096)
 def _needed_noncentrality(n_clusters: int, critical: float, power: float) -> float | None:
     """Return how many standard errors a difference must have to be found with this chance; None where none is."""
-
-    def missing(difference: float) -> float:
-        return sign_flip_power(difference, 1.0, n_clusters, critical=critical) - power
-
     # The root of k, squared, may fall short of k in the last bit.
     if critical**2 >= n_clusters * (1 - TOLERANCE):
         return None
-    if missing(0.0) >= 0:
+    if sign_flip_power(0.0, 1.0, n_clusters, critical=critical) >= power:
         return 0.0
-    most = next((2.0**step for step in range(_MOST_DOUBLINGS) if missing(2.0**step) >= 0), None)
-    return None if most is None else float(brentq(missing, 0.0, most, xtol=1e-12))
+    needed = float(special.nctdtrinc(n_clusters - 1, 1 - power, _as_student_t(critical, n_clusters)))
+    return needed if math.isfinite(needed) else None
+
+
+def _as_student_t(statistic: float, n_clusters: int) -> float:
+    """Student's t where `T = |sum_j d_j| / sqrt(sum_j d_j²)` is `statistic`; infinite from `sqrt(k)` on."""
+    room = n_clusters - statistic**2
+    return statistic * math.sqrt((n_clusters - 1) / room) if room > 0 else math.inf
 
 
 def sign_flip_power(difference: float, standard_error: float, n_clusters: int, *, critical: float) -> float:
@@ -135,8 +134,8 @@ def sign_flip_power(difference: float, standard_error: float, n_clusters: int, *
         return 0.0
     if standard_error == 0:
         return float(difference != 0)
-    needed = critical * math.sqrt((n_clusters - 1) / (n_clusters - critical**2))
-    chance = stats.nct.sf(needed, n_clusters - 1, abs(difference) / standard_error)
+    noncentrality = abs(difference) / standard_error
+    chance = 1 - special.nctdtr(n_clusters - 1, noncentrality, _as_student_t(critical, n_clusters))
     # So far from 0 that scipy loses the digits, it is found for sure.
     return 1.0 if math.isnan(chance) else float(chance)
 
@@ -154,7 +153,7 @@ def sign_flip_critical(n_clusters: int, *, alpha: float = 0.05) -> float:
     """
     if 2.0 ** (1 - n_clusters) > _share(alpha, "alpha"):
         return math.sqrt(n_clusters)
-    t = float(stats.t.isf(alpha / 2, n_clusters - 1))
+    t = float(-special.stdtrit(n_clusters - 1, alpha / 2))
     return t * math.sqrt(n_clusters / (n_clusters - 1 + t * t))
 
 
@@ -166,9 +165,7 @@ def sign_flip_p(statistic: float, n_clusters: int) -> float:
         >>> round(sign_flip_p(1.943, 28), 3), sign_flip_p(2.0, 4)
         (0.05, 0.0)
     """
-    room = n_clusters - statistic**2
-    t = statistic * math.sqrt((n_clusters - 1) / room) if room > 0 else math.inf
-    return float(2 * stats.t.sf(t, n_clusters - 1))
+    return float(2 * special.stdtr(n_clusters - 1, -_as_student_t(statistic, n_clusters)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -347,7 +344,7 @@ def tasks_by_pilot(n_tasks: int, n_piloted: int) -> tuple[int, int] | None:
     """
     if n_piloted < 2:
         return None
-    ends = (n_piloted - 1) / stats.chi2.ppf((0.975, 0.025), n_piloted - 1)
+    ends = (n_piloted - 1) / special.chdtri(n_piloted - 1, (0.025, 0.975))
     low, high = (math.ceil(n_tasks * float(times)) for times in ends)
     return low, high
 
@@ -541,7 +538,7 @@ def family_factor(n_tests: int, *, power: float = POWER, alpha: float = 0.05) ->
 
 @lru_cache(maxsize=4096)
 def _normal_quantile(at: float) -> float:
-    return float(stats.norm.ppf(at))
+    return float(special.ndtri(at))
 
 
 def _share(value: float, name: str) -> float:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # stats, special and optimize load when first used: together most of a second
+from scipy import special
 
 from jrh_mlflow.stats import Array, Codes, Interval
 
@@ -35,8 +35,7 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"`0 <= successes <= n` and `n > 0` must hold, but got {successes=}, {n=}.")
-    interval = scipy.stats.binomtest(successes, n).proportion_ci(confidence_level=level, method="wilson")
-    return float(interval.low), float(interval.high)
+    return wilson_share(successes / n, n, level=level)
 
 
 def wilson_share(share: float, n: float, *, level: float = 0.95) -> Interval:
@@ -74,8 +73,8 @@ def beta_share(share: float, n: float, *, level: float = 0.95) -> Interval:
     if not 0 <= share <= 1 or n <= 0:
         raise ValueError(f"`0 <= share <= 1` and `n > 0` must hold, but got {share=}, {n=}.")
     (a, b), tail, successes = _RATE_PRIOR, (1 - level) / 2, share * n
-    low = 0.0 if share == 0 else float(scipy.special.betaincinv(successes + a, n - successes + b, tail))
-    high = 1.0 if share == 1 else float(scipy.special.betaincinv(successes + b, n - successes + a, 1 - tail))
+    low = 0.0 if share == 0 else float(special.betaincinv(successes + a, n - successes + b, tail))
+    high = 1.0 if share == 1 else float(special.betaincinv(successes + b, n - successes + a, 1 - tail))
     return min(low, share), max(high, share)
 
 
@@ -473,13 +472,13 @@ def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, si
 
 @lru_cache
 def _normal_quantile(level: float) -> float:
-    return float(scipy.stats.norm.ppf((1 + level) / 2))
+    return float(special.ndtri((1 + level) / 2))
 
 
 @lru_cache
 def t_quantile(df: float, level: float = 0.95) -> float:
     """Two-sided quantile of Student's t."""
-    return float(scipy.special.stdtrit(df, (1 + level) / 2))
+    return float(special.stdtrit(df, (1 + level) / 2))
 
 
 @lru_cache(maxsize=65536)
@@ -576,6 +575,6 @@ def _check(successes: int, n: int, *, alpha: float) -> None:
 @lru_cache(maxsize=64)
 def _log_factorials(size: int) -> Array:
     """Return log 0!, log 1!, … log size!, one table per size of suite."""
-    logs: Array = scipy.special.gammaln(np.arange(1.0, size + 2))
+    logs: Array = special.gammaln(np.arange(1.0, size + 2))
     logs.setflags(write=False)
     return logs

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from jrh_mlflow.stats import Array
@@ -45,8 +44,7 @@ def crossing(steps: Array, correct: Array, n: Array, *, target: float = 0.75) ->
         >>> crossing(np.array([1.0, 2.0]), np.array([5.0, 10.0]), np.array([10.0, 10.0]))
         Crossing(value=1.5, censored=None)
     """
-    # scipy's fit equals scikit-learn's (a test holds them together) at a twentieth of its time per call.
-    fitted = isotonic_regression(correct / n, weights=n).x
+    (fitted,) = _isotonic(correct[np.newaxis], n[np.newaxis])
     reached = np.flatnonzero(fitted >= target - _TOLERANCE)
     if len(reached) == 0:
         return Crossing(value=float(steps[-1]), censored="right")

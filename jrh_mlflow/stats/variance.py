@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # stats and special load when first used
+from scipy import special
 
 from jrh_mlflow.stats import Array, Codes, Interval
 from jrh_mlflow.stats.proportions import wilson_share
@@ -107,13 +107,13 @@ def _jackknife(share: float, left_out: Array, *, beyond: float) -> Interval | No
     if not np.isfinite(left_out).all():
         # One task alone varies, or was repeated: nothing says what the others would be like.
         return 0.0, 1.0
-    to, back = (scipy.special.logit, scipy.special.expit) if beyond else (np.log, np.exp)
+    to, back = (special.logit, special.expit) if beyond else (np.log, np.exp)
     inside = np.clip((np.append(left_out, share) + beyond) / (1 + 2 * beyond), 1e-6, 1 - 1e-6 if beyond else np.inf)
     *points, centre = to(inside)
     error = np.sqrt((k - 1) / k * np.square(points - np.mean(points)).sum())
     if error < _NOTHING or not np.isfinite(error):
         return None
-    reach = scipy.stats.t.ppf(0.975, k - 1) * error
+    reach = special.stdtrit(k - 1, 0.975) * error
     low, high = np.clip(back(centre + np.array([-reach, reach])) * (1 + 2 * beyond) - beyond, 0.0, 1.0)
     return float(low), float(high)
 

@@ -112,8 +112,8 @@ def serve(
     ):
         command = [*server_command(served, port=port), "--app-name", "jrh"]
         # What MLflow and uvicorn say would stand among our links; a line for each request would push them away.
-        start = f"MLflow and our pages start on {address} (Ctrl-C ends them). Their log: {log.name}"
-        print(start, file=sys.stderr, flush=True)
+        start = f"MLflow and our pages start on {address} (Ctrl-C ends them)."
+        print(f"{start} Links follow once MLflow answers. Their log: {log.name}", file=sys.stderr, flush=True)
         variables = {LINKS_ARE_SAID: "true"} | ({} if served and Path(served).is_dir() else _backend(served))
         with started(command, variables, log) as process:
             try:

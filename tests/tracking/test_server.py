@@ -57,7 +57,8 @@ def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_co
         wait_until(lambda: process.poll() is not None or b"review " in (tmp_path / "log").read_bytes())
         here = f"http://127.0.0.1:{port}"
         first, *lines = (tmp_path / "log").read_text().splitlines()
-        assert first.startswith(f"MLflow and our pages start on {here} (Ctrl-C ends them). Their log: ")
+        said = f"MLflow and our pages start on {here} (Ctrl-C ends them). Links follow once MLflow answers."
+        assert first.startswith(said)
         printed = dict(re.split(" {2,}", line) for line in lines)  # nothing of MLflow's or uvicorn's among them
         assert printed == {
             "judges": f"{here}/jrh/",

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals, plain_fields
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
@@ -171,7 +171,7 @@ def needed_traces(margin: float, *, changed: float = 0.0) -> int:
         >>> needed_traces(0.05), needed_traces(0.05, changed=0.1)
         (73, 154)
     """
-    z = float(stats.norm.ppf(0.975)) ** 2
+    z = float(special.ndtri(0.975)) ** 2
     return max(math.floor(z * (1 / margin - 1)) + 1, math.ceil(z * changed / margin**2))
 
 
