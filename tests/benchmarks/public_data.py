@@ -36,7 +36,7 @@ from tests.loopback import LoopbackServer
 from tests.loopback_replies import Body, fill
 from tests.misbehaving_writer import MisbehavingWriter, explained, leaks
 
-RECIPES = Path(__file__).parent.parent.parent / "recipes"
+RECIPES = Path(__file__).parent.parent.parent / "recipes" / "harness"
 WRITER = "openai/writer"
 JUDGES = {"openai/careful": 0.95, "openai/average": 0.85, "openai/careless": 0.7}
 """Loopback judges and how often each is right."""
@@ -92,6 +92,10 @@ def recipe(name: str, folder: Path, rows: int) -> dict[str, Any]:
     given = load_generation(RECIPES / f"{name}.yaml")
     for key in ("output", "generator", "validator", "max_usd"):
         given.pop(key, None)
+    if name == "persuade":
+        # The essays that came with the harness have no discourse elements.
+        given |= {"dataset": "persuade_corpus_2.0_test_sample.csv", "stratify": "prompt_name"}
+        given["columns"] = {**given["columns"], "id": "essay_id", "group": "prompt_name"}
     data = folder / Path(given["dataset"]).name
     more = [test for test in OURS if test not in (given.get("invalid") or ())]
     return {**given, "dataset": str(data), "n": rows, "tests": [*given["tests"], *more], "name": name}
