@@ -29,6 +29,7 @@ GROUPS = {
     "Compare judges": {
         "compare": ("compare", "Compare logged judges on one suite."),
         "jury": ("jury", "Let logged judges vote together, with no new call."),
+        "self-preference": ("self_preference", "Say whether judges let their own answers win."),
         "sweep": ("sweep", "Search prompts and models: reliability against cost."),
     },
     "Decide": {
@@ -71,7 +72,7 @@ class _Lazy(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"jrh_mlflow.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -50,7 +50,15 @@ from jrh_mlflow.stats.variance import ASKING_AGAIN
 from jrh_mlflow.suites.more_tasks import more_tasks_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, load_runs, run_id_of, run_notes
+from jrh_mlflow.tracking.runs.read import (
+    LoggedReadings,
+    LoggedRun,
+    check_same_suite,
+    load_runs,
+    logged_readings,
+    run_id_of,
+    run_notes,
+)
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.yaml_files import Document
 
@@ -121,6 +129,11 @@ def gate(
     if undecided is not None:
         check_known("value of `undecided`", undecided, get_args(Undecided))
         wanted = replace(wanted, undecided=undecided)
+    place = _store(run, tracking_uri) or active_uri()
+    read = None if isinstance(run, Evaluation) else logged_readings(run_id_of(run), tracking_uri=place)
+    if read is not None:
+        done = _gate_of_readings(read, wanted, tracking_uri=place)
+        return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
     judged = _loaded(run, tracking_uri)
     other = None
     if wanted.compares:
@@ -129,7 +142,7 @@ def gate(
     judge, *baselines = map(JudgeCalls.of, runs)
     facts = known_facts(judged, judge.readings)
     look = _look(judged)
-    looks = look.numbers([rule.text for rule in wanted.require], tracking_uri=_store(run, tracking_uri) or active_uri())
+    looks = look.numbers([rule.text for rule in wanted.require], tracking_uri=place)
     evidence = RunEvidence(judge=judge, baseline=baselines[0] if baselines else None, facts=facts, looks=looks)
     idle = [_NOT_COMPARED] if wanted.baseline and other is None else []
     results = evidence.check(wanted.require)
@@ -145,6 +158,26 @@ def gate(
         look=look,
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
+
+
+def _gate_of_readings(run: LoggedReadings, wanted: GatePolicy, *, tracking_uri: str) -> Gate:
+    """Decide on the readings of a run that keeps no calls of one judge on one suite, such as a self-preference."""
+    if wanted.compares:
+        raise RecipeError(f"Run {run.run_id} is of kind {run.kind}, and rules with a baseline need two evaluations.")
+    look = Look(judge_and_suite=_digest([run.kind, *sorted(run.settings.items())]), answers=_digest(run.digest))
+    looks = look.numbers([rule.text for rule in wanted.require], tracking_uri=tracking_uri)
+    facts = {key: (value, value) for key, value in run.metrics.items() if key.startswith(COSTS)}
+    results = RunEvidence(judge=ReadJudge(readings=run.readings), facts=facts, looks=looks).check(wanted.require)
+    return Gate(
+        results=results,
+        subject=run.name,
+        gated_run=run.run_id,
+        undecided=wanted.undecided,
+        simulated=run.simulated,
+        notes=(*_look_notes(results), *_loss_notes(results)),
+        facts={"run": f"{run.name} ({run.run_id})"},
+        look=look,
+    )
 
 
 def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:
@@ -253,7 +286,7 @@ def _facts(run: LoggedRun, baseline: LoggedRun | None) -> dict[str, str]:
 class RunEvidence:
     """What rules about a run are decided on."""
 
-    judge: JudgeCalls
+    judge: JudgeCalls | ReadJudge
     """Whom they are about."""
     baseline: JudgeCalls | None = None
     """The judge that rules of the form `AXIS - baseline` compare with."""
@@ -265,7 +298,11 @@ class RunEvidence:
     @cached_property
     def pair(self) -> list[JudgeCalls]:
         """The judge and its baseline on the calls that both were asked; nobody where there is none."""
-        return [] if self.baseline is None else paired_calls(self.judge, self.baseline)
+        return (
+            []
+            if self.baseline is None or isinstance(self.judge, ReadJudge)
+            else paired_calls(self.judge, self.baseline)
+        )
 
     def check(self, rules: Sequence[Rule]) -> tuple[RuleCheck, ...]:
         """Check every rule.
@@ -305,7 +342,7 @@ class RunEvidence:
         why = f"by itself it fails, but it is one of {n_rules} rules that could"
         return replace(check, state="undecided", reason=why, further_tasks=further)
 
-    def _judges(self, rule: IntervalRule) -> list[JudgeCalls]:
+    def _judges(self, rule: IntervalRule) -> Sequence[JudgeCalls | ReadJudge]:
         return self.pair if rule.needs_baseline else [self.judge]
 
     def _check_known(self, rule: Rule) -> None:
@@ -365,8 +402,10 @@ class RunEvidence:
         # A limit that every reading keeps is none; a threshold lies on a step.
         is_limit = end is not None and not is_threshold(rule.axis) and (end < 1 if is_upper else end > 0)
         reached = f"take a limit of {way(100 * end) / 100:.2f} or {which}" if is_limit and end is not None else ""
-        again, suite = self.judge.report.estimates.get(f"{VARIANCE}{ASKING_AGAIN}"), self.judge.suite
-        return more_tasks_text(further, suite, again=again, reached=reached) if suite else ""
+        if self.judge.suite is None or self.judge.report is None:
+            return ""
+        again = self.judge.report.estimates.get(f"{VARIANCE}{ASKING_AGAIN}")
+        return more_tasks_text(further, self.judge.suite, again=again, reached=reached)
 
 
 def _is_read(check: RuleCheck) -> bool:
@@ -399,7 +438,7 @@ def _decided_by(rule: Rule, state: State, low: float | None, high: float | None)
 
 
 def further_tasks(
-    rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, *, level: float = 0.95
+    rule: IntervalRule, judges: Sequence[JudgeCalls | ReadJudge], reading: Estimate, *, level: float = 0.95
 ) -> tuple[int | None, str]:
     """Say after how many more tasks an undecided rule would be decided, None where no number helps; and why it is not.
 
@@ -415,7 +454,11 @@ def further_tasks(
         return None, f"{inside}, and the estimate on the limit itself: no number of tasks helps"
     if facing is None and not between_steps:
         return None, f"{inside}, which is open on the side of the limit"
-    search = _by_counts(rule, judges, reading, level) or _by_calls(rule, judges, reading, level)
+    own = [judge for judge in judges if isinstance(judge, JudgeCalls)]
+    if not own:
+        wider = _times_wider(rule, reading, level)
+        return None if wider is None else max(1, math.ceil((wider - 1) * reading.n_clusters)), inside
+    search = _by_counts(rule, own, reading, level) or _by_calls(rule, own, reading, level)
     if search.needed is None:
         return None, f"{inside}; {search.most - search.present:,} further tasks like these would not decide it"
     return search.needed - search.present, inside
@@ -553,6 +596,21 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadJudge:
+    """Readings that a run logged, with no calls to read them from again."""
+
+    readings: Mapping[str, Reading]
+    units: Mapping[str, AxisUnits] = field(default_factory=dict)
+    suite: None = None
+    report: None = None
+
+    @property
+    def axes(self) -> Collection[str]:
+        """Every axis that was read."""
+        return self.readings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,17 +13,20 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict
 from jrh_mlflow.exporting.status import Status, page_of_run, status
+from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members, exchangeable_function, function_like, run_code_of
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors
+from jrh_mlflow.tracking.traces.traces_in import models_of
 
 _CODE = "code"
 Before = Callable[[], None]
@@ -35,6 +38,8 @@ _LINE = re.compile(
     r"\s*- (`[^`]*`|\(empty\)): (?:Simulated judge\. )?(?:Measured|Stale|Never measured|code, not a judge)\b"
 )
 """What is said of a judge, as `jrh.autolog` writes it: other lines of the section are the user's."""
+_MOST_TRACES = 20
+"""Of an evaluation that are looked through for the models that the application asks."""
 _LONGEST_NAME = 230
 """Of a name in a tag, whose key MLflow takes up to 250 characters of."""
 _LOCK = threading.Lock()
@@ -71,9 +76,19 @@ def _prepared() -> None:
 def _noted(result: Any, arguments: Callable[[], Mapping[str, Any]]) -> None:
     try:
         given = arguments()
-        note_datasheets(result.run_id, given["scorers"], inputs=input_names(given.get("data")))
+        models = models_of(islice(_traces_of(result), _MOST_TRACES))
+        note_datasheets(result.run_id, given["scorers"], inputs=input_names(given.get("data")), models=models)
     except Exception as error:  # an evaluation is paid for: nothing of ours may cost its result
         _warn(f"{type(error).__name__}: {error}")
+
+
+def _traces_of(result: Any) -> Iterator[Any]:
+    """Yield the traces of an evaluation, with their spans; none where its table has none."""
+    from mlflow.entities import Trace
+
+    frame = result.result_df
+    for trace in () if frame is None or "trace" not in frame else frame["trace"]:
+        yield Trace.from_json(trace) if isinstance(trace, str) else trace
 
 
 def input_names(data: Any) -> list[str] | None:
@@ -85,8 +100,12 @@ def input_names(data: Any) -> list[str] | None:
     return sorted(map(str, inputs)) if isinstance(inputs, Mapping) and inputs else None
 
 
-def note_datasheets(run_id: str, scorers: Sequence[Any], *, inputs: Sequence[str] | None = None) -> None:
+def note_datasheets(
+    run_id: str, scorers: Sequence[Any], *, inputs: Sequence[str] | None = None, models: Sequence[str] = ()
+) -> None:
     """Write on the run of an evaluation what is known of its judges, used on rows with inputs of these names.
+
+    `models` are those that the application asked: a judge of the same family is told so.
 
     Raises:
         TrackingError: when MLflow does not take it.
@@ -104,7 +123,10 @@ def note_datasheets(run_id: str, scorers: Sequence[Any], *, inputs: Sequence[str
             if scorer in seen:
                 continue
             judge = _known(scorer, inputs, uri)
-            line = f"{'  ' * depth}- {shown}: {_told(judge, uri)}"
+            is_model = judge is not None and not judge.simulated
+            kinship = kinship_note(_models_of_judge(scorer), models) if is_model else None
+            told = " ".join(filter(None, [_told(judge, uri), kinship]))
+            line = f"{'  ' * depth}- {shown}: {told}"
         except Exception as error:  # of one judge: the others are told all the same
             problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
@@ -132,6 +154,16 @@ def _known(scorer: Any, inputs: Sequence[str] | None, uri: str) -> Status | None
         return status(scorer, tracking_uri=uri) or None
     except Exception:  # code that cannot be looked at has no datasheet
         return None
+
+
+def _models_of_judge(scorer: Any) -> list[str]:
+    """Return the models that a scorer asks: of an exported one those of its judges, of MLflow's its own."""
+    spec = specification(scorer)
+    if spec is None:
+        return [model] if isinstance(model := getattr(scorer, "model", None), str) else []
+    members = [spec, *(spec.get("members") or ())]
+    judges = [member.get("judge") or {} for member in members]
+    return [str(judge["model"]) for judge in judges if isinstance(judge, Mapping) and judge.get("model")]
 
 
 def _state(judge: Status | None) -> str:

@@ -62,6 +62,7 @@ from jrh_mlflow.engine.sessions import LONGEST_S, LiveJudge
 from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.measures.composite import cast_vote, decision_of
+from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.items import (
     BASELINE,
@@ -85,6 +86,7 @@ from jrh_mlflow.tracking.judges.scorer_facts import read_specification
 from jrh_mlflow.tracking.mlflow_internals import add_metrics
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, say_once, wait_for_sqlite
+from jrh_mlflow.tracking.traces.traces_in import models_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
@@ -212,6 +214,14 @@ class _Exported:
         self._told: set[str] = set()
 
     def score(self, inputs: Any, outputs: Any, trace: Trace | None) -> Feedback:
+        feedback = self._scored(inputs, outputs, trace)
+        models = [] if trace is None or self.spec["simulated"] else models_of([trace])
+        if note := kinship_note(self.asker.model.split(", "), models):
+            noted = [feedback.metadata.get(keys.FEEDBACK_NOTE), note]
+            feedback.metadata[keys.FEEDBACK_NOTE] = " ".join(filter(None, noted))
+        return feedback
+
+    def _scored(self, inputs: Any, outputs: Any, trace: Trace | None) -> Feedback:
         criterion, spec = self.asker.tie_criterion, self.spec
         known = {name: spec.get(name) for name in ("answers", "ordinal", "rubric", "levels")}
         try:

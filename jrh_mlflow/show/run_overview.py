@@ -22,6 +22,7 @@ KINDS = {
     "respond": "answers to prompts",
     "review": "review",
     "jury": "jury",
+    "self_preference": "self-preference",
     "agree": "agreement with people",
     "align": "alignment",
     "correct": "corrected rates",

@@ -11,6 +11,7 @@ from jrh_mlflow.simulations import (
     coverage,
     named_problems,
     optimisers,
+    own_bonus,
     promised_sizes,
     simulated_judges,
     simulated_labels,
@@ -45,5 +46,6 @@ PARTS = (
     DECISIONS,
     named_problems.PART,
     watched_judges.PART,
+    own_bonus.PART,
 )
 """All of them, in the order shown."""

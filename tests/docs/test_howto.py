@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jrh_mlflow.recipe import load_generation
+from jrh_mlflow.schema.estimates import NotEstimable
 from tests.docs.printed import Printed
 from tests.docs.world import TEMPLATE, World
 from tests.generation.agent_tools import AgentPlayer, booking_log
@@ -23,6 +24,13 @@ def test_models_that_answer_prompts(here: World) -> None:
     assert list(answers["outcome"]) == ["answered"] * 4
     assert list(answers["topic"]) == ["biology", "maths"] * 2
     assert (here.folder / "answers.jsonl").read_text().count("\n") == 4
+
+
+def test_judges_and_their_own_answers(here: World) -> None:
+    run = {"RUN": lambda names: names["done"].run_id}
+    page = Printed("docs/howto/self_preference.md", here, words=run, exits={"jrh gate": 1}).run()
+    # The page has two prompts, which are too few for a number: its rule is not decided.
+    assert isinstance(page.names["done"].estimates["self_preference/excess"], NotEstimable)
 
 
 def test_judges_of_single_responses(here: World) -> None:

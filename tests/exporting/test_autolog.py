@@ -22,8 +22,10 @@ import jrh_mlflow as jrh
 from jrh_mlflow.exporting import autolog as autolog_module
 from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.judges.scripted import LongerWins
+from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION
 from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.traces.traces_in import models_of
 
 ROWS = [{"inputs": {"instruction": "Explain tides."}, "outputs": {"A": "The moon, mostly.", "B": "Wind."}}]
 WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
@@ -140,6 +142,29 @@ def test_a_stale_judge_is_told_with_what_differs(here: SimpleNamespace, monkeypa
 
 
 @pytest.mark.since_mlflow("3.16")
+def test_a_judge_of_the_family_of_the_application_is_told_so(here: SimpleNamespace) -> None:
+    @mlflow.trace(span_type="CHAT_MODEL")
+    def application(instruction: str) -> str:
+        mlflow.get_current_active_span().set_attribute("mlflow.llm.model", "gpt-4o-mini-2024-07-18")
+        return "The moon."
+
+    rows = [{"inputs": {"instruction": "Explain tides."}}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = imported_before(rows, [here.scorer, polite], predict_fn=application)
+    [trace] = [*autolog_module._traces_of(result)]
+    assert models_of([trace]) == ["gpt-4o-mini-2024-07-18"]
+    run = here.client.create_run(mlflow.get_experiment_by_name("application").experiment_id).info.run_id
+    autolog_module.note_datasheets(run, [clear_judge(), polite], models=models_of([trace]))
+    note = kinship_note(["gpt-4o"], ["gpt-4o-mini"])
+    assert note in line(tags_of(here, run), "clear")
+    assert note not in line(tags_of(here, run), "polite")
+    # A simulated judge is no model of a family.
+    assert note not in line(tags_of(here, result.run_id), "longer")
+    autolog_module.note_datasheets(run, [clear_judge()], models=["claude-sonnet-4-5"])
+    assert note not in line(tags_of(here, run), "clear")
+
+
 def test_members_of_an_ensemble_are_told_one_by_one(here: SimpleNamespace) -> None:
     from mlflow.genai.scorers import majority_vote, make_scorer_ensemble
 

@@ -26,6 +26,7 @@ from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.exporting import exported_scorers as exported
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.resolve import resolve_judge
+from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
@@ -260,6 +261,15 @@ def test_a_kind_of_row_that_was_not_measured_is_judged_and_says_so(server: Loopb
     assert feedback.value == "yes"
     assert "not measured" in feedback.metadata[keys.FEEDBACK_NOTE]
     assert keys.FEEDBACK_ORDERS not in feedback.metadata
+
+
+def test_feedback_notes_that_the_application_of_its_trace_is_of_the_judges_family(server: LoopbackServer) -> None:
+    made = exported_scorer(spec_of(jrh.PromptedJudge("openai/gpt-4o", api_base=server.url)), name="judge")
+    inputs = {"model": "gpt-4o-mini", **PAIR["inputs"]}
+    related = made.run(**PAIR, trace=in_memory_trace(inputs, PAIR["outputs"]))
+    assert related.metadata[keys.FEEDBACK_NOTE] == kinship_note(["gpt-4o"], ["gpt-4o-mini"])
+    other = made.run(**PAIR, trace=in_memory_trace({**inputs, "model": "claude-sonnet-4-5"}, PAIR["outputs"]))
+    assert keys.FEEDBACK_NOTE not in other.metadata
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ SPAN_TRACE = "mlflow.traceRequestId"
 SPAN_KIND = "mlflow.spanType"
 SPAN_INPUTS = "mlflow.spanInputs"
 SPAN_OUTPUTS = "mlflow.spanOutputs"
+SPAN_MODELS = ("mlflow.llm.model", "gen_ai.response.model", "gen_ai.request.model")
 """Attributes of a span, as MLflow's reference of the mapping from OpenTelemetry has them."""
 
 TAG_TRACES = "jrh.traces"
@@ -230,6 +231,10 @@ CORRECTED_FOLDER = "corrected"
 ALIGNMENT_JSON = "alignment.json"
 ALIGNMENT_MARKDOWN = "alignment.md"
 GATE_JSON = "gate.json"
+READINGS_JSON = "readings.json"
+"""Of a run of `GATED_KINDS`: key to reading, as `Estimate.to_dict` has it, for gates that cannot read calls again."""
+GATED_KINDS = ("self_preference",)
+"""Kinds of runs without a suite of their own that can be gated all the same."""
 JUDGE_FOLDER = "judge"
 """Of an alignment: the instructions of the judge before and after."""
 TABLES_FOLDER = "tables"

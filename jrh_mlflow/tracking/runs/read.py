@@ -19,6 +19,7 @@ from jrh_mlflow.judges import shown_name
 from jrh_mlflow.models.trust import check_artifacts
 from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.schema import metric_keys
+from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import FIGURES_FOLDER
 from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
@@ -163,6 +164,50 @@ def load_runs(
                 experiments[place] = str(client.get_experiment(place[1]).name)
             loaded.append(_load(client, run, uri, purpose, suites, experiment=experiments[place]))
     return _distinguished([_by_run_name(run) for run in loaded] if by_run_name else loaded)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedReadings:
+    """What a run of `keys.GATED_KINDS` read, as it logged it."""
+
+    run_id: str
+    kind: str
+    name: str
+    simulated: bool
+    readings: Mapping[str, Reading]
+    settings: Mapping[str, str]
+    """Params of its kind."""
+    metrics: Mapping[str, float]
+    digest: str
+    """Of the readings: the same ones again are no new look."""
+
+
+def logged_readings(run: str, *, tracking_uri: str) -> LoggedReadings | None:
+    """Return the readings of a run that can be gated without being an evaluation; None for every other run.
+
+    Raises:
+        RecipeError: when there is no such run, or it did not finish.
+        TrackingError: when MLflow cannot be reached, or the artifact cannot be read.
+    """
+    with reading_client(tracking_uri) as client:
+        found = find_run(client, run, tracking_uri)
+        kind = str(found.data.tags.get(keys.TAG_KIND))
+        if kind not in keys.GATED_KINDS:
+            return None
+        if found.info.status != "FINISHED":
+            raise RecipeError(f"Run {found.info.run_id} is {found.info.status}, not FINISHED: run it again.")
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            data = json_artifact(client, found, keys.READINGS_JSON, folder)
+    return LoggedReadings(
+        run_id=str(found.info.run_id),
+        kind=kind,
+        name=str(found.info.run_name),
+        simulated=found.data.tags.get(keys.TAG_SIMULATED) == "true",
+        readings={key: read_reading(reading) for key, reading in data.items()},
+        settings=keys.param_group(found.data.params, kind),
+        metrics=dict(found.data.metrics),
+        digest=hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest(),
+    )
 
 
 def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
@@ -416,6 +461,7 @@ _WHICH = {
     "gate": " Name the run that it gated.",
     "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
     "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
+    "self_preference": " It has pairs of answers, and several judges.",
     "respond": " It has answers of models to prompts, and no judge.",
 }
 """Where the evaluations behind a run of another kind are."""

@@ -304,6 +304,16 @@ def shown_fields(trace: Trace) -> tuple[Any, Any]:
     return (None, None) if root is None else (root.inputs, root.outputs)
 
 
+def models_of(traces: Iterable[Trace]) -> list[str]:
+    """Return the models that the spans of traces name, each once: what an application asked."""
+    names: dict[str, None] = {}
+    for span in (span for trace in traces for span in trace.data.spans):
+        asked = span.inputs.get("model") if isinstance(span.inputs, dict) else None
+        told = [*(span.get_attribute(name) for name in keys.SPAN_MODELS), asked]
+        names |= dict.fromkeys(name for name in told if isinstance(name, str) and name)
+    return list(names)
+
+
 def without_assessments(trace: Trace) -> Trace:
     """Return a trace about which nothing was said."""
     from mlflow.entities import Trace as NewTrace

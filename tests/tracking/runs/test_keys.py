@@ -14,7 +14,9 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.tracking.runs import keys
 
 PACKAGE = Path(jrh_mlflow.__file__).parent
-METRIC = re.compile("(calls|tokens|cost|time|generate|review|sweep|compare|jury|reliability|criterion_shift|category)/")
+METRIC = re.compile(
+    "(calls|tokens|cost|time|generate|review|sweep|compare|jury|reliability|criterion_shift|category|self_preference)/"
+)
 PARAM = re.compile(
     r"(suite|judge|run|compare|jury|agree|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*"
 )
@@ -26,6 +28,7 @@ OWN: dict[str, str | tuple[str, ...]] = {
     "comparing/comparison_view.py": ("compare/", "comparison.json", "comparison.md"),
     "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json", "criterion_shift.md"),
     "comparing/jury/jury_view.py": ("jury/", "jury.json", "jury.md"),
+    "comparing/self_preference_view.py": ("self_preference/", "self_preference.json", "self_preference.md"),
     "decisions/gate_result.py": "gate.md",
     "generation/report.py": "generate/",
     "review/finish.py": "review/",
