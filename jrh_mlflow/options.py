@@ -18,11 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 from typing_extensions import Self
 
 from jrh_mlflow.errors import RecipeError, check_known, suggest
+from jrh_mlflow.schema.items import PROTOCOL
 from jrh_mlflow.schema.presentation import Criterion
 
 Number: TypeAlias = int | float
 Moment: TypeAlias = str | date
 """A date or moment as users give it: a `datetime` is a `date`."""
+Definitions: TypeAlias = Literal["protocol", "paper"]
+"""How tests and numbers are defined."""
 Metrics: TypeAlias = Literal["headline", "all"]
 """Which numbers of an evaluation become metrics of its MLflow run."""
 AUTOMATIC = "pairwise"
@@ -270,6 +273,11 @@ class RunOptions(Options):
         "the name of a metric",
         "What stands for labelled reliability tests: a function of sklearn.metrics (f1_score, …), matthews, mae, ….",
     )
+    definitions: Definitions = option(
+        PROTOCOL,
+        "protocol or paper",
+        "paper: stability by accuracy, dollars of tests alone, profile by call, to the letter of the papers.",
+    )
 
     @field_validator("prices")
     @classmethod
@@ -291,8 +299,6 @@ OFFLINE = "offline"
 """The name of the writer that goes by rules."""
 BY_RULES = (OFFLINE, "none")
 """The generators that are no model."""
-USUAL, PAPER = "usual", "paper"
-"""How tests are defined: as this package does, or to the letter of the paper."""
 MAX_STEPS = 4
 """Of one plan of edits, where a generation does not say."""
 PLANS = 3
@@ -400,8 +406,10 @@ class GenerationSettings(LabelledRows, TranscriptEdits, GenerationRunOptions):
         "Model that confirms every rewritten item; the generator's own, or none. Again: who is asked when it refuses.",
     )
     confirm: bool = option(True, "true or false", "Have the validator confirm every rewritten item.")
-    definitions: Literal["usual", "paper"] = option(
-        USUAL, "usual or paper", "paper: verbosity_bias_long asks for added explanation, as the Harness paper does."
+    definitions: Definitions = option(
+        PROTOCOL,
+        "protocol or paper",
+        "paper: verbosity_bias_long asks for added explanation, as the Harness paper does.",
     )
     seed: int = option(0, "a whole number", "Of the draw and of everything written by code.")
     similarity: Any = option(None, "a similarity")

@@ -58,7 +58,9 @@ run_options = together(
     limits,
     allow_code,
     from_model(
-        RunOptions, "fresh_after", "keep_unreadable", "backend", "metrics", "metric", "traces", "texts", "run_name"
+        RunOptions,
+        *("fresh_after", "keep_unreadable", "backend", "metrics", "metric", "definitions", "traces", "texts"),
+        "run_name",
     ),
     click.option(
         "--until",

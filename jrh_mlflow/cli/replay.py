@@ -31,7 +31,7 @@ from jrh_mlflow.options import GenerationSettings, RunOptions
 @click.option("--condition", help="Condition of every row, unless mapped. [natural; of single responses baseline]")
 @click.option("--suite", help="The suite that was judged, for its labels and categories.")
 @from_model(GenerationSettings, "labels", "scale")
-@from_model(RunOptions, "metrics", "metric", "texts")
+@from_model(RunOptions, "metrics", "metric", "definitions", "texts")
 @tracking
 @as_json
 @as_markdown

@@ -23,7 +23,7 @@ from jrh_mlflow.decisions.gate_result import Gate, Look, Undecided, log_gate
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.axes import VARIANCE
 from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
-from jrh_mlflow.measures.reliability import usd_per_accuracy_point
+from jrh_mlflow.measures.reliability import priced_calls, usd_per_accuracy_point
 from jrh_mlflow.measures.rules import (
     COSTS,
     IntervalRule,
@@ -41,6 +41,7 @@ from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.items import PROTOCOL
 from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_ends, interval_method, without_losses
 from jrh_mlflow.show.names import reason_text
 from jrh_mlflow.show.numbers import interval_text, number_text, threshold_text
@@ -623,6 +624,7 @@ class JudgeCalls:
     """Item to its category."""
     seed: int = 0
     metric: str | None = None
+    definitions: str = PROTOCOL
     suite: Suite | None = None
     """Of which they are all calls, or some."""
     _repeats: dict[int, JudgeCalls] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -636,13 +638,15 @@ class JudgeCalls:
             groups=run.suite.groups,
             seed=int(run.params.get(keys.PARAM_SEED, 0)),
             metric=run.params.get(keys.PARAM_METRIC),
+            definitions=run.params.get(keys.PARAM_DEFINITIONS, PROTOCOL),
             suite=run.suite,
         )
 
     @cached_property
     def report(self) -> Report:
         """What the run measured."""
-        report = measure(self.calls, seed=self.seed, labels=self.labels, metric=self.metric)
+        by = {"metric": self.metric, "definitions": self.definitions}
+        report = measure(self.calls, seed=self.seed, labels=self.labels, **by)
         return categorised(report, self.calls, self.groups or {}, seed=self.seed)
 
     @cached_property
@@ -717,8 +721,9 @@ def paired_calls(judge: JudgeCalls, baseline: JudgeCalls) -> list[JudgeCalls]:
     if common_calls(frames).empty:
         return []
     calls = shared_calls(frames)
-    # Both by the metric of the judge: scores of two metrics have no difference.
-    baseline = baseline if baseline.metric == judge.metric else replace(baseline, metric=judge.metric)
+    # Both as the judge is read: scores of two metrics have no difference.
+    if (baseline.metric, baseline.definitions) != (judge.metric, judge.definitions):
+        baseline = replace(baseline, metric=judge.metric, definitions=judge.definitions)
     # What is measured already need not be measured again.
     return [
         own if len(own.calls) == len(calls[name]) else replace(own, calls=calls[name])
@@ -736,7 +741,8 @@ def known_facts(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, En
         calls = calls.assign(**{column: 0.0 for column in keys.SUMMED.values() if calls[column].isna().all()})
     points = keys.call_points(calls, seconds=0.0)
     if isinstance(accuracy, Estimate):
-        usd = keys.whole_total(calls, "cost_usd")
+        own = priced_calls(calls, run.params.get(keys.PARAM_DEFINITIONS, PROTOCOL))
+        usd = keys.whole_total(own, "cost_usd")
         points += keys.price_points(usd_per_accuracy_point(usd, accuracy.value))
     values = dict.fromkeys(keys.SUMMED, 0.0) if calls.empty else {}
     # The calls do not tell how long the run took: its own metrics do.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.options import MAX_STEPS, PLANS, USUAL, GenerationSettings, TranscriptEdits
+from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings, TranscriptEdits
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
     AgentTest,
@@ -30,7 +30,7 @@ from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.paraphrase import as_in_the_paper
 from jrh_mlflow.perturb.registry import GROUPS, find_agent_test, find_tests, left_out, listed_tests, read_invalid
-from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
+from jrh_mlflow.schema.items import BASELINE, BY_MODEL, PROTOCOL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.show.sheets import invalid_note
@@ -124,7 +124,7 @@ class GenerationPlan:
         tests: object,
         *,
         rows: Sequence[Seed] = (),
-        definitions: str = USUAL,
+        definitions: str = PROTOCOL,
     ) -> GenerationPlan:
         """Resolve the tests and lay out their targets.
 
@@ -135,7 +135,7 @@ class GenerationPlan:
             raise RecipeError("There is no row to make a suite from.")
         rubric = checked_text(rubric, "a response")
         chosen = find_tests(tests, labels)
-        chosen = chosen if definitions == USUAL else [as_in_the_paper(test) for test in chosen]
+        chosen = chosen if definitions == PROTOCOL else [as_in_the_paper(test) for test in chosen]
         drawn = {seed.id: seed for seed in seeds}
         # A model may have labelled what was drawn: those labels are the ones that count.
         rows = [drawn.get(row.id, row) for row in rows or getattr(seeds, "rows", ())] or seeds

@@ -48,10 +48,10 @@ from jrh_mlflow.models.prices import (
     price_of,
     refuse_surcharges,
 )
-from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, USUAL, GenerationSettings
+from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import ReliabilityTest, Rewrite
 from jrh_mlflow.perturb.registry import PROPOSE, read_invalid
-from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.items import BASELINE, PROTOCOL, Item
 from jrh_mlflow.suites.spreadsheets import guarded_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs.outbox import outbox_key
@@ -102,7 +102,7 @@ class PreparedGeneration:
     def chosen(self) -> dict[str, object]:
         """Settings that decide what is made, where they are not as usual: they name budget and suite."""
         confirm = {} if self.settings.confirm else {"confirm": False}
-        return confirm | ({} if self.settings.definitions == USUAL else {"definitions": self.settings.definitions})
+        return confirm | ({} if self.settings.definitions == PROTOCOL else {"definitions": self.settings.definitions})
 
     @property
     def data(self) -> GenerationPlan:

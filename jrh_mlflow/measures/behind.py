@@ -39,13 +39,13 @@ from jrh_mlflow.measures.confidence import confidence_table, expected_cells, has
 from jrh_mlflow.measures.datasheet import response_units
 from jrh_mlflow.measures.reason_conflict import conflicting_calls, has_reasons
 from jrh_mlflow.measures.records import CallTable, PairTable, call_table, has_steps, is_pointwise, normalise, pair_table
-from jrh_mlflow.measures.reliability import ALL, GROUP_FIELDS, in_no_mean, pooled_calls, unperturbed_calls
+from jrh_mlflow.measures.reliability import ALL, GROUP_FIELDS, in_no_mean, pooled_calls, scored_by, unperturbed_calls
 from jrh_mlflow.measures.single_responses import ResponseTable, UnitScores, response_table
 from jrh_mlflow.measures.variation import ScoredCalls, scored_pairs, scored_points, scored_responses
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import LABEL_SOURCES
+from jrh_mlflow.schema.items import LABEL_SOURCES, PROTOCOL
 from jrh_mlflow.scoring.ledger import Units
 from jrh_mlflow.scoring.metric import DEFAULT, is_metric
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
@@ -135,6 +135,7 @@ class CallFinder:
         labels: Sequence[str] | None = None,
         groups: Mapping[str, str] | None = None,
         metric: str = DEFAULT,
+        definitions: str = PROTOCOL,
         scores: Mapping[str, Reading] | None = None,
     ) -> None:
         """Check the records.
@@ -144,6 +145,7 @@ class CallFinder:
             labels: What a pointwise judge may answer, as they were given to `measure`.
             groups: Item id to its group, for readings by category.
             metric: What stands for tests whose items carry the right answer.
+            definitions: `protocol` or `paper`, as they were given to `measure`.
             scores: Of a reliability report: they say which tests are in its mean, and which are its ends.
 
         Raises:
@@ -152,7 +154,7 @@ class CallFinder:
         self._frame = normalise(calls)
         self._has_steps, self._is_pointwise = has_steps(self._frame), is_pointwise(self._frame)
         self._labels, self._groups, self._metric = labels, dict(groups or {}), metric
-        self._scores = scores or {}
+        self._scores, self._definitions = scores or {}, definitions
 
     def behind(self, key: str) -> Behind:
         """Return the calls behind the number of a key.
@@ -309,7 +311,7 @@ class CallFinder:
         name, _, axis = key.rpartition("/")
         if not name:
             # The one number that stands for a test.
-            statistic = expectation_of(key).statistic
+            statistic = scored_by(key, self._definitions).statistic
             name, axis = key, self._metric if statistic == DEFAULT else statistic
         if name == ALL and ALL not in set(calls.test):
             return self._of_part(pooled_calls(calls), name, axis)

@@ -30,9 +30,9 @@ from jrh_mlflow.measures.variation import scored_points, variance_axes
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, THIRDS, USABLE, Answers, Item
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, PAPER, PROTOCOL, THIRDS, USABLE, Answers, Item
 from jrh_mlflow.schema.presentation import message_text
-from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
+from jrh_mlflow.scoring.expectations import LABEL, UNKNOWN_ORDER, Expectation
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, is_share, mean_interval, metric_reading, within_reason
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain_label, point_table, right_answers
@@ -158,6 +158,7 @@ def reliability_readings(
     max_excluded: float,
     resampling: Resampling,
     metric: Metric | None = None,
+    definitions: str = PROTOCOL,
 ) -> ReliabilityReadings:
     """Measure normalised pointwise records; a `metric` stands for labelled tests in place of accuracy."""
     calls = point_table(frame, labels=labels, max_excluded=max_excluded)
@@ -166,7 +167,7 @@ def reliability_readings(
     for name in (BASELINE, *conditions):
         if name != BASELINE or (calls.test == BASELINE).any():
             estimates |= _condition_axes(calls.of(name), name, resampling)
-    scored = scored_tests(calls, conditions)
+    scored = scored_tests(calls, conditions, definitions)
     for test in scored:
         estimates |= expectation_of(test.name).axes(calls, test.name)
         estimates.setdefault(test.axis, test.reading)
@@ -202,6 +203,7 @@ def reliability_readings(
         ),
         metric=chosen,
         lower_is_better=lower,
+        definitions=definitions,
         labels=_answers(calls.scale, labels),
         max_excluded=max_excluded,
         rubrics=grouped_readings(calls, calls.rubric, resampling),
@@ -315,11 +317,17 @@ class ScoredTest:
         return UNKNOWN_ORDER if self.counted is None else self.counted.reading
 
 
-def scored_tests(calls: PointTable, conditions: Sequence[str]) -> list[ScoredTest]:
+def scored_by(test: str, definitions: str = PROTOCOL) -> Expectation:
+    """Return what the score of a test counts; the Harness paper scores replicates, too, by how often they are right."""
+    expectation = expectation_of(test)
+    return LABEL if definitions == PAPER and expectation.repeats else expectation
+
+
+def scored_tests(calls: PointTable, conditions: Sequence[str], definitions: str = PROTOCOL) -> list[ScoredTest]:
     """Return for each test, by name, the share that stands for it, as its expectation says."""
     scored = []
     for name in sorted({score_name(condition) for condition in conditions}):
-        expectation = expectation_of(name)
+        expectation = scored_by(name, definitions)
         counted = expectation.count(calls, name)
         scored.append(ScoredTest(name=name, axis=f"{name}/{expectation.statistic}", counted=counted))
     return scored
@@ -453,6 +461,11 @@ def usd_per_accuracy_point(cost: float | None, accuracy: float | None) -> float 
     if cost is None or not accuracy:
         return None
     return cost / (100 * accuracy)
+
+
+def priced_calls(calls: pd.DataFrame, definitions: str = PROTOCOL) -> pd.DataFrame:
+    """Return the calls whose dollars a point of accuracy is reckoned by: all; in the paper there is no baseline."""
+    return calls[calls["condition"] != BASELINE] if definitions == PAPER else calls
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple
 from jrh_mlflow.measures.axes import by_step, declared, find
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, State, Verdict
+from jrh_mlflow.schema.items import PROTOCOL
 from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_interval, has_own_intervals, without_losses
 from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.paired import holm
@@ -565,6 +566,8 @@ class WithVerdict:
     """How the calls ended."""
     max_excluded: float
     """Share of unusable calls past which a number was withheld."""
+    definitions: str = PROTOCOL
+    """`protocol`, or `paper`: to the letter of the papers."""
     judged: JudgeContext = field(default_factory=JudgeContext, compare=False)
     """What the words must know of the judge."""
     said: Verdict | None = field(default=None, compare=False)

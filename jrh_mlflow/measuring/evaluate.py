@@ -39,10 +39,11 @@ from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.schema.items import SINGLE_CONDITIONS, CallRecord
+from jrh_mlflow.schema.items import PROTOCOL, SINGLE_CONDITIONS, CallRecord
 from jrh_mlflow.scoring.metric import DEFAULT, find_metric
 from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.results import check_definitions
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys, outbox
 from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, log_paid, store_place
@@ -85,6 +86,7 @@ def evaluate(
     shuffle: int | None = None,
     budget: str | None = None,
     metric: str = DEFAULT,
+    definitions: str = PROTOCOL,
     allow_key_to: str | Sequence[str] | None = None,
 ) -> Evaluation:
     """Measure a judge on a suite and log it as one MLflow run.
@@ -135,6 +137,9 @@ def evaluate(
             the mean over tests. A function of sklearn.metrics that takes (expected, answer), such as `f1_score` (of two
             labels the last is positive, of more it is macro-averaged) or `mean_absolute_error` (of a scale), or
             `matthews`, `kappa`, `kappa_quadratic`, `mae`, …. Errors are never averaged with shares.
+        definitions: `"paper"` reads to the letter of the papers: stability by accuracy and not by unanimity, dollars
+            per accuracy point from the calls of tests alone, the profile by intervals over calls. Logged as the param
+            `run.definitions`.
         allow_key_to: Hosts that may get keys though only a recipe, a space or a registered judge names them: `HOST`,
             `HOST:PORT`, or `http://HOST` for one without encryption. Remembered for this user.
 
@@ -150,6 +155,7 @@ def evaluate(
     """
     trust.allow_key_to(allow_key_to)
     traces, metrics = checked_traces(traces), checked_metrics(metrics)
+    check_definitions(definitions, metric)
     prepared = prepare(
         judge,
         suite,
@@ -167,6 +173,7 @@ def evaluate(
         prepared=prepared,
         facts=_facts_of(prepared),
         metric=checked_metric(metric, prepared.suite),
+        definitions=None if definitions == PROTOCOL else definitions,
         stop=stop,
         until=bound_until(stop, prepared, seed=seed if shuffle is None else shuffle),
         run_name=run_name,
@@ -225,6 +232,8 @@ class _Asking:
     facts: JudgeFacts
     metric: str | None
     """What stands for labelled tests; None: accuracy."""
+    definitions: str | None
+    """None: those of the protocol."""
     stop: StopRule | None
     until: UntilStop | None
     """The stop rule bound to its calls, where it is a `jrh.until`."""
@@ -254,6 +263,7 @@ class _Asking:
         parts += [self.fresh_after] if self.fresh_after else []
         parts += [] if self.texts else ["no texts"]
         parts += [f"metric {self.metric}"] if self.metric else []
+        parts += [f"definitions {self.definitions}"] if self.definitions else []
         parts += [f"until {self.until.until.text} {self.until.until.level}"] if self.until else []
         # The same evaluation for another store or experiment is a run of its own.
         place = store_place(store.uri), store.experiment_id
@@ -269,6 +279,7 @@ class _Asking:
                 "replicates": self.prepared.replicates,
                 "seed": self.seed,
                 "metric": self.metric,
+                **({"definitions": self.definitions} if self.definitions else {}),
                 "until": self.until.until.text if self.until else None,
                 "fresh_after": self.fresh_after,
             },
@@ -314,6 +325,7 @@ class _Asking:
                 "journal": prepared.journal_place,
                 "fresh_after": self.fresh_after,
                 **({"metric": self.metric} if self.metric else {}),
+                **({"definitions": self.definitions} if self.definitions else {}),
                 **({"until": until.until.text} if until else {}),
             },
             seconds=time.perf_counter() - started,

@@ -272,9 +272,9 @@ def _log(
     if kept.folder is None:
         what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
     with calm_collector():
-        seed, metric = int(measured.run["seed"]), measured.run.get("metric")
-        judged = judged_by(measured.judge, measured.suite, run_id)
-        sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric, judged=judged)
+        seed, judged = int(measured.run["seed"]), judged_by(measured.judge, measured.suite, run_id)
+        chosen = {name: measured.run[name] for name in ("metric", "definitions") if measured.run.get(name)}
+        sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, judged=judged, **chosen)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=seed)
         points = evaluation_points(measured, sheet)
         evaluation = Evaluation(

@@ -39,6 +39,7 @@ from jrh_mlflow.schema.items import (
     NATURAL_TIE,
     OPTIONAL_COLUMNS,
     OUTCOMES,
+    PROTOCOL,
     REQUIRED_COLUMNS,
     SEEN,
     Answers,
@@ -49,6 +50,7 @@ from jrh_mlflow.schema.items import (
 )
 from jrh_mlflow.schema.label_words import label_key
 from jrh_mlflow.scoring.pointwise import scale_of, told_labels
+from jrh_mlflow.show.results import check_definitions
 from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import DatasetTable as Table
 from jrh_mlflow.suites.dataset import is_missing, present, read_table
@@ -114,6 +116,7 @@ class Recorded:
     truncated: str | None = None
     seed: int = 0
     metric: str | None = None
+    definitions: str = PROTOCOL
     """What stands for labelled tests, where that is not accuracy."""
 
 
@@ -137,6 +140,7 @@ def replay(
     metrics: Metrics = "headline",
     texts: bool = True,
     metric: str | None = None,
+    definitions: str | None = None,
 ) -> Evaluation:
     """Measure recorded judgments with no model call and log them as one run.
 
@@ -163,6 +167,7 @@ def replay(
         texts: False: MLflow gets hashes of rationales and raw answers, and no column of the file that is none of a
             call's.
         metric: As for `evaluate`; that of the run which is replayed, or accuracy, when None.
+        definitions: As for `evaluate`; those of the run which is replayed, or the protocol's, when None.
 
     Raises:
         RecipeError: for a role, column, file or judge that is not there, and for a table of several judges.
@@ -191,6 +196,7 @@ def replay(
         metrics=metrics,
         texts=texts,
         metric=metric,
+        definitions=definitions,
     )
     return evaluation
 
@@ -209,6 +215,7 @@ def replay_each(
     metrics: Metrics = "headline",
     texts: bool = True,
     metric: str | None = None,
+    definitions: str | None = None,
 ) -> list[Evaluation]:
     """Measure recorded judgments and log one run per judge; see `replay`."""
     chosen = checked_metrics(metrics)
@@ -226,7 +233,16 @@ def replay_each(
     recorded = choose(recorded)
     # After everything was read: a file that is wrong is known without a store.
     store = Store(tracking_uri, experiment)
-    recorded = [replace(judged, metric=checked_metric(metric or judged.metric, judged.suite)) for judged in recorded]
+    recorded = [
+        replace(
+            judged,
+            metric=checked_metric(metric or judged.metric, judged.suite),
+            definitions=definitions or judged.definitions,
+        )
+        for judged in recorded
+    ]
+    for judged in recorded:
+        check_definitions(judged.definitions, judged.metric)
     return [_log(store, judged, seed=seed, metrics=chosen, texts=texts) for judged in recorded]
 
 
@@ -242,6 +258,7 @@ def _of_run(uri: str, tracking_uri: str | None) -> Recorded:
         truncated=run.truncated,
         seed=int(run.params.get(keys.PARAM_SEED, 0)),
         metric=run.params.get(keys.PARAM_METRIC),
+        definitions=run.params.get(keys.PARAM_DEFINITIONS, PROTOCOL),
     )
 
 
@@ -566,6 +583,7 @@ def _log(store: Store, recorded: Recorded, *, seed: int | None, metrics: Metrics
         run={
             "seed": recorded.seed if seed is None else seed,
             **({"metric": recorded.metric} if recorded.metric else {}),
+            **({} if recorded.definitions == PROTOCOL else {"definitions": recorded.definitions}),
         },
         seconds=0.0,
         truncated=recorded.truncated,

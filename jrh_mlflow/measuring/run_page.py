@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.measures import records
-from jrh_mlflow.measures.reliability import WorstItem, usd_per_accuracy_point, worst_items
+from jrh_mlflow.measures.reliability import WorstItem, priced_calls, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.until import UNTIL, UntilReport, until_section
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import LABEL_SOURCES
+from jrh_mlflow.schema.items import LABEL_SOURCES, PROTOCOL
 from jrh_mlflow.show.decided_rules import DecisionSection, with_section
 from jrh_mlflow.show.figures.canvas import Figures
 from jrh_mlflow.show.figures.datasheet import calibration_figures, datasheet_figures
@@ -188,7 +188,8 @@ def accuracy_price(calls: pd.DataFrame, sheet: Report) -> list[keys.Point]:
     """What a point of accuracy costs, where both are known."""
     if isinstance(sheet, Datasheet):
         return []
-    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.whole_total(calls, "cost_usd")
+    accuracy = sheet.estimates.get("all/accuracy")
+    cost = keys.whole_total(priced_calls(calls, sheet.definitions), "cost_usd")
     if cost is None or not isinstance(accuracy, Estimate):
         return []
     return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
@@ -212,6 +213,7 @@ def _facts(run: ShownRun) -> Mapping[str, str]:
         "suite": f"{suite['name']} ({suite['n_items']:,} items)",
         "sha256": suite["sha256"][:16],
         "calls": f"{len(calls):,}",
+        **({} if run.sheet.definitions == PROTOCOL else {"definitions": run.sheet.definitions}),
         **({"answers": journalled.text} if (journalled := answers_served(run.judge, calls)) else {}),
         "cost": NOT_ASKED if run.judge.simulated or run.judge.recorded else at_least_text(cost, unknown),
         **({} if run.seconds is None else {"time": f"{run.seconds:,.1f} s"}),

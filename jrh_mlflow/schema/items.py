@@ -50,6 +50,9 @@ BASELINE = "baseline"
 FORMER_NAMES = {"filler": "padding"}
 """Reliability tests that were renamed: old suites and runs keep the name they were written with."""
 
+PROTOCOL, PAPER = "protocol", "paper"
+"""How tests and numbers are defined: as the protocol has it, or to the letter of the papers."""
+
 OUTCOMES = ("verdict", "tie", "abstain", "unparsed", "error")
 USABLE = ("verdict", "tie", "abstain")
 """Outcomes that are an answer. The others leave every denominator and are counted beside it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import (
@@ -38,7 +39,7 @@ from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
 from jrh_mlflow.schema.findings import Finding, Verdict
-from jrh_mlflow.schema.items import BASELINE, Answers
+from jrh_mlflow.schema.items import BASELINE, PAPER, PROTOCOL, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
@@ -216,7 +217,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
 
     shared: dict[str, Any] = {name: data[name] for name in ("profile", "outcomes", "max_excluded")}
     shared["estimates"] = readings(data["estimates"])
-    shared |= {"paper_profile": data["paper_profile"]} if "paper_profile" in data else {}
+    shared |= {name: data[name] for name in ("paper_profile", "definitions") if name in data}
     shared["said"] = _said(data["verdict"], shared["estimates"]) if "verdict" in data else None
     # No file says which of the two it is, but only reports have scores.
     if "scores" not in data:
@@ -243,7 +244,9 @@ def _said(data: Mapping[str, Any], estimates: Mapping[str, Reading]) -> Verdict:
 def _with_detectable(sheet: Report) -> dict[str, Any]:
     """Return the fields of a sheet, each of its estimates with what it would have taken to be found."""
     data = plain_fields(replace(sheet, judged=JudgeContext(), said=None))
-    del data["judged"], data["said"]
+    # Files of the usual definitions are as they always were.
+    for name in ("judged", "said", *(("definitions",) if sheet.definitions == PROTOCOL else ())):
+        del data[name]
     data["verdict"] = sheet.verdict.to_dict()
     for axis, reading in sheet.estimates.items():
         if isinstance(reading, Estimate):
@@ -272,6 +275,7 @@ def measure(
     labels: Sequence[str] | None = None,
     ordinal: bool | None = None,
     metric: str | None = None,
+    definitions: str = PROTOCOL,
     judged: JudgeContext | None = None,
 ) -> Datasheet | ReliabilityReport:
     """Measure call records: numbers in, numbers out, no MLflow and no network.
@@ -286,6 +290,8 @@ def measure(
         ordinal: Whether the labels are a scale; None: as the suite says, else three or more whole numbers are one.
         metric: What stands for reliability tests whose items carry the right answer, in place of accuracy: a function
             of sklearn.metrics that takes (expected, answer), or `matthews`, `kappa`, `kappa_quadratic`, `mae`, ….
+        definitions: `"paper"` measures to the letter of the papers: replicates are scored by accuracy, and the profile
+            goes by intervals over calls (`Datasheet.paper_profile`).
         judged: What the verdict must know of the judge: whether it was offered a tie, and how it is measured again.
 
     Returns:
@@ -297,6 +303,7 @@ def measure(
     """
     if not 0 <= max_excluded < 1:
         raise ValueError(f"`0 <= max_excluded < 1` must hold, but got {max_excluded=}.")
+    check_definitions(definitions, metric)
     frame = normalise(calls)
     if (labels is not None or ordinal is not None) and not is_pointwise(frame):
         raise ValueError("`labels` and `ordinal` are about pointwise records, but these are of pairs.")
@@ -306,8 +313,26 @@ def measure(
     if chosen is not None and (has_steps(frame) or not is_pointwise(frame)):
         raise ValueError("`metric` is that of reliability tests, but these records are of none.")
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
-    sheet = measured(frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=chosen)
+    sheet = measured(
+        frame,
+        labels=labels,
+        max_excluded=max_excluded,
+        resampling=resampling,
+        metric=chosen,
+        definitions=definitions,
+    )
     return sheet if judged is None else replace(sheet, judged=judged)
+
+
+def check_definitions(definitions: str, metric: str | None = None) -> None:
+    """Refuse definitions that are not known, and a metric of one's own beside those of the papers.
+
+    Raises:
+        RecipeError: saying which are known, or what to leave out.
+    """
+    check_known("definitions", definitions, (PROTOCOL, PAPER))
+    if definitions == PAPER and metric not in (None, DEFAULT):
+        raise RecipeError(f"The paper scores tests by accuracy: leave out `metric` ({metric}) or `definitions`.")
 
 
 def measured(
@@ -317,6 +342,7 @@ def measured(
     max_excluded: float,
     resampling: Resampling,
     metric: Metric | None = None,
+    definitions: str = PROTOCOL,
 ) -> Report:
     """Measure normalised records; pairs have no labels."""
     # First, because single responses of known level are pointwise as well.
@@ -325,10 +351,16 @@ def measured(
         found = response_axes(levels) | reason_axes(frame, labels=labels, max_excluded=max_excluded)
         found |= variance_axes(scored_responses(levels))
         profile, outcomes = response_profile(found, levels.scale), outcome_counts(frame)
-        return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
+        shared = {"outcomes": outcomes, "max_excluded": max_excluded, "definitions": definitions}
+        return Datasheet(estimates=found, profile=profile, **shared)
     if is_pointwise(frame):
         readings = reliability_readings(
-            frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=metric
+            frame,
+            labels=labels,
+            max_excluded=max_excluded,
+            resampling=resampling,
+            metric=metric,
+            definitions=definitions,
         )
         # `asdict` would turn the readings inside into plain dicts as well.
         return ReliabilityReport(**vars(readings))
@@ -337,12 +369,14 @@ def measured(
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     estimates |= reason_axes(frame, max_excluded=max_excluded)
     estimates |= variance_axes(scored_pairs(table))
+    by_calls = profile_line(by_call(estimates), preference_kinds(table, by_call=True))
     return Datasheet(
         estimates=estimates,
         outcomes=outcome_counts(frame),
-        profile=profile_line(estimates, preference_kinds(table)),
-        paper_profile=profile_line(by_call(estimates), preference_kinds(table, by_call=True)),
+        profile=by_calls if definitions == PAPER else profile_line(estimates, preference_kinds(table)),
+        paper_profile=by_calls,
         max_excluded=max_excluded,
+        definitions=definitions,
     )
 
 

@@ -21,13 +21,13 @@ from jrh_mlflow.measures.axes import (
 )
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
-from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
+from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem, scored_by
 from jrh_mlflow.measures.variation import asking_again_helps
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS, WithVerdict
 from jrh_mlflow.perturb.registry import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, PAPER
 from jrh_mlflow.scoring.expectations import USUAL
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
@@ -369,15 +369,13 @@ def _keyed_scores(report: ReliabilityReadings) -> dict[str, tuple[str, Reading]]
     """Return the key of each score to its test and reading, the baseline first."""
     base = f"{BASELINE}/{report.metric}"
     keyed = {base: (BASELINE, report.estimates[base])} if base in report.estimates else {}
-    return keyed | {
-        f"{test}/{_score_axis(test, report.metric)}": (test, reading) for test, reading in report.scores.items()
-    }
+    return keyed | {f"{test}/{_score_axis(test, report)}": (test, reading) for test, reading in report.scores.items()}
 
 
-def _score_axis(test: str, metric: str) -> str:
+def _score_axis(test: str, report: ReliabilityReadings) -> str:
     """Return the last part of the key that stands for a test."""
-    statistic = expectation_of(test).statistic
-    return metric if statistic == DEFAULT else statistic
+    statistic = scored_by(test, report.definitions).statistic
+    return report.metric if statistic == DEFAULT else statistic
 
 
 def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tuple[list[Section], list[Section]]:
@@ -650,7 +648,9 @@ def _across(report: ReliabilityReadings) -> str:
         return f"Across tests: {literal(_no_mean(report))}."
     sd = "" if summary["sd"] is None else f" ± {number_text(summary['sd'])} (sd)"
     interval = interval_text(summary["mean_ci_low"], summary["mean_ci_high"])
-    legends = [*(kind.legend for kind in USUAL), *(expectation_of(name).legend for name in report.scores)]
+    kinds = [kind for kind in USUAL if not (kind.repeats and report.definitions == PAPER)]
+    named = [scored_by(name, report.definitions) for name in report.scores]
+    legends = [*(kind.legend for kind in kinds), *(kind.legend for kind in named)]
     over = f"{n_tests:g} of {len(report.scores)} tests"
     return (
         f"Across {over}: mean **{number_text(mean)}**{sd}, 95 % by source {interval}; "

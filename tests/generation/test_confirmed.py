@@ -185,7 +185,7 @@ def test_confirm_false_asks_nobody_and_is_logged(store_uri: str) -> None:
     assert (len(done.suite), asked) == (6, [])
     assert params["run.confirm"] == "false"
     assert done.suite.origin["confirm"] is False
-    assert params["run.definitions"] == "usual"
+    assert params["run.definitions"] == "protocol"
 
 
 def refuses(shown: jrh.Presentation) -> str:
@@ -326,9 +326,9 @@ def test_by_the_papers_definitions_the_long_text_may_explain_and_may_not_claim(s
         about: dict[str, Any] = {"tests": "verbosity_bias_long", "labels": ("1", "2", "3"), "definitions": definitions}
         return run(essays(2), None, store_uri, generator=generator, validator=validator, **about)
 
-    paper, usual = made("paper"), made("usual")
+    paper, usual = made("paper"), made("protocol")
     assert (len(paper.suite), len(usual.suite)) == (4, 2)
-    assert briefs["paper"] != briefs["usual"]
+    assert briefs["paper"] != briefs["protocol"]
     assert paper.suite.origin["definitions"] == "paper"
     assert MlflowClient(store_uri).get_run(paper.run_id).data.params["run.definitions"] == "paper"
     assert "new claim that bears" in questions["paper"]

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.axes import lower_is_better
-from jrh_mlflow.measures.reliability import OVERALL, CostPoint, ReliabilityReadings, cost_points
-from jrh_mlflow.perturb.registry import expectation_of
+from jrh_mlflow.measures.reliability import OVERALL, CostPoint, ReliabilityReadings, cost_points, scored_by
 from jrh_mlflow.schema.estimates import Bounds, Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT
@@ -135,7 +134,7 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     rows = _chart_rows(report)
     if not rows:
         return None
-    labels = [_test_label(test) for test in rows]
+    labels = [_test_label(test, report.definitions) for test in rows]
     left = max(label_inches(label.split("\n")) for label in labels)
     series = _series(report, rows)
     legend = 0.25 * (len(series) + any_bounds(rows.values()))
@@ -284,8 +283,8 @@ def _row_label(axis: str) -> str:
     return f"{axis_name(axis)} ↓" if lower_is_better(axis) else axis_name(axis)
 
 
-def _test_label(test: str) -> str:
-    note = expectation_of(test).note
+def _test_label(test: str, definitions: str) -> str:
+    note = scored_by(test, definitions).note
     return f"{axis_name(test)}\n({note})" if note else axis_name(test)
 
 

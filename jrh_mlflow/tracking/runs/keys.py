@@ -177,6 +177,7 @@ PARAM_DATASET_VERSION = "suite.dataset_version"
 PARAM_SEED = "run.seed"
 PARAM_REPLICATES = "run.replicates"
 PARAM_METRIC = "run.metric"
+PARAM_DEFINITIONS = "run.definitions"
 
 SUMMED = {
     metric_keys.COST: "cost_usd",

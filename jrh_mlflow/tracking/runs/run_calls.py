@@ -35,6 +35,7 @@ from jrh_mlflow.schema.items import (
     BASELINE,
     OPTIONAL_COLUMNS,
     PAIR_CONDITIONS,
+    PROTOCOL,
     REQUIRED_COLUMNS,
     SEEN,
     SINGLE_CONDITIONS,
@@ -266,7 +267,8 @@ class RunCalls:
         frame = self.frame.join(self._table.select(further).to_pandas()) if further else self.frame
         pointwise = not bool((self.frame["order"] != "").any())
         labels = self._suite.labels(in_records="labels" in self.frame) if pointwise and self._suite else None
-        return CallFinder(frame, labels=labels, groups=groups, metric=self.metric, scores=self.scores)
+        by = {"metric": self.metric, "definitions": str(self._sheet.get("definitions", PROTOCOL))}
+        return CallFinder(frame, labels=labels, groups=groups, scores=self.scores, **by)
 
     def _spelled(self, key: str) -> str:
         """Return a key with the name of its group as the items have it: MLflow's keys spell it in ASCII."""
