@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.comparing.jury.jury import jury as jury
     from jrh_mlflow.comparing.self_preference import SelfPreference as SelfPreference
     from jrh_mlflow.comparing.self_preference import self_preference as self_preference
+    from jrh_mlflow.comparing.suite_report import report as report
     from jrh_mlflow.decisions.gate import gate as gate
     from jrh_mlflow.decisions.gate_result import Gate as Gate
     from jrh_mlflow.decisions.planning import Plan as Plan
@@ -73,6 +74,7 @@ _HOMES = dict(
             "comparing.criterion_shift": "CriterionShift criterion_shift",
             "comparing.jury.jury": "Jury jury",
             "comparing.self_preference": "SelfPreference self_preference",
+            "comparing.suite_report": "report",
             "decisions.gate": "gate",
             "decisions.gate_result": "Gate",
             "decisions.planning": "Plan plan",

@@ -30,6 +30,7 @@ GROUPS = {
         "compare": ("compare", "Compare logged judges on one suite."),
         "jury": ("jury", "Let logged judges vote together, with no new call."),
         "self-preference": ("self_preference", "Say whether judges let their own answers win."),
+        "report": ("report", "Put judges on several suites side by side, with no new call."),
         "sweep": ("sweep", "Search prompts and models: reliability against cost."),
     },
     "Decide": {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
     from jrh_mlflow.comparing.jury.jury import Jury
     from jrh_mlflow.comparing.self_preference import SelfPreference
+    from jrh_mlflow.comparing.suite_report import SuiteReport
     from jrh_mlflow.measuring.evaluation import Evaluation
     from jrh_mlflow.people.agree import Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment
@@ -152,7 +153,10 @@ def print_as(
 
 
 def print_result(
-    result: Agreement | Corrected | Alignment | Jury | SelfPreference | Sweep, *, as_json: bool, markdown: bool
+    result: Agreement | Corrected | Alignment | Jury | SelfPreference | SuiteReport | Sweep,
+    *,
+    as_json: bool,
+    markdown: bool,
 ) -> None:
     """Print a result that has a page, as data, as Markdown or for a screen; then where it is logged, if it is."""
     page, how = result.page, {"as_json": as_json, "markdown": markdown}

@@ -343,9 +343,9 @@ def _metric_of(runs: Sequence[LoggedRun], given: str | None) -> str | None:
 
 
 def load_together(
-    runs: Collection[str | Evaluation], what: str, *, tracking_uri: str | None, log: bool
+    runs: Collection[str | Evaluation], what: str, *, tracking_uri: str | None, log: bool, one_suite: bool = True
 ) -> tuple[list[LoggedRun], str | None]:
-    """Load runs that were measured on one suite, and name the store of what is made of them; None is the active one.
+    """Load runs on one suite, or on any, and name the store of what is made of them; None is the active one.
 
     Raises:
         RecipeError: when they are fewer than two, cannot be used, or are on different suites; with `log` also when
@@ -363,7 +363,7 @@ def load_together(
         )
     loaded = load_runs([run_id_of(run) for run in runs], tracking_uri=tracking_uri, stores=stores, by_run_name=True)
     # Before anything is measured: other suites make every number incomparable.
-    for other in loaded[1:]:
+    for other in loaded[1:] if one_suite else ():
         check_same_suite(loaded[0], other)
     return loaded, tracking_uri
 

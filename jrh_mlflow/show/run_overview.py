@@ -23,6 +23,7 @@ KINDS = {
     "review": "review",
     "jury": "jury",
     "self_preference": "self-preference",
+    "report": "report over suites",
     "agree": "agreement with people",
     "align": "alignment",
     "correct": "corrected rates",

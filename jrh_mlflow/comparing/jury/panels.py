@@ -361,13 +361,18 @@ class BestPanel:
     panel: Panel
     """Chosen on all units: the one to use. Its accuracy is `accuracy`, not that of its point."""
     usd_per_1k: float | None
-    accuracy: Reading
-    """Cross-fitted: every unit answered by the panel chosen on the half that it is not in."""
+    readings: Mapping[str, Reading]
+    """Cross-fitted: every unit answered by the panel chosen on the half that it is not in; as `panel_readings`."""
     in_sample: float
     """Every unit answered by the panel chosen on its own half."""
     halves: tuple[HalfChoice, HalfChoice]
     points: tuple[PanelPoint, ...]
     notes: tuple[str, ...]
+
+    @property
+    def accuracy(self) -> Reading:
+        """Cross-fitted."""
+        return self.readings["accuracy"]
 
     @property
     def optimism(self) -> float | None:
@@ -376,7 +381,7 @@ class BestPanel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {**plain_fields(self), "optimism": self.optimism}
+        return {**plain_fields(self), "accuracy": self.accuracy.to_dict(), "optimism": self.optimism}
 
 
 def best_panel(
@@ -447,7 +452,7 @@ def best_panel(
         n_panels=len(scores),
         panel=overall,
         usd_per_1k=table.usd_per_1k(overall),
-        accuracy=panel_accuracy(judged, crossed),
+        readings=panel_readings(judged, PanelAnswers(answer=crossed, split=np.zeros(len(crossed), dtype=bool))),
         in_sample=_accuracy(judged, own),
         halves=(choices[0], choices[1]),
         points=tuple(points),

@@ -458,6 +458,7 @@ _WHICH = {
     "sweep": " Its trials are such: name one of the nested runs.",
     "compare": " The runs that it compares are such: its param compare.runs names them.",
     "jury": " The judges of its panel are such: its param jury.runs names them.",
+    "report": " The runs that it shows are such: its param report.runs names them.",
     "gate": " Name the run that it gated.",
     "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
     "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",

@@ -1,0 +1,347 @@
+"""What people see of several suites side by side and what MLflow is told: tables, page and keys, each declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.comparing.across_suites import ACCURACY, FURTHER, AcrossSuites, JudgeOnSuite, SuiteReadings
+from jrh_mlflow.comparing.comparison_view import n_text, reading_values
+from jrh_mlflow.comparing.jury.panels import BestPanel
+from jrh_mlflow.comparing.recommendation import closing_section
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.findings import Verdict
+from jrh_mlflow.schema.items import PAPER
+from jrh_mlflow.show.html import FROM_RUN
+from jrh_mlflow.show.names import axis_name, statistic_name
+from jrh_mlflow.show.numbers import missing_text, money_text, reading_text, source_ends
+from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table, reading_cell
+from jrh_mlflow.stats.proportions import wilson
+from jrh_mlflow.tracking.runs import keys
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPORT_JSON, REPORT_MARKDOWN = "report.json", "report.md"
+"""Artifacts of its run."""
+OVERALL_ROW = "Overall"
+_HOW = (
+    "Intervals are 95 %, sources as clusters. Overall is the mean over the suites, each weighs the same, of judges "
+    "that were measured on all of them: it speaks of these suites. Calls are never pooled over suites."
+)
+_PRICES = {
+    True: "By the paper: dollars of the calls on tests over accuracy in points; Overall is the mean of the rows above.",
+    False: "Dollars of all calls over accuracy in points; Overall is the dollars of all suites over the mean accuracy.",
+}
+_TESTS = "The calls of all judges on a suite together. A dash: the suite has no such test."
+_TRIOS = (
+    "Majority of three. The first line of a suite is what choosing the best trio is worth: chosen on one half of the "
+    "sources and read on the other. The lines below are read where they were chosen: fine for a trio that was named "
+    "before, too good for the best of many. FPR is the share of the units without the fault that are called faulty."
+)
+_STATES = ("accepted", "edited", "rejected")
+
+Runs = Mapping[tuple[str, str], str]
+"""Suite and judge to the id of their run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """A row of a table with a column for each judge."""
+
+    suite: str
+    cells: Mapping[str, Reading]
+
+
+def _judge_columns(
+    judges: Sequence[str], write: Callable[[Reading], str | Cell], runs: Runs = MappingProxyType({})
+) -> Iterator[Column[_Line]]:
+    def column(judge: str) -> Column[_Line]:
+        def cell(line: _Line) -> str | Cell:
+            return write(line.cells[judge]) if judge in line.cells else "–"
+
+        def link(line: _Line) -> str | None:
+            run = runs.get((line.suite, judge))
+            return FROM_RUN.run(run) if run else None
+
+        return Column(judge, cell, link=link)
+
+    return map(column, judges)
+
+
+def accuracy_table(found: AcrossSuites, runs: Runs = MappingProxyType({})) -> FilledTable[_Line]:
+    """Suites × judges, and the mean over suites."""
+    lines = [_line(suite, lambda judge: judge.accuracy) for suite in found.suites]
+    return Table(
+        (
+            Column("suite", lambda line: line.suite),
+            *_judge_columns(found.judges, reading_cell, runs),
+            Column("n", lambda line: n_text(line.cells.values())),
+        )
+    )([*lines, *_overall_line(found, found.overall)])
+
+
+def price_table(found: AcrossSuites) -> FilledTable[_Line]:
+    """Suites × judges in dollars per accuracy point, and over all suites; empty where no price is known."""
+    lines = [*(_line(suite, lambda judge: judge.price) for suite in found.suites), *_overall_line(found, found.prices)]
+    known = any(isinstance(reading, Estimate) for line in lines for reading in line.cells.values())
+    columns = (Column("suite", _suite_of), *_judge_columns(found.judges, price_text))
+    return Table(columns)(lines if known else ())
+
+
+def shortfall_table(found: AcrossSuites) -> FilledTable[_Line]:
+    """Suites × judges: how far below the reference; empty without one."""
+    lines = [_line(suite, lambda judge: judge.shortfall) for suite in found.suites]
+    others = [name for name in found.judges if name != found.reference]
+    columns = (Column("suite", _suite_of), *_judge_columns(others, reading_cell))
+    return Table(columns)([line for line in lines if line.cells])
+
+
+def _suite_of(line: _Line) -> str:
+    return line.suite
+
+
+def _line(suite: SuiteReadings, read: Callable[[JudgeOnSuite], Reading | None]) -> _Line:
+    cells = {name: reading for name, judge in suite.judges.items() if (reading := read(judge)) is not None}
+    return _Line(suite=suite.name, cells=cells)
+
+
+def _overall_line(found: AcrossSuites, readings: Mapping[str, Reading]) -> list[_Line]:
+    return [_Line(suite=OVERALL_ROW, cells=readings)] if len(found.suites) > 1 else []
+
+
+def price_text(reading: Reading) -> str:
+    """Write dollars per accuracy point with their interval."""
+    if isinstance(reading, NotEstimable):
+        return missing_text(reading)
+    low, high = (money_text(end) if end is not None else "–" for end in source_ends(reading))
+    return f"{money_text(reading.value)} [{low}, {high}]"
+
+
+def tests_table(found: AcrossSuites) -> FilledTable[str]:
+    """Tests × suites, the calls of all judges together."""
+
+    def column(suite: SuiteReadings) -> Column[str]:
+        return Column(suite.name, lambda test: reading_cell(suite.tests[test]) if test in suite.tests else "–")
+
+    tests = sorted({test for suite in found.suites for test in suite.tests})
+    first: Column[str] = Column("test", axis_name)
+    return Table((first, *map(column, found.suites)))(tests)
+
+
+def further_table(found: AcrossSuites) -> FilledTable[tuple[str, str, Mapping[str, Reading]]]:
+    """Errors of either kind of two labels; of a scale how near the answers are."""
+    rows = [(suite.name, name, own.further) for suite in found.suites for name, own in suite.judges.items()]
+    known = [name for name in FURTHER if any(name in row[2] for row in rows)]
+
+    def column(name: str) -> Column[tuple[str, str, Mapping[str, Reading]]]:
+        return Column(_head(name), lambda row: reading_cell(row[2][name]) if name in row[2] else "–")
+
+    first: list[Column[Any]] = [Column("suite", lambda row: row[0]), Column("judge", lambda row: row[1])]
+    return Table((*first, *map(column, known)))(row for row in rows if row[2])
+
+
+def _head(name: str) -> str:
+    return name if name == "proximity" else statistic_name(name)
+
+
+TrioRow = tuple[str, str, Mapping[str, Reading], float | None]
+"""Suite, judges, readings and dollars of 1,000 judgments."""
+TRIOS: Table[TrioRow] = Table.of(
+    Column("suite", lambda row: row[0]),
+    Column("trio", lambda row: row[1], words=True),
+    Column("accuracy", lambda row: reading_cell(row[2][ACCURACY])),
+    Column("FPR", lambda row: reading_cell(row[2]["fpr"]) if "fpr" in row[2] else "–"),
+    Column("FNR", lambda row: reading_cell(row[2]["fnr"]) if "fnr" in row[2] else "–"),
+    Column("n", lambda row: n_text([row[2][ACCURACY]])),
+    Column("$ per 1,000", lambda row: money_text(row[3])),
+)
+REVIEWS: Table[tuple[str, str, str, Mapping[str, int]]] = Table.of(
+    Column("suite", lambda row: row[0]),
+    Column("test", lambda row: axis_name(row[1])),
+    Column("message", lambda row: row[2]),
+    *(Column(state, lambda row, state=state: _of_all(state, row[3])) for state in _STATES),
+)
+CELLS: Table[tuple[str, str, str, Reading]] = Table.of(
+    Column("suite", value=lambda row: row[0]),
+    Column("judge", value=lambda row: row[1]),
+    Column("axis", value=lambda row: row[2]),
+    *reading_values(lambda row: row[3]),
+)
+
+
+def _of_all(state: str, counts: Mapping[str, int]) -> str:
+    n, k = sum(counts.values()), counts.get(state, 0)
+    low, high = wilson(k, n)
+    return f"{k}/{n} [{low:.2f}, {high:.2f}]"
+
+
+def trio_rows(found: AcrossSuites) -> list[TrioRow]:
+    """Return what choosing the best trio of a suite is worth, then trios in sample."""
+    rows: list[TrioRow] = []
+    for suite in found.suites:
+        if isinstance(suite.best, BestPanel):
+            best = f"best of {suite.best.n_panels}: {', '.join(suite.best.panel)}"
+            rows.append((suite.name, best, suite.best.readings, suite.best.usd_per_1k))
+        rows += [(suite.name, ", ".join(trio.panel), trio.readings, trio.usd_per_1k) for trio in suite.trios]
+    return rows
+
+
+def review_rows(found: AcrossSuites) -> list[tuple[str, str, str, Mapping[str, int]]]:
+    """Count what reviewers decided, by test and, of transcripts, by the first message that was changed."""
+    counts: dict[tuple[str, str, str], dict[str, int]] = {}
+    for suite in found.suites:
+        for row in suite.reviews:
+            places = ["all"] if row.get("message") is None else ["all", f"{row['message']}"]
+            for place in places:
+                own = counts.setdefault((suite.name, str(row["test"]), place), {})
+                own[str(row["state"])] = own.get(str(row["state"]), 0) + int(row["n"])
+    return [(*place, own) for place, own in counts.items()]
+
+
+def report_page(
+    found: AcrossSuites,
+    verdict: Verdict,
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    runs: Runs = MappingProxyType({}),
+) -> Page:
+    """Return suites × judges, tests × suites, dollars, trios, errors, the reference and the review."""
+    missing = [suite for suite in found.suites if isinstance(suite.best, NotEstimable)]
+    reads = {suite.read_by for suite in found.suites} - {"all/accuracy"}
+    read_by = [f"{suite.name} is read by {axis_name(suite.read_by)}." for suite in found.suites if reads]
+    below = (
+        f"Accuracy of {found.reference} minus that of each judge, on the calls that both answered: above 0 is below it."
+    )
+    return Page(
+        title=title,
+        lead=verdict.sentences[0],
+        sentences=[*verdict.sentences[1:], f"Definitions: {found.definitions}."],
+        notes=notes,
+        sections=[
+            Section(
+                heading="Suites and judges", blocks=[accuracy_table(found, runs), _HOW, *read_by, *_no_overall(found)]
+            ),
+            Section(heading="Tests and suites", blocks=[tests_table(found), _TESTS]),
+            Section(
+                heading="Dollars per accuracy point", blocks=[price_table(found), _PRICES[found.definitions == PAPER]]
+            ),
+            Section(heading="Below the reference judge", blocks=[shortfall_table(found), below]),
+            Section(
+                heading="Trios",
+                blocks=[
+                    TRIOS(trio_rows(found)),
+                    _TRIOS,
+                    *(f"{suite.name}, best trio: n/a ({suite.best.reason})." for suite in missing if suite.best),
+                ],
+            ),
+            Section(heading="Errors and distance", blocks=[further_table(found)]),
+            Section(heading="What reviewers decided", blocks=[REVIEWS(review_rows(found))]),
+            closing_section(verdict.sentences[0]),
+        ],
+    )
+
+
+def _no_overall(found: AcrossSuites) -> list[str]:
+    reasons = {name: reading.reason for name, reading in found.overall.items() if isinstance(reading, NotEstimable)}
+    if len(found.suites) < 2:
+        return []
+    return [f"{name} has no overall number: {reason}." for name, reason in reasons.items()]
+
+
+def report_cells(found: AcrossSuites) -> Iterator[tuple[str, str, str, Reading]]:
+    """Return every reading with its suite, judge and axis; the judge is empty where all are meant."""
+    for suite in found.suites:
+        for name, own in suite.judges.items():
+            yield suite.name, name, ACCURACY, own.accuracy
+            yield suite.name, name, "usd_per_accuracy_point", own.price
+            yield from ((suite.name, name, axis, reading) for axis, reading in own.further.items())
+            yield from ((suite.name, name, f"score/{test}", reading) for test, reading in own.scores.items())
+            if own.shortfall is not None:
+                yield suite.name, name, "below_reference", own.shortfall
+        yield from ((suite.name, "", f"score/{test}", reading) for test, reading in suite.tests.items())
+    for name, reading in found.overall.items() if len(found.suites) > 1 else ():
+        yield OVERALL_ROW, name, ACCURACY, reading
+        yield OVERALL_ROW, name, "usd_per_accuracy_point", found.prices[name]
+
+
+def report_tables(found: AcrossSuites) -> dict[str, pd.DataFrame]:
+    """Return every reading as one table, and the trios."""
+    trios: Table[TrioRow] = Table.of(
+        Column("suite", value=lambda row: row[0]),
+        Column("trio", value=lambda row: row[1]),
+        *(
+            Column(axis, value=lambda row, axis=axis: getattr(row[2].get(axis), "value", None))
+            for axis in (ACCURACY, "fpr", "fnr")
+        ),
+        Column("usd_per_1k", value=lambda row: row[3]),
+    )
+    tables = {"readings": CELLS(report_cells(found)).to_frame(), "trios": trios(trio_rows(found)).to_frame()}
+    return {name: frame for name, frame in tables.items() if not frame.empty}
+
+
+def report_points(found: AcrossSuites) -> list[keys.Point]:
+    """Spell accuracy and dollars per accuracy point, by suite and judge: `report/accuracy/overall/gpt_4o/rate`."""
+    suites = {**keys.category_names(suite.name for suite in found.suites), OVERALL_ROW: "overall"}
+    judges = keys.category_names(found.judges)
+    counts = {"report/n_suites": len(found.suites), "report/n_judges": len(found.judges)}
+    points = keys.known_points(counts)
+    for suite, judge, axis, reading in report_cells(found):
+        if judge and axis in (ACCURACY, "usd_per_accuracy_point"):
+            points += keys.reading_points(f"report/{axis}/{suites[suite]}/{judges[judge]}", reading)
+    return points
+
+
+def report_verdict(found: AcrossSuites) -> Verdict:
+    """Say who is right most often over the suites and who is not told apart, the hardest test, and dollars."""
+    sentences = [_leading(found), *_hardest(found), *_cheapest(found), *_best_trio(found)]
+    return Verdict(sentences=tuple(sentences[:4]))
+
+
+def _leading(found: AcrossSuites) -> str:
+    n = len(found.suites)
+    if n < 2:
+        return f"There is one suite, {found.suites[0].name}: `jrh compare` says which of its judges to use."
+    if found.leader is None:
+        return f"No two judges have an accuracy on all {n} suites: look at each suite by itself."
+    leader = f"{found.leader} ({reading_text(found.overall[found.leader])})"
+    over = f"Over {n} suites that weigh the same"
+    if not found.rivals:
+        return f"{over}, {leader} is right more often than every other judge."
+    rivals = ", ".join(f"{name} ({reading_text(found.overall[name])})" for name in found.rivals)
+    return f"{over}, {leader} reads highest, and is not told apart from {rivals}."
+
+
+def _hardest(found: AcrossSuites) -> list[str]:
+    tests = [
+        (reading.value, suite.name, test, reading)
+        for suite in found.suites
+        for test, reading in suite.tests.items()
+        if isinstance(reading, Estimate)
+    ]
+    if not tests:
+        return []
+    _, suite, test, reading = min(tests, key=lambda row: row[:3])
+    return [f"The lowest score of all judges together is on {axis_name(test)} of {suite}: {reading_text(reading)}."]
+
+
+def _cheapest(found: AcrossSuites) -> list[str]:
+    prices = {name: reading for name, reading in found.prices.items() if isinstance(reading, Estimate)}
+    if len(prices) < 2:
+        return []
+    low, *_, high = sorted(prices, key=lambda name: prices[name].value)
+    return [f"A point of accuracy costs {price_text(prices[low])} with {low}, {price_text(prices[high])} with {high}."]
+
+
+def _best_trio(found: AcrossSuites) -> list[str]:
+    best = [(suite.name, suite.best) for suite in found.suites if isinstance(suite.best, BestPanel)]
+    known = [(name, panel) for name, panel in best if panel.n_panels > 1]
+    return [
+        f"On {name} the best trio is {', '.join(panel.panel)}: {reading_text(panel.accuracy)}, read where it was not "
+        "chosen."
+        for name, panel in known[:1]
+    ]

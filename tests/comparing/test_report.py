@@ -1,0 +1,329 @@
+"""`jrh.report`: several suites side by side, against the printed figures of the Harness paper and known answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mlflow import MlflowClient
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.report import report as command
+from jrh_mlflow.comparing.across_suites import mean_over_suites, right_difference
+from jrh_mlflow.comparing.jury.panels import BestPanel
+from jrh_mlflow.comparing.jury.votes import votes
+from jrh_mlflow.comparing.suite_report import SuiteReport
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, intervals
+from jrh_mlflow.schema.items import Item
+from tests.logged_runs import json_of
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "judge_reliability_harness.json").read_text()
+)
+N = GOLDEN["n_per_test"]
+LABELS = ("no violation", "violation")
+RIGHT = {"agent_perturbation": "violation", "agent_positives": "no violation"}
+PRICES = GOLDEN["cost_per_accuracy_point_usd"]
+BENCHMARKS = ("Fortress", "Persuade", "HarmBench", "AgentHarm")
+Judge = Callable[[jrh.Presentation], jrh.Answer]
+
+
+def printed(value: float, places: int) -> str:
+    """As the paper prints: 1/16 is 0.063, half a unit is rounded up."""
+    unit = Decimal(1).scaleb(-places)
+    return str(Decimal(repr(round(value, 12))).quantize(unit, rounding=ROUND_HALF_UP))
+
+
+def item(task: str, condition: str, number: int, answers: tuple[str, ...], expected: str, **more: Any) -> Item:
+    return Item(
+        id=f"{task}/{condition}",
+        task=task,
+        condition=condition,
+        kind="response",
+        instruction="Book a trip.",
+        rubric="Is there a violation?",
+        response=f"{condition} {number}",
+        answers=answers,
+        expected=expected,
+        **more,
+    )
+
+
+def agent_harm() -> jrh.Suite:
+    items = [item(f"{test}-{n}", test, n, LABELS, right) for test, right in RIGHT.items() for n in range(N)]
+    return jrh.Suite(name="AgentHarm", items=items)
+
+
+def named(name: str, judge: Callable[[str, int], str], *, usd: float | None = None) -> Judge:
+    def answer(presentation: jrh.Presentation) -> jrh.Answer:
+        condition, number = str(presentation.response).split()
+        return jrh.Answer(value=judge(condition, int(number)), cost_usd=usd)
+
+    answer.__qualname__ = name
+    return answer
+
+
+def as_published(name: str) -> Judge:
+    counts = GOLDEN["judges"][name]
+
+    def judge(test: str, number: int) -> str:
+        wrong = LABELS[RIGHT[test] == LABELS[0]]
+        return RIGHT[test] if number < counts[f"{test}_correct"] else wrong
+
+    return named(name, judge)
+
+
+@pytest.fixture(scope="module")
+def place(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JRH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield {"experiment": "reports", "tracking_uri": store_uri}
+
+
+def evaluated(judge: Judge, suite: jrh.Suite, place: dict[str, Any]) -> str:
+    return jrh.evaluate(judge, suite, progress=False, traces="none", **place).run_id
+
+
+def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_errors(place: dict[str, Any]) -> None:
+    runs = [evaluated(as_published(name), agent_harm(), place) for name in GOLDEN["judges"]]
+    done = jrh.report(runs, definitions="paper", log=False, **place)
+    (suite,) = done.found.suites
+    for name, counts in GOLDEN["judges"].items():
+        own = suite.judges[name]
+        rates = {"accuracy": own.accuracy, "fpr": own.further["fpr"], "fnr": own.further["fnr"]}
+        for axis, reading in rates.items():
+            assert isinstance(reading, Estimate)
+            assert printed(reading.value, 3) == f"{counts[axis]:.3f}"
+        assert printed(1 - rates["accuracy"].value, 3) == f"{counts['error_rate']:.3f}"
+        assert {test: round(score.value * N) for test, score in own.scores.items()} == {
+            test: counts[f"{test}_correct"] for test in RIGHT
+        }
+    # Print adds up to 1.001: both shares are rounded up at 13/16.
+    assert (GOLDEN["judges"]["Gemini 2.5 Pro"]["accuracy"], GOLDEN["judges"]["Gemini 2.5 Pro"]["error_rate"]) == (
+        0.813,
+        0.188,
+    )
+    # Errors of the judges are nested here, so that the majority is the middle one of each test.
+    trio = next(trio for trio in suite.trios if set(trio.panel) == {"GPT-4o", "Claude Opus 4.5", "Gemini 2.5 Pro"})
+    assert {axis: trio.readings[axis].value for axis in ("fpr", "fnr")} == {"fpr": 1 / N, "fnr": 2 / N}
+    assert isinstance(suite.best, BestPanel)
+    assert suite.best.n_panels == 4
+    assert {"accuracy", "fpr", "fnr"} <= set(suite.best.readings)
+    # 14 + 14 + 14 + 11 of 64, and 57 of 64.
+    assert suite.tests["agent_perturbation"].value == 53 / 64
+    assert isinstance(done.found.overall["GPT-4o"], NotEstimable)
+    assert "one suite" in done.verdict.sentences[0]
+
+
+@pytest.fixture(scope="module")
+def cost_table(place: dict[str, Any]) -> list[str]:
+    """Runs of four judges that are always right on four suites, at what makes the printed dollars per point."""
+
+    def right(test: str, number: int) -> str:
+        return RIGHT[test]
+
+    def suite(name: str) -> jrh.Suite:
+        items = [item(f"{name}-{n}", "agent_positives", n, LABELS, LABELS[0]) for n in range(4)]
+        return jrh.Suite(name=name, items=[*items, item(f"{name}-0", "baseline", 0, LABELS, LABELS[0])])
+
+    def paid(name: str, usd: float) -> Judge:
+        # The paper has no baseline: what it costs is in no number of the paper.
+        def answer(presentation: jrh.Presentation) -> jrh.Answer:
+            is_baseline = str(presentation.response).startswith("baseline")
+            return jrh.Answer(value=LABELS[0], cost_usd=9.0 if is_baseline else 100 * usd / 4)
+
+        answer.__qualname__ = name
+        return answer
+
+    return [
+        evaluated(paid(judge, PRICES[benchmark][judge]), suite(benchmark), place)
+        for benchmark in BENCHMARKS
+        for judge in PRICES["Overall"]
+    ]
+
+
+def test_the_cost_table_of_the_paper_comes_out_to_the_printed_digits(
+    cost_table: list[str], place: dict[str, Any]
+) -> None:
+    done = jrh.report(cost_table, definitions="paper", log=False, **place)
+    for suite in done.found.suites:
+        for judge, own in suite.judges.items():
+            assert own.price.value == pytest.approx(PRICES[suite.name][judge])
+    for judge, price in done.found.prices.items():
+        places = len(str(PRICES["Overall"][judge]).partition(".")[2])
+        assert float(printed(price.value, places)) == PRICES["Overall"][judge]
+        # Always right on four suites: an interval has a width all the same.
+        assert price.value < price.cluster_high
+
+
+def test_by_the_protocol_overall_dollars_are_all_dollars_over_the_mean_accuracy(
+    cost_table: list[str], place: dict[str, Any]
+) -> None:
+    done = jrh.report(cost_table, log=False, **place)
+    for judge in PRICES["Overall"]:
+        dollars = sum(100 * PRICES[benchmark][judge] + 9 for benchmark in BENCHMARKS)
+        assert done.found.prices[judge].value == pytest.approx(dollars / 100)
+    assert done.found.leader is not None
+    assert len(done.found.rivals) == 3
+    assert "is not told apart from" in done.verdict.sentences[0]
+
+
+def half_wrong(test: str, number: int) -> str:
+    return RIGHT[test] if number % 2 else LABELS[RIGHT[test] == LABELS[0]]
+
+
+def always_right(test: str, number: int) -> str:
+    return RIGHT[test]
+
+
+@pytest.fixture(scope="module")
+def two_suites(place: dict[str, Any]) -> dict[str, str]:
+    def suite(name: str, n: int) -> jrh.Suite:
+        decided = [{"test": "agent_perturbation", "message": 3, "state": "accepted", "n": 14}]
+        decided += [{"test": "agent_perturbation", "message": 5, "state": "edited", "n": 2}]
+        items = [item(f"{test}-{k}", test, k, LABELS, right) for test, right in RIGHT.items() for k in range(n)]
+        return jrh.Suite(name=name, items=items, origin={"decided": decided} if name == "one" else {})
+
+    suites = {"one": suite("one", 20), "two": suite("two", 30)}
+    judges = {"sure": always_right, "half": half_wrong}
+    return {
+        f"{judge} on {name}": evaluated(named(judge, answer, usd=0.001), own, place)
+        for name, own in suites.items()
+        for judge, answer in judges.items()
+    }
+
+
+def test_overall_is_the_mean_over_suites_and_says_so(two_suites: dict[str, str], place: dict[str, Any]) -> None:
+    done = jrh.report(list(two_suites.values()), reference="sure", run_name="both", **place)
+    assert isinstance(done, SuiteReport)
+    overall = done.found.overall["half"]
+    assert isinstance(overall, Estimate)
+    assert (overall.value, overall.n) == (0.5, 100)
+    assert overall.cluster_low < 0.5 < overall.cluster_high
+    assert done.found.rivals == []
+    assert done.verdict.sentences[0].startswith("Over 2 suites that weigh the same, sure (1.00 [")
+    shortfall = done.found.suites[0].judges["half"].shortfall
+    assert isinstance(shortfall, Estimate)
+    assert shortfall.value == 0.5
+    assert done.found.suites[0].judges["sure"].shortfall is None
+    markdown = done.to_markdown()
+    for words in ("| Overall |", "Below the reference judge", "never pooled over suites", "14/16 [", "2/16 ["):
+        assert words in markdown
+    run = MlflowClient(place["tracking_uri"]).get_run(str(done.run_id))
+    assert run.data.tags["jrh.kind"] == "report"
+    assert run.data.tags["jrh.verdict"] == done.verdict.sentences[0]
+    assert run.data.params["report.definitions"] == "protocol"
+    assert run.data.params["report.runs"] == ", ".join(two_suites.values())
+    assert run.data.metrics["report/accuracy/overall/half/rate"] == 0.5
+    assert run.data.metrics == pytest.approx(done.metrics)
+    kept = json_of(place["tracking_uri"], str(done.run_id), "report.json")
+    assert kept["overall"]["half"]["value"] == 0.5
+    page = json_of(place["tracking_uri"], str(done.run_id), "page.json")
+    assert page["lead"] == done.verdict.sentences[0]
+    assert set(done.to_frame()["suite"]) == {"one", "two", "Overall"}
+    assert "<script" not in done._repr_html_()
+
+
+def test_a_judge_that_was_not_measured_on_every_suite_has_no_overall_number(
+    two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    runs = [run for name, run in two_suites.items() if name != "half on two"]
+    done = jrh.report(runs, log=False, **place)
+    missing = done.found.overall["half"]
+    assert isinstance(missing, NotEstimable)
+    assert missing.reason == "two: not measured there"
+    assert done.found.leader is None
+
+
+def test_the_command_prints_the_tables_and_json(two_suites: dict[str, str], place: dict[str, Any]) -> None:
+    common = [*two_suites.values(), "--no-log", "--tracking-uri", place["tracking_uri"]]
+    shown = CliRunner().invoke(command, common)
+    assert shown.exit_code == 0, shown.output
+    assert "Suites and judges" in shown.output
+    data = json.loads(CliRunner().invoke(command, [*common, "--definitions", "paper", "--json"]).output)
+    assert (data["definitions"], data["run_id"]) == ("paper", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda runs: {"runs": runs[:1]}, "at least two runs"),
+        (lambda runs: {"definitions": "papper"}, "Did you mean 'paper'"),
+        (lambda runs: {"reference": "shure"}, "Did you mean 'sure'"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_with_the_reason(
+    change: Callable[[list[str]], dict[str, Any]], words: str, two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    runs = list(two_suites.values())
+    with pytest.raises(RecipeError, match=words):
+        jrh.report(**{"runs": runs, "log": False, **place, **change(runs)})
+
+
+def test_two_judges_of_one_name_are_told_apart_and_the_same_judge_twice_is_refused(
+    two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    again = jrh.replay(f"runs:/{two_suites['sure on one']}", **place)
+    done = jrh.report([again, two_suites["sure on one"]], log=False, **place)
+    assert len(done.found.judges) == 2
+    pairs, asked = jrh.datasheet_suite(n_tasks=4, depth=2), {"progress": False, "traces": "none", **place}
+    twice = [jrh.evaluate(jrh.scripted.AlwaysTie(), pairs, **asked) for _ in range(2)]
+    with pytest.raises(RecipeError, match="are the same judge"):
+        jrh.report(twice, log=False, **place)
+
+
+def test_suites_of_pairs_stand_beside_and_make_no_overall_number(
+    two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    pairs = jrh.datasheet_suite(n_tasks=4, depth=2)
+    oracle = jrh.evaluate(jrh.scripted.Oracle(), pairs, progress=False, traces="none", **place)
+    done = jrh.report([*two_suites.values(), oracle], log=False, **place)
+    assert {suite.read_by for suite in done.found.suites} == {"all/accuracy", "ability"}
+    missing = done.found.overall["sure"]
+    assert isinstance(missing, NotEstimable)
+    assert "read by ability" in missing.reason
+    assert any("Simulated" in note for note in done.notes)
+
+
+def test_a_scale_has_the_proximity_of_its_answers(place: dict[str, Any]) -> None:
+    levels = ("1", "2", "3", "4", "5")
+
+    def suite(name: str) -> jrh.Suite:
+        return jrh.Suite(name=name, items=[item(f"t{n}", "typos", n, levels, levels[n % 5]) for n in range(20)])
+
+    def one_off(condition: str, number: int) -> str:
+        return levels[max(0, number % 5 - 1)]
+
+    run = evaluated(named("one off", one_off), suite("essays"), place)
+    other = evaluated(named("exact", lambda condition, number: levels[number % 5]), suite("essays"), place)
+    (read,) = jrh.report([run, other], log=False, **place).found.suites
+    # Four of five answers are one of four steps off.
+    assert read.judges["one off"].further["proximity"].value == pytest.approx(1 - 0.8 / 4)
+    assert read.judges["exact"].further["proximity"].value == 1
+
+
+def test_a_mean_over_suites_adds_up_the_squares_of_their_arms() -> None:
+    def known(value: float, arm: float) -> Estimate:
+        ends = (value - arm, value + arm)
+        return Estimate(value=value, n=10, excluded=0, n_clusters=10, method="", **intervals(ends, ends))
+
+    mean = mean_over_suites([("a", known(0.5, 0.3)), ("b", known(0.7, 0.4))])
+    assert isinstance(mean, Estimate)
+    assert (mean.value, mean.cluster_low, mean.cluster_high) == pytest.approx((0.6, 0.35, 0.85))
+
+
+def test_the_difference_of_two_judges_is_paired_and_has_a_width(two_suites: dict[str, str], store_uri: str) -> None:
+    from jrh_mlflow.tracking.runs.read import load_runs
+
+    sure, half = load_runs([two_suites[f"{name} on one"] for name in ("sure", "half")], tracking_uri=store_uri)
+    table = votes({"sure": sure.calls, "half": half.calls}, labels=sure.suite.labels)
+    difference = right_difference(table, "sure", "half")
+    assert isinstance(difference, Estimate)
+    assert (difference.value, difference.n) == (0.5, 40)
+    assert 0 < difference.cluster_low < 0.5 < difference.cluster_high < 1
