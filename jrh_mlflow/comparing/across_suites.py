@@ -3,6 +3,7 @@
 | number | on one suite | over all suites (judges that were measured on each) |
 |---|---|---|
 | accuracy | calls on tests that are right, as `all/accuracy` | mean over suites, each weighs the same |
+| mean over tests | mean of the tests' scores, as `reliability/mean` | mean over suites, each weighs the same |
 | a test | its score, the calls of all judges together | none: tests differ from suite to suite |
 | dollars per accuracy point | dollars / (100 × accuracy) | `protocol`: dollars of all suites / (100 × mean accuracy) |
 | | `paper`: without the calls on baselines | `paper`: mean of the suites' dollars per accuracy point |
@@ -19,7 +20,7 @@ Reference:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -50,7 +51,7 @@ FURTHER = ("fpr", "fnr", "within_one", "qwk", "proximity")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedSuite:
+class AnsweredSuite:
     """A suite and the call records of its judges."""
 
     name: str
@@ -64,6 +65,8 @@ class JudgeOnSuite:
 
     accuracy: Reading
     """Or what stands for it, as `read_by` of the suite says."""
+    mean: Reading
+    """Mean over the tests, each weighs the same."""
     usd: float | None
     """Of the calls that a point of accuracy is reckoned by; None where one is not known."""
     price: Reading
@@ -114,6 +117,8 @@ class AcrossSuites:
     judges: tuple[str, ...]
     suites: tuple[SuiteReadings, ...]
     overall: Mapping[str, Reading]
+    means: Mapping[str, Reading]
+    """Mean over tests, then over suites."""
     prices: Mapping[str, Reading]
     """Dollars per accuracy point over all suites."""
     leader: str | None
@@ -132,7 +137,7 @@ class AcrossSuites:
 
 
 def across_suites(
-    suites: Sequence[JudgedSuite], *, definitions: str = PROTOCOL, reference: str | None = None, seed: int = 0
+    suites: Sequence[AnsweredSuite], *, definitions: str = PROTOCOL, reference: str | None = None, seed: int = 0
 ) -> AcrossSuites:
     """Read judges on several suites.
 
@@ -160,6 +165,7 @@ def across_suites(
         judges=judges,
         suites=tuple(read),
         overall=overall,
+        means={name: _overall(read, name, lambda own: own.mean) for name in judges},
         prices={name: _overall_price(read, name, overall[name], definitions) for name in judges},
         leader=leader,
         behind={name: _told(tables, str(leader), name, level) for name in others},
@@ -167,7 +173,7 @@ def across_suites(
 
 
 def _suite_readings(
-    judged: JudgedSuite, table: VoteTable | None, *, definitions: str, reference: str | None, seed: int
+    judged: AnsweredSuite, table: VoteTable | None, *, definitions: str, reference: str | None, seed: int
 ) -> SuiteReadings:
     suite, labels = judged.suite, judged.suite.labels
     reports = {
@@ -207,6 +213,7 @@ def _judge(calls: pd.DataFrame, report: Report, axis: str, *, shortfall: Reading
         further["proximity"] = proximity(report)
     return JudgeOnSuite(
         accuracy=accuracy,
+        mean=report.mean_score if isinstance(report, ReliabilityReport) else NotEstimable(reason="no tests"),
         usd=usd,
         price=price_reading(usd, accuracy) if axis.endswith(ACCURACY) else NotEstimable(reason="read by no accuracy"),
         scores=report.scores if isinstance(report, ReliabilityReport) else {},
@@ -277,7 +284,7 @@ def _derived(reading: Estimate, value: float, own: Mapping[str, Any], *, method:
     )
 
 
-def _over_judges(judged: JudgedSuite, *, definitions: str) -> dict[str, Reading]:
+def _over_judges(judged: AnsweredSuite, *, definitions: str) -> dict[str, Reading]:
     """Score of each test over the calls of all judges, sources as clusters; none of pairs."""
     frames = [normalise(calls) for calls in judged.calls.values()]
     if not all(map(is_pointwise, frames)) or not judged.suite.labels:
@@ -293,7 +300,7 @@ def _over_judges(judged: JudgedSuite, *, definitions: str) -> dict[str, Reading]
     return {test.name: test.reading for test in scored if test.name in once}
 
 
-def _voting(judged: JudgedSuite) -> VoteTable | None:
+def _voting(judged: AnsweredSuite) -> VoteTable | None:
     """Lay the answers of a suite's judges side by side; None where no answer is right or wrong."""
     try:
         table = votes(judged.calls, labels=judged.suite.labels)
@@ -343,18 +350,20 @@ def _trios(table: VoteTable, *, seed: int) -> tuple[tuple[Trio, ...], BestPanel 
     return tuple(trios), best
 
 
-def _overall(suites: Sequence[SuiteReadings], judge: str) -> Reading:
-    """Mean accuracy over suites, each weighs the same; not estimable where one has no accuracy of the judge."""
+def _overall(
+    suites: Sequence[SuiteReadings],
+    judge: str,
+    read: Callable[[JudgeOnSuite], Reading] = lambda own: own.accuracy,
+) -> Reading:
+    """Mean of a number over suites, each weighs the same; not estimable where one has none of the judge."""
     if len(suites) < 2:
         return NotEstimable(reason="there is one suite")
     if kinds := sorted({suite.read_by for suite in suites if not suite.read_by.endswith(ACCURACY)}):
         return NotEstimable(reason=f"some suites are read by {', '.join(kinds)} and not by accuracy")
-    return mean_over_suites([(suite.name, _of(suite, judge)) for suite in suites])
-
-
-def _of(suite: SuiteReadings, judge: str) -> Reading:
-    known = suite.judges.get(judge)
-    return known.accuracy if known else NotEstimable(reason="not measured there")
+    missing = NotEstimable(reason="not measured there")
+    return mean_over_suites(
+        [(suite.name, read(own) if (own := suite.judges.get(judge)) else missing) for suite in suites]
+    )
 
 
 def mean_over_suites(readings: Sequence[tuple[str, Reading]]) -> Reading:

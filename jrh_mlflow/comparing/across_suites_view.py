@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.comparing.across_suites import ACCURACY, FURTHER, AcrossSuites, JudgeOnSuite, SuiteReadings
 from jrh_mlflow.comparing.comparison_view import n_text, reading_values
 from jrh_mlflow.comparing.jury.panels import BestPanel
-from jrh_mlflow.comparing.recommendation import closing_section
+from jrh_mlflow.comparing.recommendation import closing_section, short_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import PAPER
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name, statistic_name
 from jrh_mlflow.show.numbers import missing_text, money_text, reading_text, source_ends
-from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.page import Only, Page, Section
+from jrh_mlflow.show.plain_text import plain_name
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Table, reading_cell
 from jrh_mlflow.stats.proportions import wilson
 from jrh_mlflow.tracking.runs import keys
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 REPORT_JSON, REPORT_MARKDOWN = "report.json", "report.md"
 """Artifacts of its run."""
-OVERALL_ROW = "Overall"
+OVERALL_ROW, MEAN_SCORE = "Overall", "mean_over_tests"
 _HOW = (
     "Intervals are 95 %, sources as clusters. Overall is the mean over the suites, each weighs the same, of judges "
     "that were measured on all of them: it speaks of these suites. Calls are never pooled over suites."
@@ -36,12 +37,16 @@ _PRICES = {
     True: "By the paper: dollars of the calls on tests over accuracy in points; Overall is the mean of the rows above.",
     False: "Dollars of all calls over accuracy in points; Overall is the dollars of all suites over the mean accuracy.",
 }
+_MEAN = "Each test weighs the same; above, each call does, so that a test with many replicates weighs more."
 _TESTS = "The calls of all judges on a suite together. A dash: the suite has no such test."
 _TRIOS = (
     "Majority of three. The first line of a suite is what choosing the best trio is worth: chosen on one half of the "
     "sources and read on the other. The lines below are read where they were chosen: fine for a trio that was named "
-    "before, too good for the best of many. FPR is the share of the units without the fault that are called faulty."
+    "before, too good for the best of many. FPR: units that expect the first label and get the last one; FNR: the "
+    "other way round."
 )
+_MOST_RIVALS = 3
+"""Judges that the first sentence names beside the leader."""
 _STATES = ("accepted", "edited", "rejected")
 
 Runs = Mapping[tuple[str, str], str]
@@ -72,16 +77,21 @@ def _judge_columns(
     return map(column, judges)
 
 
-def accuracy_table(found: AcrossSuites, runs: Runs = MappingProxyType({})) -> FilledTable[_Line]:
-    """Suites × judges, and the mean over suites."""
-    lines = [_line(suite, lambda judge: judge.accuracy) for suite in found.suites]
+def accuracy_table(
+    found: AcrossSuites, runs: Runs = MappingProxyType({}), *, by_test: bool = False
+) -> FilledTable[_Line]:
+    """Suites × judges, and the mean over suites: calls that are right, or the mean over tests."""
+    lines = [_line(suite, lambda judge: judge.mean if by_test else judge.accuracy) for suite in found.suites]
+    overall = _overall_line(found, found.means if by_test else found.overall)
+    if by_test and not any(isinstance(reading, Estimate) for line in lines for reading in line.cells.values()):
+        lines, overall = [], []
     return Table(
         (
             Column("suite", lambda line: line.suite),
             *_judge_columns(found.judges, reading_cell, runs),
             Column("n", lambda line: n_text(line.cells.values())),
         )
-    )([*lines, *_overall_line(found, found.overall)])
+    )([*lines, *overall])
 
 
 def price_table(found: AcrossSuites) -> FilledTable[_Line]:
@@ -151,11 +161,11 @@ def _head(name: str) -> str:
 TrioRow = tuple[str, str, Mapping[str, Reading], float | None]
 """Suite, judges, readings and dollars of 1,000 judgments."""
 TRIOS: Table[TrioRow] = Table.of(
-    Column("suite", lambda row: row[0]),
-    Column("trio", lambda row: row[1], words=True),
-    Column("accuracy", lambda row: reading_cell(row[2][ACCURACY])),
-    Column("FPR", lambda row: reading_cell(row[2]["fpr"]) if "fpr" in row[2] else "–"),
-    Column("FNR", lambda row: reading_cell(row[2]["fnr"]) if "fnr" in row[2] else "–"),
+    Column("suite", lambda row: row[0], brief=True),
+    Column("trio", lambda row: row[1], words=True, brief=True),
+    Column("accuracy", lambda row: reading_cell(row[2][ACCURACY]), brief=True),
+    Column("FPR", lambda row: reading_cell(row[2]["fpr"]) if "fpr" in row[2] else "–", brief=True),
+    Column("FNR", lambda row: reading_cell(row[2]["fnr"]) if "fnr" in row[2] else "–", brief=True),
     Column("n", lambda row: n_text([row[2][ACCURACY]])),
     Column("$ per 1,000", lambda row: money_text(row[3])),
 )
@@ -179,14 +189,15 @@ def _of_all(state: str, counts: Mapping[str, int]) -> str:
     return f"{k}/{n} [{low:.2f}, {high:.2f}]"
 
 
-def trio_rows(found: AcrossSuites) -> list[TrioRow]:
+def trio_rows(found: AcrossSuites, *, in_sample: bool = True) -> list[TrioRow]:
     """Return what choosing the best trio of a suite is worth, then trios in sample."""
     rows: list[TrioRow] = []
     for suite in found.suites:
         if isinstance(suite.best, BestPanel):
             best = f"best of {suite.best.n_panels}: {', '.join(suite.best.panel)}"
             rows.append((suite.name, best, suite.best.readings, suite.best.usd_per_1k))
-        rows += [(suite.name, ", ".join(trio.panel), trio.readings, trio.usd_per_1k) for trio in suite.trios]
+        if in_sample or not isinstance(suite.best, BestPanel):
+            rows += [(suite.name, ", ".join(trio.panel), trio.readings, trio.usd_per_1k) for trio in suite.trios]
     return rows
 
 
@@ -194,7 +205,7 @@ def review_rows(found: AcrossSuites) -> list[tuple[str, str, str, Mapping[str, i
     """Count what reviewers decided, by test and, of transcripts, by the first message that was changed."""
     counts: dict[tuple[str, str, str], dict[str, int]] = {}
     for suite in found.suites:
-        for row in suite.reviews:
+        for row in (row for row in suite.reviews if row["state"] in _STATES):
             places = ["all"] if row.get("message") is None else ["all", f"{row['message']}"]
             for place in places:
                 own = counts.setdefault((suite.name, str(row["test"]), place), {})
@@ -226,6 +237,7 @@ def report_page(
             Section(
                 heading="Suites and judges", blocks=[accuracy_table(found, runs), _HOW, *read_by, *_no_overall(found)]
             ),
+            Section(heading="Mean over tests", blocks=[accuracy_table(found, runs, by_test=True), _MEAN]),
             Section(heading="Tests and suites", blocks=[tests_table(found), _TESTS]),
             Section(
                 heading="Dollars per accuracy point", blocks=[price_table(found), _PRICES[found.definitions == PAPER]]
@@ -234,7 +246,8 @@ def report_page(
             Section(
                 heading="Trios",
                 blocks=[
-                    TRIOS(trio_rows(found)),
+                    Only(("html", "markdown"), TRIOS(trio_rows(found))),
+                    Only(("text",), TRIOS(trio_rows(found, in_sample=False))),
                     _TRIOS,
                     *(f"{suite.name}, best trio: n/a ({suite.best.reason})." for suite in missing if suite.best),
                 ],
@@ -258,6 +271,7 @@ def report_cells(found: AcrossSuites) -> Iterator[tuple[str, str, str, Reading]]
     for suite in found.suites:
         for name, own in suite.judges.items():
             yield suite.name, name, ACCURACY, own.accuracy
+            yield suite.name, name, MEAN_SCORE, own.mean
             yield suite.name, name, "usd_per_accuracy_point", own.price
             yield from ((suite.name, name, axis, reading) for axis, reading in own.further.items())
             yield from ((suite.name, name, f"score/{test}", reading) for test, reading in own.scores.items())
@@ -266,6 +280,7 @@ def report_cells(found: AcrossSuites) -> Iterator[tuple[str, str, str, Reading]]
         yield from ((suite.name, "", f"score/{test}", reading) for test, reading in suite.tests.items())
     for name, reading in found.overall.items() if len(found.suites) > 1 else ():
         yield OVERALL_ROW, name, ACCURACY, reading
+        yield OVERALL_ROW, name, MEAN_SCORE, found.means[name]
         yield OVERALL_ROW, name, "usd_per_accuracy_point", found.prices[name]
 
 
@@ -291,7 +306,7 @@ def report_points(found: AcrossSuites) -> list[keys.Point]:
     counts = {"report/n_suites": len(found.suites), "report/n_judges": len(found.judges)}
     points = keys.known_points(counts)
     for suite, judge, axis, reading in report_cells(found):
-        if judge and axis in (ACCURACY, "usd_per_accuracy_point"):
+        if judge and axis in (ACCURACY, MEAN_SCORE, "usd_per_accuracy_point"):
             points += keys.reading_points(f"report/{axis}/{suites[suite]}/{judges[judge]}", reading)
     return points
 
@@ -305,15 +320,16 @@ def report_verdict(found: AcrossSuites) -> Verdict:
 def _leading(found: AcrossSuites) -> str:
     n = len(found.suites)
     if n < 2:
-        return f"There is one suite, {found.suites[0].name}: `jrh compare` says which of its judges to use."
+        return f"There is one suite, {plain_name(found.suites[0].name)}: `jrh compare` says which of its judges to use."
     if found.leader is None:
         return f"No two judges have an accuracy on all {n} suites: look at each suite by itself."
-    leader = f"{found.leader} ({reading_text(found.overall[found.leader])})"
+    leader = f"{short_name(found.leader)} ({reading_text(found.overall[found.leader])})"
     over = f"Over {n} suites that weigh the same"
     if not found.rivals:
         return f"{over}, {leader} is right more often than every other judge."
-    rivals = ", ".join(f"{name} ({reading_text(found.overall[name])})" for name in found.rivals)
-    return f"{over}, {leader} reads highest, and is not told apart from {rivals}."
+    rivals = [f"{short_name(name)} ({reading_text(found.overall[name])})" for name in found.rivals]
+    more = [f"{len(rivals) - _MOST_RIVALS} more"] if len(rivals) > _MOST_RIVALS else []
+    return f"{over}, {leader} reads highest, and is not told apart from {' or '.join([*rivals[:_MOST_RIVALS], *more])}."
 
 
 def _hardest(found: AcrossSuites) -> list[str]:
@@ -326,7 +342,8 @@ def _hardest(found: AcrossSuites) -> list[str]:
     if not tests:
         return []
     _, suite, test, reading = min(tests, key=lambda row: row[:3])
-    return [f"The lowest score of all judges together is on {axis_name(test)} of {suite}: {reading_text(reading)}."]
+    where = f"{plain_name(axis_name(test))} of {plain_name(suite)}"
+    return [f"The lowest score of all judges together is on {where}: {reading_text(reading)}."]
 
 
 def _cheapest(found: AcrossSuites) -> list[str]:
@@ -334,14 +351,14 @@ def _cheapest(found: AcrossSuites) -> list[str]:
     if len(prices) < 2:
         return []
     low, *_, high = sorted(prices, key=lambda name: prices[name].value)
-    return [f"A point of accuracy costs {price_text(prices[low])} with {low}, {price_text(prices[high])} with {high}."]
+    ends = [f"{price_text(prices[name])} with {short_name(name)}" for name in (low, high)]
+    return [f"A point of accuracy costs {' and '.join(ends)}."]
 
 
 def _best_trio(found: AcrossSuites) -> list[str]:
     best = [(suite.name, suite.best) for suite in found.suites if isinstance(suite.best, BestPanel)]
-    known = [(name, panel) for name, panel in best if panel.n_panels > 1]
-    return [
-        f"On {name} the best trio is {', '.join(panel.panel)}: {reading_text(panel.accuracy)}, read where it was not "
-        "chosen."
-        for name, panel in known[:1]
-    ]
+    for name, panel in best:
+        if panel.n_panels > 1:
+            trio = f"On {plain_name(name)} the best trio is {', '.join(map(short_name, panel.panel))}"
+            return [f"{trio}: {reading_text(panel.accuracy)}, read where it was not chosen."]
+    return []

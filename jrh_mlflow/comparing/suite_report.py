@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing import across_suites_view as view
-from jrh_mlflow.comparing.across_suites import AcrossSuites, JudgedSuite, across_suites
+from jrh_mlflow.comparing.across_suites import AcrossSuites, AnsweredSuite, across_suites
 from jrh_mlflow.comparing.compare import MadeOfRuns, load_together
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
@@ -116,14 +116,14 @@ def report(
     """
     check_definitions(definitions)
     loaded, tracking_uri = load_together(runs, "A report", tracking_uri=tracking_uri, log=log, one_suite=False)
-    names, notes = _judge_names(loaded)
-    suites = _by_suite(loaded, names)
-    ceiling = None if reference is None else _reference(reference, loaded, names)
+    loaded = _named(loaded)
+    names = _suite_names(loaded)
+    ceiling = None if reference is None else _reference(reference, loaded)
     done = SuiteReport(
-        found=across_suites(suites, definitions=definitions, reference=ceiling, seed=seed),
+        found=across_suites(_by_suite(loaded), definitions=definitions, reference=ceiling, seed=seed),
         runs=tuple(loaded),
-        places={(_suite_names(loaded)[run.suite.sha256], names[run.run_id]): run.run_id for run in loaded},
-        notes=(*run_notes(loaded), *notes),
+        places={(names[run.suite.sha256], run.judge): run.run_id for run in loaded},
+        notes=tuple(_notes(loaded)),
     )
     if not log:
         return done
@@ -135,25 +135,32 @@ def report(
     return done
 
 
-def _judge_names(runs: Sequence[LoggedRun]) -> tuple[dict[str, str], list[str]]:
-    """Name the judge of each run: by its label, with its fingerprint where a suite has two of that label."""
+def _named(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Call each judge by its label, the same on every suite; by its fingerprint too where a suite has two of it."""
     counts = Counter((run.suite.sha256, run.own_label) for run in runs)
     shared = {label for (_, label), count in counts.items() if count > 1}
-    names = {
-        run.run_id: f"{run.own_label} {(run.fingerprint or run.run_id)[:8]}"
-        if run.own_label in shared
-        else run.own_label
-        for run in runs
-    }
-    prints: dict[str, set[str | None]] = {}
+
+    def name(run: LoggedRun) -> str:
+        return f"{run.own_label} {(run.fingerprint or run.run_id)[:8]}" if run.own_label in shared else run.own_label
+
+    return [replace(run, judge=name(run)) for run in runs]
+
+
+def _notes(runs: Sequence[LoggedRun]) -> list[str]:
+    """Say which judges are simulated, which runs lack calls, and whose settings differ between suites."""
+    once = {run.judge: replace(run, truncated=None) for run in runs}
+    prints: dict[str, set[str]] = {}
     for run in runs:
-        prints.setdefault(names[run.run_id], set()).add(run.fingerprint)
-    notes = [
-        f"{name} is not the same judge on all suites: its prompt or a setting differs."
-        for name, own in prints.items()
-        if len(own - {None}) > 1
+        prints.setdefault(run.judge, set()).update(filter(None, [run.fingerprint]))
+    return [
+        *run_notes(list(once.values())),
+        *(f"{run.judge} on {run.suite.name} is truncated ({run.truncated})." for run in runs if run.truncated),
+        *(
+            f"{judge} is not the same judge on all suites: its prompt or a setting differs."
+            for judge, own in prints.items()
+            if len(own) > 1
+        ),
     ]
-    return names, notes
 
 
 def _suite_names(runs: Sequence[LoggedRun]) -> dict[str, str]:
@@ -163,18 +170,18 @@ def _suite_names(runs: Sequence[LoggedRun]) -> dict[str, str]:
     return {sha256: name if counts[name] == 1 else f"{name} {sha256[:8]}" for sha256, name in names.items()}
 
 
-def _by_suite(runs: Sequence[LoggedRun], names: Mapping[str, str]) -> list[JudgedSuite]:
+def _by_suite(runs: Sequence[LoggedRun]) -> list[AnsweredSuite]:
     suites: dict[str, dict[str, LoggedRun]] = {}
     for run in runs:
         own = suites.setdefault(run.suite.sha256, {})
-        if (other := own.get(names[run.run_id])) is not None:
+        if (other := own.get(run.judge)) is not None:
             raise RecipeError(
                 f"Runs {other.run_id[:8]} and {run.run_id[:8]} are the same judge ({run.own_label}) on the same suite "
                 f"({run.suite.name}). Leave one out."
             )
-        own[names[run.run_id]] = run
+        own[run.judge] = run
     return [
-        JudgedSuite(
+        AnsweredSuite(
             name=name,
             suite=next(iter(suites[sha256].values())).suite,
             calls={judge: run.calls for judge, run in suites[sha256].items()},
@@ -183,16 +190,16 @@ def _by_suite(runs: Sequence[LoggedRun], names: Mapping[str, str]) -> list[Judge
     ]
 
 
-def _reference(given: str | Evaluation, runs: Sequence[LoggedRun], names: Mapping[str, str]) -> str:
+def _reference(given: str | Evaluation, runs: Sequence[LoggedRun]) -> str:
     text = run_id_of(given)
     run_id = text.removeprefix("runs:/").strip("/")
     found = {
-        names[run.run_id]
+        run.judge
         for run in runs
-        if text in (names[run.run_id], run.own_label) or (len(run_id) >= 8 and run.run_id.startswith(run_id))
+        if text in (run.judge, run.own_label) or (len(run_id) >= 8 and run.run_id.startswith(run_id))
     }
     if len(found) != 1:
-        known = sorted(set(names.values()))
+        known = sorted({run.judge for run in runs})
         raise RecipeError(
             f"The reference {text!r} is no judge of the report.{suggest(text, known)} {', '.join(known)}."
         )

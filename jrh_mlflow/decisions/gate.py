@@ -654,7 +654,7 @@ class JudgeCalls:
         """Every axis that was measured."""
         readings = keys.sheet_readings(self.report)
         if isinstance(self.report, ReliabilityReport):
-            readings[metric_keys.RELIABILITY_MEAN] = _mean_reading(self.report)
+            readings[metric_keys.RELIABILITY_MEAN] = self.report.mean_score
         return readings
 
     @cached_property
@@ -689,30 +689,6 @@ class JudgeCalls:
             # `replace` hands on neither cached readings nor repeats: the copy is measured anew.
             self._repeats[times] = replace(self, calls=pd.concat(copies, ignore_index=True), groups=groups)
         return self._repeats[times]
-
-
-def _mean_reading(report: ReliabilityReport) -> Reading:
-    """Return the mean over tests; it says nothing where a test is withheld, which it would leave out."""
-    if report.mean_withheld:
-        return NotEstimable(reason=report.mean_withheld, withheld=True)
-    mean, low, high = (report.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
-    tests = [score for score in report.scores.values() if isinstance(score, Estimate)]
-    if mean is None:
-        return NotEstimable(reason="no test has a number")
-    ends = [test.cluster_interval for test in tests if test.cluster_interval]
-    if low is None and len(ends) == len(tests):
-        # No resample differs: as wide as if all tests went up and down together.
-        low, high = (float(end) for end in np.mean(ends, axis=0))
-    n_clusters = max(test.n_clusters for test in tests)
-    return Estimate(
-        value=mean,
-        n=sum(test.n for test in tests),
-        excluded=sum(test.excluded for test in tests),
-        **intervals(None, (low, high)),
-        n_clusters=n_clusters,
-        method=interval_method("mean over tests", n_clusters),
-        unit="item",
-    )
 
 
 def paired_calls(judge: JudgeCalls, baseline: JudgeCalls) -> list[JudgeCalls]:

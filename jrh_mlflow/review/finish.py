@@ -179,6 +179,7 @@ def reviewed_suite(
     of_item = {id(entry.item): entry for entry in entries.values()}
     kept: list[Item] = []
     counts: Counter[str] = Counter()
+    decided: Counter[tuple[str, int | None, str]] = Counter()
     for item in content.items:
         entry = of_item.get(id(item))
         if entry is None:
@@ -186,13 +187,27 @@ def reviewed_suite(
             continue
         state = entry.shown(standings.of(entry.key).state)
         counts[state] += 1
+        decided[entry.test, _first_message(item), state] += 1
         if state not in _LEFT_OUT:
             kept.append(_reviewed(entry, standings))
     if counts and counts.keys() <= set(_LEFT_OUT):
         raise ReviewError("Nothing was accepted: the reviewed suite would hold no perturbed item.")
     name = content.name if content.name.endswith("-reviewed") else f"{content.name}-reviewed"
-    suite = Suite(name=name, items=kept, origin=_origin(content, counts, standings))
+    origin = {**_origin(content, counts, standings), "decided": _decided_rows(decided)}
+    suite = Suite(name=name, items=kept, origin=origin)
     return suite, {state: counts[state] for state in _LEFT_OUT}
+
+
+def _first_message(item: Item) -> int | None:
+    """Return which message of a transcript was changed first, counted from 1; None of a response."""
+    edited = item.meta.get("edited") if item.transcript else None
+    return min(edited) + 1 if edited else None
+
+
+def _decided_rows(counts: Mapping[tuple[str, int | None, str], int]) -> list[dict[str, Any]]:
+    """Return how often a state was decided, by test and first changed message."""
+    keys_of = sorted(counts, key=lambda key: (key[0], key[1] or 0, key[2]))
+    return [dict(zip(("test", "message", "state", "n"), (*key, counts[key]), strict=True)) for key in keys_of]
 
 
 def _reviewed(entry: ReviewEntry, standings: Standings) -> Item:
@@ -329,6 +344,7 @@ def _facts(
         "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
         "run_id": review.run.run_id if review.run else None,
         "states": states,
+        "decided": done.suite.origin["decided"],
         "progress": progress(entries.values(), standings),
         "reviewers": standings.reviewers,
         "n_events": standings.last,
@@ -428,6 +444,12 @@ def _events_csv(review: Review) -> bytes:
 
 
 _STATES = Table[tuple[str, int]].of(Column("state", lambda row: row[0]), Column("items", lambda row: str(row[1])))
+_BY_TEST = Table[Mapping[str, Any]].of(
+    Column("test", lambda row: str(row["test"])),
+    Column("first changed message", lambda row: "–" if row["message"] is None else str(row["message"])),
+    Column("state", lambda row: str(row["state"])),
+    Column("items", lambda row: str(row["n"])),
+)
 
 
 def _page(facts: Mapping[str, Any]) -> Page:
@@ -454,7 +476,10 @@ def _page(facts: Mapping[str, Any]) -> Page:
         title=f"Review of {facts['parent']['name']}",
         lead=decided,
         sentences=[agreement, *reviewers],
-        sections=[Section(heading="Items", blocks=[_STATES(facts["states"].items())])],
+        sections=[
+            Section(heading="Items", blocks=[_STATES(facts["states"].items())]),
+            Section(heading="By test and message", blocks=[_BY_TEST(facts["decided"])]),
+        ],
     )
 
 

@@ -37,10 +37,10 @@ from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.measures.variation import scored_pairs, scored_responses, variance_axes
 from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields, read_reading
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.schema.items import BASELINE, PAPER, PROTOCOL, Answers
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.show.cards import Card, finding_notes, missing_notes
@@ -168,6 +168,30 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
             for name, axes in groups.items():
                 withheld |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
         return withheld
+
+    @property
+    def mean_score(self) -> Reading:
+        """The mean over tests; it says nothing where a test is withheld, which it would leave out."""
+        if self.mean_withheld:
+            return NotEstimable(reason=self.mean_withheld, withheld=True)
+        mean, low, high = (self.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
+        tests = [score for score in self.scores.values() if isinstance(score, Estimate)]
+        if mean is None:
+            return NotEstimable(reason="no test has a number")
+        ends = [test.cluster_interval for test in tests if test.cluster_interval]
+        if low is None and len(ends) == len(tests):
+            # No resample differs: as wide as if all tests went up and down together.
+            low, high = (float(end) for end in np.mean(ends, axis=0))
+        n_clusters = max(test.n_clusters for test in tests)
+        return Estimate(
+            value=mean,
+            n=sum(test.n for test in tests),
+            excluded=sum(test.excluded for test in tests),
+            **intervals(None, (low, high)),
+            n_clusters=n_clusters,
+            method=interval_method("mean over tests", n_clusters),
+            unit="item",
+        )
 
     @property
     def brief(self) -> str:

@@ -115,6 +115,7 @@ def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_erro
     assert isinstance(suite.best, BestPanel)
     assert suite.best.n_panels == 4
     assert {"accuracy", "fpr", "fnr"} <= set(suite.best.readings)
+    assert suite.judges["GPT-4o"].mean.value == (14 + 15) / 32
     # 14 + 14 + 14 + 11 of 64, and 57 of 64.
     assert suite.tests["agent_perturbation"].value == 53 / 64
     assert isinstance(done.found.overall["GPT-4o"], NotEstimable)
@@ -187,6 +188,7 @@ def two_suites(place: dict[str, Any]) -> dict[str, str]:
     def suite(name: str, n: int) -> jrh.Suite:
         decided = [{"test": "agent_perturbation", "message": 3, "state": "accepted", "n": 14}]
         decided += [{"test": "agent_perturbation", "message": 5, "state": "edited", "n": 2}]
+        decided += [{"test": "format_invariance_1", "message": None, "state": "exempt", "n": 9}]
         items = [item(f"{test}-{k}", test, k, LABELS, right) for test, right in RIGHT.items() for k in range(n)]
         return jrh.Suite(name=name, items=items, origin={"decided": decided} if name == "one" else {})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,16 @@ def test_judges_and_their_own_answers(here: World) -> None:
     page = Printed("docs/howto/self_preference.md", here, words=run, exits={"jrh gate": 1}).run()
     # The page has two prompts, which are too few for a number: its rule is not decided.
     assert isinstance(page.names["done"].estimates["self_preference/excess"], NotEstimable)
+
+
+def test_several_suites_side_by_side(here: World) -> None:
+    def run(number: int) -> Callable[[dict[str, Any]], str]:
+        return lambda names: str(names["runs"][number].run_id)
+
+    words = {f"RUN_{letter}": run(number) for letter, number in zip("ABCD", (0, 1, 4, 5), strict=True)}
+    page = Printed("docs/howto/report.md", here, words=words).run()
+    assert [suite.name for suite in page.names["report"].found.suites] == ["cities", "sums"]
+    assert "Below the reference judge" in page.output
 
 
 def test_judges_of_single_responses(here: World) -> None:

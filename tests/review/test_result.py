@@ -18,6 +18,7 @@ from jrh_mlflow.review.contents import open_catalog
 from jrh_mlflow.review.decisions import Click, ConflictError
 from jrh_mlflow.review.finish import _events_csv, decide_from, finish, withdraw
 from jrh_mlflow.schema.items import Labels
+from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import hold_back, read_suite
 from tests.review.making import baseline, made, opened, reviewing, saved_suite
 
@@ -58,6 +59,31 @@ def test_the_reviewed_suite_holds_exactly_what_was_decided(tmp_path):
     assert (about["state"], about["by"], about["label_before"]) == ("edited", "Ann", "fail")
     assert about["text_before"] == parent[edited.id].response
     assert done.left_out == {"rejected": 1, "undecided": 1}
+
+
+def test_what_was_decided_is_counted_by_test_and_by_the_first_message_that_was_changed(tmp_path):
+    flips = finish(reviewed(tmp_path), who="Ann", allow_undecided=True).suite.origin["decided"]
+    states = {row["state"]: row["n"] for row in flips if row["test"] == "label_flip"}
+    assert states == {"accepted": 1, "edited": 1, "rejected": 1, "undecided": 1}
+    assert {row["message"] for row in flips} == {None}
+    messages = tuple(Message(role="assistant", content=f"step {n}") for n in range(4))
+    items = [
+        replace(
+            made(f"s{n}", "", test="agent_perturbation", edited=[place, 3]),
+            kind="transcript",
+            response=None,
+            transcript=messages,
+        )
+        for n, place in enumerate((2, 2, 1))
+    ]
+    review = opened(saved_suite(tmp_path / "agents", items))
+    for index, action in enumerate(("accept", "reject", "accept")):
+        decide(review, index, action, reason="no")
+    assert finish(review, who="Ann").suite.origin["decided"] == [
+        {"test": "agent_perturbation", "message": 2, "state": "accepted", "n": 1},
+        {"test": "agent_perturbation", "message": 3, "state": "accepted", "n": 1},
+        {"test": "agent_perturbation", "message": 3, "state": "rejected", "n": 1},
+    ]
 
 
 def test_the_reviewed_suite_has_a_hash_of_its_own_and_names_its_parent(tmp_path):
