@@ -40,9 +40,9 @@ from jrh_mlflow.measures.rules import (
 from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import PROTOCOL
-from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_ends, interval_method, without_losses
+from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_ends, without_losses
 from jrh_mlflow.show.names import reason_text
 from jrh_mlflow.show.numbers import interval_text, number_text, threshold_text
 from jrh_mlflow.show.results import ReliabilityReport, Report, categorised, measure
