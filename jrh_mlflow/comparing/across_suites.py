@@ -373,10 +373,8 @@ def mean_over_suites(readings: Sequence[tuple[str, Reading]]) -> Reading:
         return NotEstimable(reason="; ".join(f"{name}: {reason}" for name, reason in missing))
     values = [reading.value for reading in known]
     value = math.fsum(values) / len(values)
-    plain, clustered = (
-        _added_up(value, list(zip(values, (ends(reading) for reading in known), strict=True)))
-        for ends in (lambda reading: reading.interval, lambda reading: reading.cluster_interval)
-    )
+    plain = _added_up(value, [(reading.value, reading.interval) for reading in known])
+    clustered = _added_up(value, [(reading.value, reading.cluster_interval) for reading in known])
     return Estimate(
         value=value,
         n=sum(reading.n for reading in known),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,16 @@ def _head(name: str) -> str:
     return name if name == "proximity" else statistic_name(name)
 
 
+ReviewRow = tuple[str, str, str, Mapping[str, int]]
+"""Suite, test, message or `all`, and how often each state was decided."""
+
+
+def _of_all(state: str, row: ReviewRow) -> str:
+    n, k = sum(row[3].values()), row[3].get(state, 0)
+    low, high = wilson(k, n)
+    return f"{k}/{n} [{low:.2f}, {high:.2f}]"
+
+
 TrioRow = tuple[str, str, Mapping[str, Reading], float | None]
 """Suite, judges, readings and dollars of 1,000 judgments."""
 TRIOS: Table[TrioRow] = Table.of(
@@ -169,11 +180,11 @@ TRIOS: Table[TrioRow] = Table.of(
     Column("n", lambda row: n_text([row[2][ACCURACY]])),
     Column("$ per 1,000", lambda row: money_text(row[3])),
 )
-REVIEWS: Table[tuple[str, str, str, Mapping[str, int]]] = Table.of(
+REVIEWS: Table[ReviewRow] = Table.of(
     Column("suite", lambda row: row[0]),
     Column("test", lambda row: axis_name(row[1])),
     Column("message", lambda row: row[2]),
-    *(Column(state, lambda row, state=state: _of_all(state, row[3])) for state in _STATES),
+    *(Column(state, partial(_of_all, state)) for state in _STATES),
 )
 CELLS: Table[tuple[str, str, str, Reading]] = Table.of(
     Column("suite", value=lambda row: row[0]),
@@ -181,12 +192,6 @@ CELLS: Table[tuple[str, str, str, Reading]] = Table.of(
     Column("axis", value=lambda row: row[2]),
     *reading_values(lambda row: row[3]),
 )
-
-
-def _of_all(state: str, counts: Mapping[str, int]) -> str:
-    n, k = sum(counts.values()), counts.get(state, 0)
-    low, high = wilson(k, n)
-    return f"{k}/{n} [{low:.2f}, {high:.2f}]"
 
 
 def trio_rows(found: AcrossSuites, *, in_sample: bool = True) -> list[TrioRow]:
@@ -201,7 +206,7 @@ def trio_rows(found: AcrossSuites, *, in_sample: bool = True) -> list[TrioRow]:
     return rows
 
 
-def review_rows(found: AcrossSuites) -> list[tuple[str, str, str, Mapping[str, int]]]:
+def review_rows(found: AcrossSuites) -> list[ReviewRow]:
     """Count what reviewers decided, by test and, of transcripts, by the first message that was changed."""
     counts: dict[tuple[str, str, str], dict[str, int]] = {}
     for suite in found.suites:
@@ -222,7 +227,11 @@ def report_page(
     runs: Runs = MappingProxyType({}),
 ) -> Page:
     """Return suites × judges, tests × suites, dollars, trios, errors, the reference and the review."""
-    missing = [suite for suite in found.suites if isinstance(suite.best, NotEstimable)]
+    no_trio = [
+        f"{suite.name}, best trio: n/a ({suite.best.reason})."
+        for suite in found.suites
+        if isinstance(suite.best, NotEstimable)
+    ]
     reads = {suite.read_by for suite in found.suites} - {"all/accuracy"}
     read_by = [f"{suite.name} is read by {axis_name(suite.read_by)}." for suite in found.suites if reads]
     below = (
@@ -249,7 +258,7 @@ def report_page(
                     Only(("html", "markdown"), TRIOS(trio_rows(found))),
                     Only(("text",), TRIOS(trio_rows(found, in_sample=False))),
                     _TRIOS,
-                    *(f"{suite.name}, best trio: n/a ({suite.best.reason})." for suite in missing if suite.best),
+                    *no_trio,
                 ],
             ),
             Section(heading="Errors and distance", blocks=[further_table(found)]),
@@ -284,15 +293,17 @@ def report_cells(found: AcrossSuites) -> Iterator[tuple[str, str, str, Reading]]
         yield OVERALL_ROW, name, "usd_per_accuracy_point", found.prices[name]
 
 
+def _trio_value(axis: str, row: TrioRow) -> float | None:
+    reading = row[2].get(axis)
+    return reading.value if isinstance(reading, Estimate) else None
+
+
 def report_tables(found: AcrossSuites) -> dict[str, pd.DataFrame]:
     """Return every reading as one table, and the trios."""
     trios: Table[TrioRow] = Table.of(
         Column("suite", value=lambda row: row[0]),
         Column("trio", value=lambda row: row[1]),
-        *(
-            Column(axis, value=lambda row, axis=axis: getattr(row[2].get(axis), "value", None))
-            for axis in (ACCURACY, "fpr", "fnr")
-        ),
+        *(Column(axis, value=partial(_trio_value, axis)) for axis in (ACCURACY, "fpr", "fnr")),
         Column("usd_per_1k", value=lambda row: row[3]),
     )
     tables = {"readings": CELLS(report_cells(found)).to_frame(), "trios": trios(trio_rows(found)).to_frame()}

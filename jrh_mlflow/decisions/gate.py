@@ -645,8 +645,9 @@ class JudgeCalls:
     @cached_property
     def report(self) -> Report:
         """What the run measured."""
-        by = {"metric": self.metric, "definitions": self.definitions}
-        report = measure(self.calls, seed=self.seed, labels=self.labels, **by)
+        report = measure(
+            self.calls, seed=self.seed, labels=self.labels, metric=self.metric, definitions=self.definitions
+        )
         return categorised(report, self.calls, self.groups or {}, seed=self.seed)
 
     @cached_property

@@ -375,8 +375,9 @@ def measured(
         found = response_axes(levels) | reason_axes(frame, labels=labels, max_excluded=max_excluded)
         found |= variance_axes(scored_responses(levels))
         profile, outcomes = response_profile(found, levels.scale), outcome_counts(frame)
-        shared = {"outcomes": outcomes, "max_excluded": max_excluded, "definitions": definitions}
-        return Datasheet(estimates=found, profile=profile, **shared)
+        return Datasheet(
+            estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded, definitions=definitions
+        )
     if is_pointwise(frame):
         readings = reliability_readings(
             frame,
