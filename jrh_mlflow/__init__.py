@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.sweeps.sweep import sweep as sweep
     from jrh_mlflow.tracking.judges.mlflow_requests import PromptedJudge as PromptedJudge
     from jrh_mlflow.tracking.judges.scorers import from_mlflow as from_mlflow
+    from jrh_mlflow.watching.watch import Watch as Watch
+    from jrh_mlflow.watching.watch import watch as watch
 
 _HOMES = dict(
     sorted(
@@ -108,6 +110,7 @@ _HOMES = dict(
             "sweeps.sweep": "sweep",
             "tracking.judges.mlflow_requests": "PromptedJudge",
             "tracking.judges.scorers": "from_mlflow",
+            "watching.watch": "Watch watch",
         }.items()
         for name in names.split()
     )

@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("tracking",),
     ("measuring",),
-    ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review"),
+    ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching"),
     ("recipe",),
     ("pages", "simulations"),
     ("demo", "workflow"),
@@ -47,7 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 UPWARD = {("tracking/exported.py", "exporting")}
 """Scorers that are registered anywhere name `jrh_mlflow.tracking.exported.score`, which hands on to the wing."""
-WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review")
+WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching")
 """One idea each: a wing imports floors, and no other wing but for the pairs that `CONTRIBUTING.md` lists."""
 
 MOST_PAIRS = 5
@@ -105,6 +105,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "people/agreement_view.py",
         "people/corrected_view.py",
         "sweeps/sweep_view.py",
+        "watching/watch_view.py",
     ),
     "litellm": ("models/",),
     "aiohttp": ("models/transports/", "engine/"),

@@ -6,6 +6,10 @@ import json
 import os
 from pathlib import Path
 
+import yaml
+from check_jsonschema.cli.main_command import main as check_jsonschema
+from click.testing import CliRunner
+
 from tests import processes
 
 ROOT = Path(__file__).parent.parent
@@ -30,3 +34,13 @@ def test_the_own_judge_recipe_runs_by_itself(tmp_path: Path, store_uri: str) -> 
     done = processes.run(processes.SCRIPT, ROOT / "recipes" / "own_judge.py", **place)
     assert done.returncode == 0, done.stderr
     assert "# Judge datasheet: more of the task's words" in done.stdout
+
+
+def test_the_recipes_of_a_watch_are_a_workflow_of_github_and_a_job_that_looks_by_itself() -> None:
+    workflow = ROOT / "recipes" / "github_watch.yaml"
+    checked = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.github-workflows", str(workflow)])
+    assert checked.exit_code == 0, checked.output
+    job = yaml.safe_load((ROOT / "recipes" / "watch_cron.yaml").read_text(encoding="utf-8"))
+    assert (job["kind"], job["spec"]["concurrencyPolicy"]) == ("CronJob", "Forbid")
+    container = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    assert "jrh watch" in container["command"][-1]

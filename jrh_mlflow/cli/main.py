@@ -37,6 +37,7 @@ GROUPS = {
         "gate": ("gate", "Decide by rules about a logged judge, with an exit code for CI."),
         "plan": ("plan", "Say how many calls or labels are needed, before you pay."),
         "status": ("status", "Say whether the judge in use is the one that was measured."),
+        "watch": ("watch", "Look whether a measured judge has changed, as often as you like."),
     },
     "Work with people's labels": {
         "agree": ("agree", "Measure how well a judge agrees with people."),

@@ -40,8 +40,8 @@ from jrh_mlflow.tracking.runs.read import experiment_names, find_run, is_deleted
 from jrh_mlflow.tracking.runs.store import active_uri, reading_client, run_link
 from jrh_mlflow.tracking.traces.traces_in import search_traces
 
-State = Literal["measured", "measured with other inputs", "stale", "never measured"]
-_WORST: tuple[State, ...] = ("never measured", "stale", "measured with other inputs", "measured")
+State = Literal["measured", "measured with other inputs", "drifted", "stale", "never measured"]
+_WORST: tuple[State, ...] = ("never measured", "stale", "drifted", "measured with other inputs", "measured")
 _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
 _NAMED = ("name", "registered_name", "scorer_version", "answered_by", "inputs")
 _UNLIKE = frozenset((*_NAMED, "prompt", "prompt_sha256", "prompt_uri", "instructions_sha256"))
@@ -161,8 +161,9 @@ def status(
     A scorer is held against the datasheet it carries, or else against the newest run of its name; whatever was measured
     anywhere in the store is measured. A run is held against what its sources give today: the newest version of a
     registered judge, the prompt behind an alias, the endpoint that the environment names, the prompts of this version.
-    Both are stale, too, where newer feedback came from another model than the one that answered the datasheet. A jury
-    or a cascade is what its judges are, and a sweep what its best configuration is.
+    Both are stale, too, where newer feedback came from another model than the one that answered the datasheet, and
+    drifted where `jrh.watch` has seen that it answers otherwise. A jury or a cascade is what its judges are, and a
+    sweep what its best configuration is.
 
     Args:
         what: `scorers:/NAME[@VERSION]` or the bare name of a registered scorer; a run id, `runs:/<id>`, the first eight
@@ -267,6 +268,9 @@ def _compared(
     reason = f"Stale: {what} differ{'' if ', ' in what else 's'} from what was measured {on}." if differs else ""
     if what == "inputs":
         state, reason = "measured with other inputs", f"Measured {on}, with other inputs: {differs[0]}."
+    if not differs and measured.drift.startswith(keys.CHANGED):
+        # Its settings are the same, and it answers otherwise: the model behind it is another.
+        state, reason = "drifted", f"Drifted: measured {on}, and {measured.drift}."
     return Status(
         state=state,
         name=label or measured.label,

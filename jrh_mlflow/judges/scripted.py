@@ -51,6 +51,7 @@ __all__ = [
     "CharacterNgrams",
     "Compression",
     "DigitCount",
+    "Drifting",
     "Grader",
     "HedgeCount",
     "LongerWins",
@@ -258,6 +259,45 @@ class Oracle(_Informed):
         met = (item.delta or 0.0) / (self._most or 1.0)
         scale = [float(answer) for answer in answers if answer.isdigit()] or [0.0, 1.0]
         return f"{scale[0] + (scale[-1] - scale[0]) * met:.9f}"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Drifting(Scripted):
+    """Right until it changes, but for its noise: for `jrh.watch`, whose asks have a number of their own each.
+
+    Args:
+        on: What changes: `equal` (picks the first slot where a tie is right), or `better` (picks the worse content, or
+            another label than the expected one).
+        jump: Share of its calls that change at once,
+        slow: and with every further look.
+        at: Look of the change.
+        noise: Chance of an answer at random.
+        first_look: Number of the ask that is look 1.
+        seed: Of all draws.
+    """
+
+    on: str = "equal"
+    jump: float = 0.0
+    slow: float = 0.0
+    at: int = 1
+    noise: float = 0.0
+    first_look: int = 6
+    seed: int = 0
+
+    def answer(self, call: Call) -> str:
+        """Answer rightly, at random, or as it does since the change."""
+        item, answers = call.item, call.presentation.answers
+        name = (self.seed, item.id, call.order)
+        if uniform(*name, call.replicate, "noise") < self.noise:
+            return answers[int(uniform(*name, call.replicate, "answer") * len(answers))]
+        looks = call.replicate - self.first_look + 2 - self.at
+        changed = uniform(*name, "change") < (self.jump + self.slow * looks if looks > 0 else 0.0)
+        if item.kind == "pair" and item.better is None:
+            return "1" if (changed and self.on == "equal") or "tie" not in answers else "tie"
+        right = slot_of(item.better, call.order) if item.better else item.expected or answers[0]
+        if not changed or self.on == "equal":
+            return right
+        return next(answer for answer in answers if answer not in (right, "tie"))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

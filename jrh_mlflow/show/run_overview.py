@@ -28,6 +28,7 @@ KINDS = {
     "align": "alignment",
     "correct": "corrected rates",
     "gate": "gate",
+    "watch": "watch",
 }
 """What runs of a kind are called on pages."""
 

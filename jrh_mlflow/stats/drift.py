@@ -278,31 +278,42 @@ def moved_since(old: Sequence[Array], new: Sequence[Array], *, alpha: float = 0.
         total += len(new[look])
         if len(new[look]) >= FEWEST_SESSIONS:
             n_tested += 1
-            if window_p(old[look : look + 1], new[look : look + 1]) <= alpha / 2 / (n_tested * (n_tested + 1)):
+            if moved_p(*window_groups(old[look : look + 1], new[look : look + 1])) <= alpha / 2 / (
+                n_tested * (n_tested + 1)
+            ):
                 return look + 1
         if total >= next_total:
             n_doubled += 1
             window = slice(first, look + 1)
-            if window_p(old[window], new[window]) <= alpha / 2 / (n_doubled * (n_doubled + 1)):
+            if moved_p(*window_groups(old[window], new[window])) <= alpha / 2 / (n_doubled * (n_doubled + 1)):
                 return look + 1
             first, next_total = look + 1, 2 * total
     return None
 
 
-def window_p(old: Sequence[Array], new: Sequence[Array]) -> float:
-    """Two-sided p of some looks: new sessions against the mean of the old ones at the same look."""
+def window_groups(old: Sequence[Array], new: Sequence[Array]) -> tuple[Array, Array]:
+    """Return old and new sessions of some looks, each less the mean of the old ones at the same look."""
     weights = np.array([len(own) for own in new], dtype=float)
     rows = np.stack(old)
     known = ~np.isnan(rows)
-    today = np.array([row[here].mean() if here.any() else np.nan for row, here in zip(rows, known, strict=True)])
-    usable = ~np.isnan(today) & (weights > 0)
-    if not usable.any():
-        return 1.0
-    share = weights[:, None] * known * usable[:, None]
-    by_session = (np.where(known, rows - np.nan_to_num(today)[:, None], 0.0) * share).sum(axis=0)
-    by_session = by_session / np.maximum(share.sum(axis=0), 1.0)
-    rest = np.concatenate([own - mean for own, mean, use in zip(new, today, usable, strict=True) if use])
-    return moved_p(by_session[share.sum(axis=0) > 0], rest)
+    today = np.where(known, rows, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    share = np.where(known, weights[:, None], 0.0)
+    by_session = (np.where(known, rows - today[:, None], 0.0) * share).sum(axis=0) / np.maximum(share.sum(axis=0), 1.0)
+    rest = [own - mean for own, mean, row in zip(new, today, known, strict=True) if row.any()]
+    return by_session[share.sum(axis=0) > 0], np.concatenate([*rest, np.zeros(0)])
+
+
+def session_difference(old: Sequence[Array], new: Sequence[Array]) -> tuple[float, float, float] | None:
+    """Mean of the new sessions less that of the old ones with its 95 % interval, by the pooled t; None without any."""
+    before, since = window_groups(old, new) if new else (np.zeros(0), np.zeros(0))
+    n_old, n_new = len(before), len(since)
+    if min(n_old, n_new) < 2:
+        return None
+    spread = (before.var() * n_old + since.var() * n_new) / (n_old + n_new - 2)
+    # Of groups without variety the least that one answer could have changed.
+    error = math.sqrt(max(float(spread), 1 / (n_old + n_new)) * (1 / n_old + 1 / n_new))
+    difference, reach = float(since.mean()), float(stats.t.ppf(0.975, n_old + n_new - 2)) * error
+    return difference, difference - reach, difference + reach
 
 
 _BOUND_SIZES = np.geomspace(0.005, 0.7, 24)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import jrh_mlflow as jrh
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.schema.estimates import NotEstimable
 from tests.docs.printed import Printed
@@ -108,3 +109,11 @@ def test_pages(here: World) -> None:
 
 def test_an_upgrade(here: World) -> None:
     Printed("docs/howto/upgrade.md", here).run()
+
+
+def test_a_watch(here: World) -> None:
+    options = {"progress": False, "traces": "none"}
+    run_id = str(jrh.evaluate(jrh.scripted.Oracle(), "datasheet-short", **options).run_id)
+    page = Printed("docs/howto/watch.md", here, words={"3f2a9c01": run_id}).run()
+    assert page.names["watch"].state == "changed"
+    assert page.names["watch"].n_looks == 7

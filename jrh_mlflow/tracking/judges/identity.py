@@ -405,6 +405,8 @@ class MeasuredJudge:
     """Why calls are missing, or None."""
     params: Mapping[str, str]
     """Of the run."""
+    drift: str = ""
+    """What the newest look of `jrh.watch` came to; empty where nobody watches it."""
 
     def __repr__(self) -> str:
         on = f"{brief_name(self.label)} on {brief_name(self.suite_name)}"
@@ -534,6 +536,7 @@ def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
         ended_at=int(run.info.end_time or run.info.start_time or 0),
         truncated=tags.get(keys.TAG_TRUNCATED),
         params=dict(params),
+        drift=str(tags.get(keys.TAG_DRIFT, "")),
     )
 
 

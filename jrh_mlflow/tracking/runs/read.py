@@ -460,6 +460,7 @@ _WHICH = {
     "jury": " The judges of its panel are such: its param jury.runs names them.",
     "report": " The runs that it shows are such: its param report.runs names them.",
     "gate": " Name the run that it gated.",
+    "watch": " Name the run that it watches.",
     "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
     "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
     "self_preference": " It has pairs of answers, and several judges.",

@@ -400,6 +400,50 @@ def transcripts_from_traces(
         warnings.warn(message, JrhWarning, stacklevel=2)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceTurn:
+    """What a trace was asked and answered."""
+
+    trace_id: str
+    session: str
+    """The conversation that it is a turn of; a trace without one is its own."""
+    when_ms: int
+    messages: tuple[Message, ...]
+
+    @property
+    def question(self) -> str:
+        """What the user said last."""
+        return next((own.content for own in reversed(self.messages) if own.role == "user" and own.content), "")
+
+    @property
+    def answer(self) -> str:
+        """What the application said last."""
+        return next((own.content for own in reversed(self.messages) if own.role == "assistant" and own.content), "")
+
+
+def turns_from_traces(
+    source: str, *, tracking_uri: str, since_ms: int | None = None, most: int | None = None
+) -> Iterator[TraceTurn]:
+    """Yield what can be read of the traces of an experiment, the newest first, back to a moment.
+
+    Raises:
+        RecipeError: when there is no such experiment.
+        TrackingError: when MLflow cannot be reached.
+    """
+    for trace in find_traces(source, tracking_uri, most, spans=True):
+        when = int(trace.info.timestamp_ms)
+        if since_ms is not None and when <= since_ms:
+            return
+        try:
+            messages, _ = _chat(trace) or _single_turn(trace)
+        except _UnreadError:
+            continue
+        session = (trace.info.trace_metadata or {}).get(keys.TRACE_SESSION) or trace.info.trace_id
+        turn = TraceTurn(trace_id=trace.info.trace_id, session=str(session), when_ms=when, messages=messages)
+        if turn.question and turn.answer:
+            yield turn
+
+
 class _UnreadError(Exception):
     """Why a trace holds nothing to judge: what it has not."""
 

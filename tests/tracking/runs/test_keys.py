@@ -36,6 +36,7 @@ OWN: dict[str, str | tuple[str, ...]] = {
     "review/finish.py": "review/",
     "sweeps/sweep_view.py": ("sweep/", "sweep.md", "trials.csv"),
     "sweeps/trials.py": ("jrh.trial", "jrh.configuration"),
+    "watching/watch_view.py": ("watch/", "watch.json", "watch.md", "asks.parquet"),
 }
 """What a verb's own metrics, tags and artifacts begin with, and the file that spells them."""
 OTHER_THINGS = {
