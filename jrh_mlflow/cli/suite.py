@@ -60,7 +60,7 @@ def build(output: str, force: bool, **options: Any) -> None:
 @click.argument("file", type=click.Path())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
 @click.option(
-    "--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, first, second, better, id, task."
+    "--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, first, second, better, id, task, group."
 )
 @click.option("--first", default="1", show_default=True, help="How the file says that the first response is better.")
 @click.option("--second", default="2", show_default=True)

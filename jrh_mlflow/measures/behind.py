@@ -14,6 +14,7 @@ Nothing is defined here: an axis is read off its declaration (`measures.axes`, `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal
@@ -45,7 +46,7 @@ from jrh_mlflow.measures.variation import ScoredCalls, scored_pairs, scored_poin
 from jrh_mlflow.measures.verdict import CONSTANT_ANSWER, DROP, NOISE_EXCESS
 from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import LABEL_SOURCES, PROTOCOL
+from jrh_mlflow.schema.items import LABEL_SOURCES, NATURAL, PROTOCOL
 from jrh_mlflow.scoring.ledger import Units
 from jrh_mlflow.scoring.metric import DEFAULT, is_metric
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
@@ -171,6 +172,8 @@ class CallFinder:
             calls = self._told(self._scored().units)
         elif self._has_steps:
             calls = self._of_responses(key)
+        elif not self._is_pointwise and key.partition("/")[0] == "category":
+            calls = self._of_natural_group(key)
         else:
             calls = self._of_tests(key) if self._is_pointwise else self._of_pairs(key)
         if calls is None or not calls.calls.any():
@@ -210,6 +213,13 @@ class CallFinder:
             return scored_responses(self._responses)
         points = self._is_pointwise
         return scored_points(self._points, unperturbed_calls(self._points)) if points else scored_pairs(self._pairs)
+
+    def _of_natural_group(self, key: str) -> Behind | None:
+        name, _, counted = key.partition("/")[2].rpartition("/")
+        part = copy(self)
+        # The same records, of which the table has those of the group.
+        part._pairs = self._pairs.where(self._named_groups()[self._pairs.row] == name)
+        return part._of_pairs(f"{NATURAL}/{counted}")
 
     def _of_pairs(self, key: str) -> Behind | None:
         axis = find(key)
@@ -304,8 +314,10 @@ class CallFinder:
         """Return the group of each call."""
         if kind != "category":
             return self._points.rubric if kind == "rubric" else self._points.position
-        names = [self._groups.get(item, "") for item in self._frame["suite_item"]]
-        return np.array(names, dtype=object)[self._points.row]
+        return self._named_groups()[self._points.row]
+
+    def _named_groups(self) -> Texts:
+        return np.array([self._groups.get(item, "") for item in self._frame["suite_item"]], dtype=object)
 
     def _of_test(self, calls: PointTable, key: str) -> Behind | None:
         name, _, axis = key.rpartition("/")

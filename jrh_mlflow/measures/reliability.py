@@ -98,7 +98,7 @@ class ReliabilityReadings(WithVerdict):
 
     @property
     def by_group(self) -> dict[str, Mapping[str, Mapping[str, Reading]]]:
-        """What is read by group of items: `category`, `rubric`, `position`."""
+        """What is read by group of items: all tests pooled."""
         return {kind: getattr(self, name) for kind, name in GROUP_FIELDS.items()}
 
     @property

@@ -575,6 +575,11 @@ class WithVerdict:
     estimates: Mapping[str, Reading]
     """All readings by their key."""
 
+    @property
+    def by_group(self) -> Mapping[str, Mapping[str, Mapping[str, Reading]]]:
+        """What is read by group of items: kind (`category`, `rubric`, `position`) to group to axis to reading."""
+        return {}
+
     @cached_property
     def verdict(self) -> Verdict:
         """What is wrong, what the judge can do, what to do and what cannot be told, in one to four sentences."""

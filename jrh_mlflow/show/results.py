@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -39,7 +39,7 @@ from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields, read_reading
 from jrh_mlflow.schema.findings import Finding, Verdict
-from jrh_mlflow.schema.items import BASELINE, PAPER, PROTOCOL, Answers
+from jrh_mlflow.schema.items import BASELINE, NATURAL, NATURAL_TIE, PAPER, PROTOCOL, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
@@ -64,7 +64,11 @@ class _Shown(WithVerdict):
     @property
     def withheld_readings(self) -> dict[str, NotEstimable]:
         """Axes left out because too many of their calls gave no usable answer, with their readings."""
-        return _withheld(self.estimates)
+        withheld = _withheld(self.estimates)
+        for kind, groups in self.by_group.items():
+            for name, axes in groups.items():
+                withheld |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
+        return withheld
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -118,7 +122,14 @@ class Datasheet(_Shown):
     """The same by the paper's own rule, Wilson intervals over calls; empty where there is none."""
     estimates: Mapping[str, Reading]
     """Axis to estimate, or to the reason why there is none."""
+    categories: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
+    """Group of natural pairs to axis (`accuracy`, `stable_correct`, …) to reading; empty where pairs have no group."""
     _title = "Judge datasheet"
+
+    @property
+    def by_group(self) -> dict[str, Mapping[str, Mapping[str, Reading]]]:
+        """What natural pairs read by group."""
+        return {"category": self.categories}
 
     @property
     def headline(self) -> dict[str, Estimate]:
@@ -140,7 +151,8 @@ class Datasheet(_Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; each estimate says what would have been found."""
-        return _with_detectable(self)
+        data = _with_detectable(self)
+        return data if self.categories else {name: value for name, value in data.items() if name != "categories"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -159,15 +171,6 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
         """Axes left out because too many of their calls gave no usable answer, with the reason; also mean and least."""
         across = (metric_keys.RELIABILITY_MEAN, metric_keys.RELIABILITY_MIN) if self.mean_withheld else ()
         return {**super().withheld, **dict.fromkeys(across, self.mean_withheld)}
-
-    @property
-    def withheld_readings(self) -> dict[str, NotEstimable]:
-        """The same axes with their readings, which hold the bounds."""
-        withheld = _withheld(self.estimates)
-        for kind, groups in self.by_group.items():
-            for name, axes in groups.items():
-                withheld |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
-        return withheld
 
     @property
     def mean_score(self) -> Reading:
@@ -243,11 +246,12 @@ def read_report(data: Mapping[str, Any]) -> Report:
     shared["estimates"] = readings(data["estimates"])
     shared |= {name: data[name] for name in ("paper_profile", "definitions") if name in data}
     shared["said"] = _said(data["verdict"], shared["estimates"]) if "verdict" in data else None
+    for groups in GROUP_FIELDS.values():
+        if groups in data:
+            shared[groups] = {name: readings(own) for name, own in data[groups].items()}
     # No file says which of the two it is, but only reports have scores.
     if "scores" not in data:
         return Datasheet(**shared)
-    for groups in GROUP_FIELDS.values():
-        shared[groups] = {name: readings(own) for name, own in data.get(groups, {}).items()}
     scores, metric = readings(data["scores"]), data.get("metric", DEFAULT)
     return ReliabilityReport(
         **shared,
@@ -416,6 +420,8 @@ def by_category(
 ) -> dict[str, dict[str, Reading]]:
     """Measure the calls on the items of each group: all tests pooled, or the baselines where there is no test.
 
+    Of pairs the natural ones are measured: real responses of a benchmark have groups.
+
     Args:
         calls: Call records of a pointwise judge, as for `measure`.
         groups: Item id to its group; calls on items without one are in no category.
@@ -426,20 +432,32 @@ def by_category(
 
     Returns:
         Group, in order of name, to axis (`accuracy`, `error_rate`; of two labels `fpr`, `fnr`, `matthews`; of a scale
-        `mae`, `within_one`, …) to reading. Empty for pairs.
+        `mae`, `within_one`, …; of natural pairs `accuracy`, `stable_correct`, `positional`, …) to reading.
     """
     frame = normalise(calls)
-    if not groups or not is_pointwise(frame) or has_steps(frame):
+    if not groups or (is_pointwise(frame) and has_steps(frame)):
         return {}
+    if not is_pointwise(frame):
+        own = frame["suite_item"].map(groups).where(frame["condition"].isin((NATURAL, NATURAL_TIE)))
+        tables = {name: call_table(frame[own == name], max_excluded=max_excluded) for name in sorted(set(own.dropna()))}
+        resampling = Resampling(seed=seed, n_resamples=n_resamples)
+        return {name: _natural(datasheet_axes(table, resampling)) for name, table in tables.items()}
     names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
     table = point_table(frame, labels=labels, max_excluded=max_excluded)
     # Items are coded in order of their ids.
     return grouped_readings(table, names[table.item], Resampling(seed=seed, n_resamples=n_resamples))
 
 
+def _natural(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return the axes of natural pairs by what they count."""
+    prefix = f"{NATURAL}/"
+    return {axis.removeprefix(prefix): reading for axis, reading in estimates.items() if axis.startswith(prefix)}
+
+
 def categorised(report: Report, calls: pd.DataFrame, groups: Mapping[str, str], *, seed: int = 0) -> Report:
-    """Return a report with its categories; a datasheet has none."""
-    if isinstance(report, Datasheet) or not groups:
+    """Return a sheet with its categories, where its items have groups."""
+    if not groups:
         return report
-    categories = by_category(calls, groups, labels=report.labels, max_excluded=report.max_excluded, seed=seed)
+    labels = None if isinstance(report, Datasheet) else report.labels
+    categories = by_category(calls, groups, labels=labels, max_excluded=report.max_excluded, seed=seed)
     return replace(report, categories=categories)

@@ -203,7 +203,8 @@ def sheet_sections(sheet: WithVerdict, links: PageLinks | None = None) -> tuple[
     sections = [_axis_section(heading, keys, links, states) for heading, keys in _by_heading(sheet.estimates).items()]
     # A ladder, step by step, says most in the least room.
     leading = [section for section in sections if isinstance(section.blocks[0], FilledTable)]
-    return leading, [section for section in sections if section not in leading]
+    groups = [_folded(heading, rows) for heading, rows in _group_rows(sheet, links).items()]
+    return leading, [*(section for section in sections if section not in leading), *groups]
 
 
 def headline_rows(sheet: WithVerdict, links: PageLinks | None = None) -> list[PageRow]:
@@ -405,16 +406,20 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
             heading = axis.stimuli.section
         heading = heading[:1].upper() + heading[1:]
         groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}, states_of(report)))
-    for kind, named in report.by_group.items():
-        for name, readings in named.items():
-            keyed = {f"{kind}/{name}/{axis}": (axis, reading) for axis, reading in readings.items()}
-            groups[f"{kind.capitalize()} {name}"] = _rows(
-                {key: reading for key, (_, reading) in keyed.items()},
-                links,
-                {key: statistic_name(axis) for key, (axis, _) in keyed.items()},
-            )
+    groups |= _group_rows(report, links)
     said = {VARIATION.section: variation_sentences(report.estimates)}
     return [_folded(scored, rows)], [_folded(heading, rows, said.get(heading, ())) for heading, rows in groups.items()]
+
+
+def _group_rows(sheet: WithVerdict, links: PageLinks | None) -> dict[str, list[PageRow]]:
+    """Return the readings of each group of items under the name of the group."""
+    rows = {}
+    for kind, named in sheet.by_group.items():
+        for name, readings in named.items():
+            labels = {f"{kind}/{name}/{axis}": statistic_name(axis) for axis in readings}
+            keyed = dict(zip(labels, readings.values(), strict=True))
+            rows[f"{kind.capitalize()} {name}"] = _rows(keyed, links, labels)
+    return rows
 
 
 def _folded(heading: str, rows: Sequence[PageRow], sentences: Sequence[str] = ()) -> Section:
@@ -534,6 +539,7 @@ def sheet_markdown(sheet: WithVerdict, *, title: str, note: str | None, worst: S
     groups = {heading: {key: sheet.estimates[key] for key in keys} for heading, keys in headings}
     sections = [_axis_section(heading, readings, None) for heading, readings in groups.items()]
     sections += [
+        *_by_group(sheet),
         _confidence_section(sheet.estimates, by="task"),
         Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
     ]
@@ -684,8 +690,7 @@ def _details(report: ReliabilityReadings) -> Iterator[Section]:
             and any(f"{test}/{axis}" in estimates for axis in names[1:])
         ]
         yield Section(heading=heading, blocks=[table(rows)])
-    for kind, groups in report.by_group.items():
-        yield Section(heading=f"By {kind}", blocks=[_groups(groups, kind)])
+    yield from _by_group(report)
     for name, score in report.scores.items():
         if not expectation_of(name).labelled:
             yield _unlabelled(report, name, score)
@@ -700,9 +705,14 @@ _AGREEMENTS: Table[tuple[str, str, Reading]] = Table.of(
 )
 
 
+def _by_group(sheet: WithVerdict) -> Iterator[Section]:
+    for kind, groups in sheet.by_group.items():
+        yield Section(heading=f"By {kind}", blocks=[_groups(groups, kind)])
+
+
 def _groups(groups: Mapping[str, Mapping[str, Reading]], what: str) -> FilledTable[str]:
-    """Show each group with accuracy and the errors its labels allow, all tests pooled."""
-    names = ("accuracy", "error_rate", "fpr", "fnr", "mae")
+    """Show each group with accuracy and the errors its labels allow, all tests pooled; of pairs how orders combine."""
+    names = ("accuracy", "error_rate", "fpr", "fnr", "mae", "stable_correct", "stable_wrong", "positional")
 
     def of_group(axis: str) -> Column[str]:
         return Column(

@@ -364,7 +364,7 @@ def _largest_remainder(sizes: Mapping[str, int], n: int) -> dict[str, int]:
 
 COLUMNS = ("instruction", "first", "second", "better")
 """Columns a table of pairs needs."""
-_ROLES = (*COLUMNS, "id", "task", "context")
+_ROLES = (*COLUMNS, "id", "task", "context", "group")
 
 
 def natural_suite(
@@ -378,18 +378,20 @@ def natural_suite(
     """Build a suite from a table with one pair per row.
 
     Args:
-        pairs: Needs an instruction, two responses and which one is better; may have ids, tasks, and in `context` a text
-            or a list of texts that the responses were to go by.
+        pairs: Needs an instruction, two responses and which one is better; may have ids, tasks, in `context` a text
+            or a list of texts that the responses were to go by, and a group that the results are also read by.
         columns: Our name to the table's column, e.g. `{"instruction": "input", "better": "label"}`.
         better_values: How the table says that the first or the second response is better.
         tie_values: How it says that people call them equal: a tie is right there, read as `natural/tie_accuracy` and
             by no other axis.
         name: Of the suite.
     """
-    names = {key: key for key in _ROLES} | dict(columns or {})
+    # A column that happens to be called `group` is taken when it is named: suites keep the hash that they had.
+    names = {key: key for key in _ROLES if key != "group"} | dict(columns or {})
     for key in sorted(set(names) - set(_ROLES)):
         raise SuiteError(f"Unknown column role {key!r}.{suggest(key, _ROLES)}")
-    missing = [names[key] for key in COLUMNS if names[key] not in pairs.columns]
+    needed = [names[key] for key in (*COLUMNS, "group") if key in names]
+    missing = [column for column in needed if column not in pairs.columns]
     if missing:
         present = ", ".join(map(str, pairs.columns))
         raise SuiteError(f"The table lacks the column(s) {', '.join(missing)}. Columns there are: {present}.")
@@ -399,7 +401,7 @@ def natural_suite(
     if contexts:
         items = [replace(item, context=context) for item, context in zip(items, contexts, strict=True)]
     if meta := own_columns({role: names[role] for role in ("instruction", "context") if names[role] in pairs.columns}):
-        items = [replace(item, meta=meta) for item in items]
+        items = [replace(item, meta={**item.meta, **meta}) for item in items]
     return Suite(name=name, items=items, origin={"builder": "natural"})
 
 
@@ -407,7 +409,7 @@ def _item(
     row: Mapping[object, object], index: int, names: Mapping[str, str], values: tuple[str, str], ties: Sequence[str]
 ) -> Item:
     for key, column in names.items():
-        if key != "context" and column in row and is_na(row[column]):
+        if key not in ("context", "group") and column in row and is_na(row[column]):
             raise SuiteError(f"Row {index}: `{column}` ({key}) has no value. Fill it, or drop the row.")
     better = str(row[names["better"]])
     if better not in (*values, *ties):
@@ -422,4 +424,5 @@ def _item(
         u=str(row[names["first"]]),
         v=str(row[names["second"]]),
         better={values[0]: "u", values[1]: "v"}.get(better),
+        meta={"group": str(row[group])} if (group := names.get("group")) and not is_na(row[group]) else {},
     )

@@ -537,14 +537,16 @@ def _filled(sheet: Datasheet | ReliabilityReport, suite: Suite, calls: pd.DataFr
     judged_alone = all(item.kind != "pair" for item in suite.items)
     further = {"reason_conflict": _WHOLE, **({"constant_answer": _WHOLE} if judged_alone else {})}
     estimates = {**_numbers(sheet.estimates), **further}
+    labels = None if isinstance(sheet, Datasheet) else sheet.labels
+    groups = by_category(calls, suite.groups, labels=labels, **_ONCE)
+    categories = {name: _numbers(axes) for name, axes in groups.items()}
     if isinstance(sheet, Datasheet):
-        return replace(sheet, estimates=estimates)
-    groups = by_category(calls, suite.groups, labels=sheet.labels, **_ONCE)
+        return replace(sheet, estimates=estimates, categories=categories)
     return replace(
         sheet,
         estimates=estimates,
         summary=dict.fromkeys(sheet.summary, 1.0),
-        categories={name: _numbers(axes) for name, axes in groups.items()},
+        categories=categories,
         rubrics={name: _numbers(axes) for name, axes in sheet.rubrics.items()},
         positions={name: _numbers(axes) for name, axes in sheet.positions.items()},
     )

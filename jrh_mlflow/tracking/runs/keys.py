@@ -314,8 +314,6 @@ def _end_keys(axis: str) -> tuple[str, str]:
 
 def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
     """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, `rubric/<id>/…`, …."""
-    if isinstance(sheet, Datasheet):
-        return dict(sheet.estimates)
     keyed = (keyed_groups(kind, groups) for kind, groups in sheet.by_group.items())
     return {**sheet.estimates, **{key: reading for group in keyed for key, reading in group.items()}}
 
