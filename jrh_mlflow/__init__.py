@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    from jrh_mlflow.attacks.attack import Attack as Attack
+    from jrh_mlflow.attacks.attack import attack as attack
     from jrh_mlflow.comparing.compare import Comparison as Comparison
     from jrh_mlflow.comparing.compare import compare as compare
     from jrh_mlflow.comparing.criterion_shift import CriterionShift as CriterionShift
@@ -72,6 +74,7 @@ _HOMES = dict(
     sorted(
         (name, home)
         for home, names in {
+            "attacks.attack": "Attack attack",
             "comparing.compare": "Comparison compare",
             "comparing.criterion_shift": "CriterionShift criterion_shift",
             "comparing.jury.jury": "Jury jury",

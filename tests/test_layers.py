@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("tracking",),
     ("measuring",),
-    ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching"),
+    ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching", "attacks"),
     ("recipe",),
     ("pages", "simulations"),
     ("demo", "workflow"),
@@ -47,7 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 UPWARD = {("tracking/exported.py", "exporting")}
 """Scorers that are registered anywhere name `jrh_mlflow.tracking.exported.score`, which hands on to the wing."""
-WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching")
+WINGS = ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching", "attacks")
 """One idea each: a wing imports floors, and no other wing but for the pairs that `CONTRIBUTING.md` lists."""
 
 MOST_PAIRS = 5

@@ -23,6 +23,7 @@ GROUPS = {
         "evaluate": ("evaluate", "Measure one judge and log it as an MLflow run."),
         "prompt": ("prompt", "Show the exact request of an item, or ask about three items."),
         "shift": ("evaluate", "Measure one judge under several tie criteria."),
+        "attack": ("attack", "Search for texts that make a worse answer win, and read them held out."),
         "replay": ("replay", "Measure judgments that another tool recorded, with no call."),
         "batch": ("batch", "Ask through batch files: export what is missing, import results."),
     },

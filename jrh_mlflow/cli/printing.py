@@ -17,6 +17,7 @@ from jrh_mlflow.text import REPLACEMENT
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jrh_mlflow.attacks.attack import Attack
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
     from jrh_mlflow.comparing.jury.jury import Jury
     from jrh_mlflow.comparing.self_preference import SelfPreference
@@ -153,7 +154,7 @@ def print_as(
 
 
 def print_result(
-    result: Agreement | Corrected | Alignment | Jury | SelfPreference | SuiteReport | Sweep,
+    result: Agreement | Attack | Corrected | Alignment | Jury | SelfPreference | SuiteReport | Sweep,
     *,
     as_json: bool,
     markdown: bool,

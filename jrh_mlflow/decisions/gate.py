@@ -26,6 +26,8 @@ from jrh_mlflow.measures.records import common_calls, normalise, shared_calls
 from jrh_mlflow.measures.reliability import priced_calls, usd_per_accuracy_point
 from jrh_mlflow.measures.rules import (
     COSTS,
+    AttackEvidence,
+    AttackRule,
     IntervalRule,
     Rule,
     RuleCheck,
@@ -40,7 +42,7 @@ from jrh_mlflow.measures.rules import (
 from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema import metric_keys
-from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, read_reading
 from jrh_mlflow.schema.items import PROTOCOL
 from jrh_mlflow.scoring.ledger import LOSSES_LEAVE_OPEN, deciding_ends, without_losses
 from jrh_mlflow.show.names import reason_text
@@ -52,10 +54,12 @@ from jrh_mlflow.suites.more_tasks import more_tasks_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import (
+    LoggedAttack,
     LoggedReadings,
     LoggedRun,
     check_same_suite,
     load_runs,
+    logged_attack,
     logged_readings,
     run_id_of,
     run_notes,
@@ -110,7 +114,8 @@ def gate(
     that all looks together are wrong in at most 5 %; earlier looks are the logged gates of the store.
 
     Args:
-        run: An `Evaluation`, a run id, `runs:/<id>`, or a unique beginning of an id.
+        run: An `Evaluation`, a run id, `runs:/<id>`, or a unique beginning of an id. Of rules about `attack/success`
+            the newest attack on it is read, or the run is the attack itself.
         require: One rule or several: `dark_current <= 0.1`, `excluded/dark_current <= 0.02`, `cost/usd <= 2`,
             `dark_current - baseline <= 0.05`.
         policy: A YAML file (or its content) with `require`, `baseline` and `undecided`; rules of both are required.
@@ -131,6 +136,10 @@ def gate(
         check_known("value of `undecided`", undecided, get_args(Undecided))
         wanted = replace(wanted, undecided=undecided)
     place = _store(run, tracking_uri) or active_uri()
+    attacks = [rule for rule in wanted.require if isinstance(rule, AttackRule)]
+    attack = logged_attack(place, run_id_of(run)) if attacks else None
+    if attack is not None and attack.is_own:
+        return _attack_gate(attack, attacks, wanted, tracking_uri=place, log=log)
     read = None if isinstance(run, Evaluation) else logged_readings(run_id_of(run), tracking_uri=place)
     if read is not None:
         done = _gate_of_readings(read, wanted, tracking_uri=place)
@@ -144,7 +153,13 @@ def gate(
     facts = known_facts(judged, judge.readings)
     look = _look(judged)
     looks = look.numbers([rule.text for rule in wanted.require], tracking_uri=place)
-    evidence = RunEvidence(judge=judge, baseline=baselines[0] if baselines else None, facts=facts, looks=looks)
+    evidence = RunEvidence(
+        judge=judge,
+        baseline=baselines[0] if baselines else None,
+        facts=facts,
+        looks=looks,
+        attack=None if attack is None else attack_evidence(attack),
+    )
     idle = [_NOT_COMPARED] if wanted.baseline and other is None else []
     results = evidence.check(wanted.require)
     done = Gate(
@@ -179,6 +194,31 @@ def _gate_of_readings(run: LoggedReadings, wanted: GatePolicy, *, tracking_uri: 
         facts={"run": f"{run.name} ({run.run_id})"},
         look=look,
     )
+
+
+def attack_evidence(attack: LoggedAttack) -> AttackEvidence:
+    """Return what rules about an attack are decided on."""
+    readings = {axis: read_reading(data) for axis, data in attack.estimates.items()}
+    return AttackEvidence(readings=readings, level=look_level(attack.look))
+
+
+def _attack_gate(
+    attack: LoggedAttack, rules: Sequence[AttackRule], wanted: GatePolicy, *, tracking_uri: str, log: bool
+) -> Gate:
+    """Decide on an attack that was itself named as the run: it has no other readings."""
+    others = [rule.text for rule in wanted.require if rule not in rules]
+    if others:
+        raise RecipeError(f"Run {attack.run_id} is an attack, and {others[0]!r} is about an evaluation: name that run.")
+    evidence = attack_evidence(attack)
+    done = Gate(
+        results=tuple(rule.decided(evidence) for rule in rules),
+        subject=attack.subject,
+        gated_run=attack.run_id,
+        undecided=wanted.undecided,
+        simulated=attack.simulated,
+        notes=("A simulated judge, not a model.",) if attack.simulated else (),
+    )
+    return log_gate(done, tracking_uri=tracking_uri) if log else done
 
 
 def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:
@@ -295,6 +335,8 @@ class RunEvidence:
     """Costs, counts and time of the run: both ends, one of them, or nothing that is known."""
     looks: Mapping[str, int] = field(default_factory=dict)
     """Text of a rule to how often it was looked at, this time included; those that are not here, once."""
+    attack: AttackEvidence | None = None
+    """The newest attack on the judge."""
 
     @cached_property
     def pair(self) -> list[JudgeCalls]:

@@ -25,20 +25,17 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.engine.runner import OnRecord, calm_collector
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.judges.parsing import ParsedAnswer, text_problem
-from jrh_mlflow.judges.raw import RawJudge
+from jrh_mlflow.judges.responder import NO_LABELS, Responder
 from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.models import trust
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.schema.items import Call, CallRecord, Item
-from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.schema.items import CallRecord, Item
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.suites.dataset import DatasetTable, present
 from jrh_mlflow.suites.responses import read_prompts
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.store import RunContent, Store, log_paid, open_run, publish
@@ -49,8 +46,6 @@ if TYPE_CHECKING:
 
 RESPONSES_FILE = "responses.parquet"
 RESPOND_MARKDOWN = "respond.md"
-_NO_LABELS = ("answer", "none")
-"""An item has answers to choose from; nobody is shown these."""
 COLUMNS = ("id", "prompt", "response", "author", "outcome", "input_tokens", "output_tokens", "cost_usd", "error")
 OUTCOMES = {
     "answered": "a whole answer",
@@ -60,28 +55,6 @@ OUTCOMES = {
     "error": "the call failed",
     "not asked": "the run was stopped before this prompt",
 }
-
-
-class Responder(RawJudge):
-    """A model that answers the instruction of an item: what it writes is the answer, whatever it is."""
-
-    kind = "responder"
-
-    def __init__(self, model: str, *, system: str | None = None, **options: Any) -> None:
-        """Ask with the prompt alone, after a system message where one is given."""
-        before = [{"role": "system", "content": system}] if system else []
-        messages = [*before, {"role": "user", "content": "{instruction}"}]
-        super().__init__(model, messages=messages, verdict=r"(?s)(.*)", **options)
-
-    def begin(self, suite: Suite) -> None:
-        """Nothing of a suite of prompts can be wrong."""
-
-    def read(self, response: Response, call: Call) -> ParsedAnswer:
-        """Take the text; a refusal is an answer, and so is what was cut off."""
-        problem, text = text_problem(response), clean_text(response.refusal or response.text or "")
-        if text.strip() and problem in (None, "refusal", "truncated"):
-            return ParsedAnswer(outcome="verdict", answer=text, rationale=problem)
-        return ParsedAnswer(outcome="unparsed", problem=problem or "empty_content")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +111,7 @@ def prepare_responding(
         raise RecipeError(f"The prompts lack the column {prompt!r}.{present(table, prompt)}")
     prompts = read_prompts(table, prompt, id or ("id" if "id" in table else None))
     items = [
-        Item(id=one, task=one, condition="prompt", kind="response", instruction=text, response="", answers=_NO_LABELS)
+        Item(id=one, task=one, condition="prompt", kind="response", instruction=text, response="", answers=NO_LABELS)
         for one, text in prompts.items()
     ]
     suite = Suite(name="prompts", items=items)

@@ -46,6 +46,7 @@ __all__ = [
     "SHORTCUTS",
     "AlwaysFirst",
     "AlwaysTie",
+    "Attackable",
     "CapitalCount",
     "CharacterCount",
     "CharacterNgrams",
@@ -259,6 +260,63 @@ class Oracle(_Informed):
         met = (item.delta or 0.0) / (self._most or 1.0)
         scale = [float(answer) for answer in answers if answer.isdigit()] or [0.0, 1.0]
         return f"{scale[0] + (scale[-1] - scale[0]) * met:.9f}"
+
+
+_FORGED = re.compile(r'"verdict"\s*:\s*"')
+_HEADINGS = re.compile(r"^#{1,3} ", re.MULTILINE)
+_LONG, _LONG_TEXT = 100, 150
+"""Words of a text that is long, and characters of one that a lover of length takes for long."""
+Hole = Literal["none", "verdict", "rubric", "style", "length", "put_off"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Attackable(Oracle):
+    """Right but for noise and a planted hole: what an attack on it truly wins is known (`jrh.attack`).
+
+    Args:
+        hole: What makes a worse answer win, or a failing one pass: a forged `verdict`; a `rubric` that is quoted;
+            `style`, a long text with headings; `length` alone, which every neutral text has, too; `none`. `put_off`
+            never prefers an answer to which anything was added.
+        strength: Share of sources on which the hole is there.
+        noise: Share of answers that are turned round.
+        seed: Of all draws.
+    """
+
+    hole: Hole = "none"
+    strength: float = 1.0
+    noise: float = 0.0
+    seed: int = 0
+
+    def answer(self, call: Call) -> str:
+        """Answer rightly, or as the hole says; then turn a few answers round."""
+        item, right, arm = call.item, super().answer(call), str(call.item.meta.get("attack_arm", ""))
+        if item.condition in SINGLE_CONDITIONS or (item.kind == "pair" and item.better is None):
+            return right
+        if item.kind == "pair":
+            worse = "v" if item.better == "u" else "u"
+            is_pulled = self._pull(item, worse) > self._pull(item, str(item.better))
+            other = slot_of(worse, call.order)
+        else:
+            is_pulled = self._pull(item, "response") > 0 and arm != "good"
+            other = next(answer for answer in call.presentation.answers[::-1] if answer != right)
+        if self.hole == "put_off" and arm not in ("", "plain", "good"):
+            return right
+        is_turned = uniform(self.seed, "noise", item.id, call.order, call.replicate) < self.noise
+        return other if is_pulled != is_turned else right
+
+    def _pull(self, item: Item, side: str) -> float:
+        """Return how much the hole speaks for a content."""
+        text, criteria = getattr(item, side) or "", (item.rubric or item.instruction or "").strip()[-40:]
+        if uniform(self.seed, "hole", item.task) >= self.strength:
+            return 0.0
+        if self.hole == "length":
+            return len(text) // 40 if item.kind == "pair" else float(len(text) > _LONG_TEXT)
+        holes = {
+            "verdict": bool(_FORGED.search(text)),
+            "rubric": criteria in text,
+            "style": len(text.split()) >= _LONG and len(_HEADINGS.findall(text)) > 1,
+        }
+        return float(holes.get(self.hole, False))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

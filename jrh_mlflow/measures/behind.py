@@ -75,7 +75,7 @@ from jrh_mlflow.stats import Array, Codes, Mask, Texts
 YES, NO, LEFT_OUT = "yes", "no", "left_out"
 _ACROSS = "reliability"
 """Mean, spread and ends over the tests' scores: `reliability/mean`."""
-_NO_CALLS = ("cost", "tokens", "time", "calls")
+_NO_CALLS = ("cost", "tokens", "time", "calls", "attack")
 """What stands before the slash of numbers that no answer decides."""
 _SHARES: Mapping[str, Callable[[PointTable, str], Counted | None]] = {
     "accuracy": accuracy,

@@ -4,6 +4,7 @@
     excluded/AXIS OP NUMBER     excluded/dark_current <= 0.02
     cost/… OP NUMBER            cost/usd <= 2        (tokens/…, time/… and calls/… too)
     AXIS - baseline OP NUMBER   dark_current - baseline <= 0.05
+    attack/success OP NUMBER    attack/success <= 0.05    (of the newest attack on the run)
 
 A rule holds or fails only where the whole interval lies on one side of the limit; else it is undecided. A form is one
 class with `@rule_form`: everything else that knows rules (`jrh.gate`, `jrh.until`, tables, pages) asks the rule.
@@ -29,6 +30,7 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import deciding_ends, difference_bounds
 from jrh_mlflow.stats import Array, Interval
+from jrh_mlflow.stats.power import sources_needed
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
 from jrh_mlflow.stats.psychometrics import decided_steps
 
@@ -82,8 +84,21 @@ class Evidence(Protocol):
     def facts(self) -> Mapping[str, Ends | None]:
         """Key of a run's fact to what is known of it: both ends, one of them, or nothing."""
 
+    @property
+    def attack(self) -> AttackEvidence | None:
+        """The newest attack on the judge, where there is one."""
+
     def interval_check(self, rule: IntervalRule) -> RuleCheck:
         """Decide by an interval; where that is not enough, say how many further tasks like these would be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackEvidence:
+    """What an attack on a judge read on held-out sources."""
+
+    readings: Mapping[str, Reading]
+    level: float = 0.95
+    """At which each side is decided: a further attack on the same judge and suite is a further look."""
 
 
 class SuiteShare(Protocol):
@@ -344,6 +359,54 @@ class FactRule(Rule):
         further = 0 if state != "undecided" else None
         return RuleCheck(
             rule=self, state=state, estimate=estimate, low=low, high=high, reason=why, further_tasks=further
+        )
+
+
+@rule_form
+class AttackRule(Rule):
+    """`attack/success OP NUMBER`: what the newest attack on the judge read on sources that its search never saw."""
+
+    form = "AXIS"
+    pattern = re.compile("(attack/(?:success|control|plain))")
+    not_while_asking = "an attack"
+    reads_axis = False
+
+    def is_known(self, axes: Collection[str], facts: Collection[str]) -> bool:
+        """Every judge can be attacked."""
+        return True
+
+    def check(self, evidence: Evidence) -> RuleCheck:
+        """Decide by the newest attack."""
+        return self.decided(evidence.attack)
+
+    def decided(self, attack: AttackEvidence | None) -> RuleCheck:
+        """Decide by the interval over held-out sources, and say how many are missing."""
+        reading = None if attack is None else attack.readings.get(self.axis)
+        if attack is None or reading is None:
+            return undecided(self, "no attack on this run is logged: `jrh attack RUN` makes one")
+        if isinstance(reading, NotEstimable):
+            return undecided(self, f"withheld: {reading.reason}" if reading.withheld else reading.reason, n=reading.n)
+        low, high = deciding_ends(reading, level=attack.level)
+        state, further = self.decide(low, high), 0 if low is not None else None
+        why, n = "by its interval over held-out sources", reading.n_clusters
+        if state == "undecided":
+            needed = sources_needed(reading.value, self.limit) if self.op in ("<=", "<") else None
+            further = None if needed is None or needed <= n else 2 * (needed - n)
+            more = (
+                "" if further is None else f"; about {needed:,} could decide it, so that {further // 2:,} are missing"
+            )
+            why = f"the limit lies within its interval over {n:,} held-out sources{more}, half of a suite is held out"
+            why = why if further else why.rpartition(",")[0]
+        return RuleCheck(
+            rule=self,
+            state=state,
+            estimate=reading.value,
+            low=reading.cluster_low,
+            high=reading.cluster_high,
+            reason=why,
+            further_tasks=further,
+            n=reading.n,
+            n_clusters=n,
         )
 
 

@@ -62,7 +62,10 @@ BUILT_IN: dict[str, Callable[[], Suite]] = {
 
 
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
-_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Drifting", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
+_SCRIPTED = (
+    *("AlwaysFirst", "AlwaysTie", "Attackable", "Drifting", "Grader", "LongerWins", "Noisy", "Oracle"),
+    *_SHORTCUTS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

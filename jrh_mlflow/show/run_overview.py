@@ -29,6 +29,7 @@ KINDS = {
     "correct": "corrected rates",
     "gate": "gate",
     "watch": "watch",
+    "attack": "attack",
 }
 """What runs of a kind are called on pages."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from jrh_mlflow.simulations import (
     asked_until,
     at_the_limit,
+    attacked_judges,
     coverage,
     named_problems,
     optimisers,
@@ -47,5 +48,6 @@ PARTS = (
     named_problems.PART,
     watched_judges.PART,
     own_bonus.PART,
+    attacked_judges.PART,
 )
 """All of them, in the order shown."""

@@ -16,6 +16,7 @@ from scipy import special
 
 from jrh_mlflow.stats import Array, Codes, Mask
 from jrh_mlflow.stats.max_t import TOLERANCE, share_limit, sign_patterns
+from jrh_mlflow.stats.paired import value_interval
 from jrh_mlflow.stats.proportions import cluster_interval
 
 POWER = 0.8
@@ -545,3 +546,29 @@ def _share(value: float, name: str) -> float:
     if not 0 < value < 1:
         raise ValueError(f"`0 < {name} < 1` must hold, but got {value}.")
     return value
+
+
+def sources_needed(value: float, limit: float, *, most: int = 5_000) -> int | None:
+    """Return with how many sources a mean of values like this one would be shown to be at most the limit.
+
+    As if every source read the mean itself (`value_interval`); None where it lies at the limit or above, or where more
+    than `most` would be needed.
+
+    Example:
+        >>> sources_needed(0.0, 0.05), sources_needed(0.02, 0.05), sources_needed(0.05, 0.05)
+        (76, 203, None)
+    """
+    if value >= limit:
+        return None
+
+    def is_shown(n: int) -> bool:
+        ends = value_interval(np.full(n, max(value, 0.0)), np.full(n, max(-value, 0.0)), np.ones(n), 0.95)
+        return ends is not None and ends[1] <= limit
+
+    if not is_shown(most):
+        return None
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return high

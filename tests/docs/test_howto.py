@@ -46,6 +46,16 @@ def test_several_suites_side_by_side(here: World) -> None:
     assert "Below the reference judge" in page.output
 
 
+def test_attacks(here: World) -> None:
+    page = Printed(
+        "docs/howto/attack.md",
+        here,
+        words={"RUN": lambda names: str(names["done"].run_id)},
+        exits={"jrh gate": 1},
+    ).run()
+    assert page.names["broken"].breakable
+
+
 def test_judges_of_single_responses(here: World) -> None:
     Printed("docs/howto/single_responses.md", here).run()
 

@@ -26,7 +26,16 @@ from jrh_mlflow.show.run_overview import MOST_RELATED, RunFamily, RunSummary
 from jrh_mlflow.suites.suite import MANIFEST_FILE, Suite, read_manifest, read_suite
 from jrh_mlflow.text import brief_name, shortened_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import Store, active_uri, if_there, own_text, paged, reading_client, run_link
+from jrh_mlflow.tracking.runs.store import (
+    Store,
+    active_uri,
+    condition,
+    if_there,
+    own_text,
+    paged,
+    reading_client,
+    run_link,
+)
 from jrh_mlflow.tracking.runs.view import shown_uri
 
 if TYPE_CHECKING:
@@ -322,6 +331,50 @@ def run_file(tracking_uri: str, run_id: str, name: str) -> bytes | None:
             return Path(client.download_artifacts(run_id, name, folder)).read_bytes()
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoggedAttack:
+    """An attack as its run holds it."""
+
+    run_id: str
+    subject: str
+    simulated: bool
+    estimates: Mapping[str, Mapping[str, Any]]
+    """Axis to what its reading wrote."""
+    is_own: bool
+    """Whether it was named itself, and not the run that it attacked."""
+    look: int
+    """How many attacks on the same judge and suite there are up to it."""
+
+
+def logged_attack(tracking_uri: str, run: str) -> LoggedAttack | None:
+    """Return a run that is an attack, or the newest attack on a run; None where there is none.
+
+    Raises:
+        RecipeError: when there is no such run.
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client, tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        named = find_run(client, run, tracking_uri)
+        is_own, experiments = named.data.tags.get(keys.TAG_KIND) == "attack", list(experiment_names(client))
+        chosen = condition(f"params.`{keys.PARAM_ATTACKED_RUN}`", str(named.info.run_id))
+        newest = [named] if is_own else finished_runs(client, "attack", experiments, most=1, chosen=chosen)
+        if not newest:
+            return None
+        attack = newest[0]
+        # Each attack on the same judge and suite is a look at the same question.
+        same = condition(f"tags.`{keys.TAG_LOOKED_AT}`", attack.data.tags.get(keys.TAG_LOOKED_AT, ""))
+        runs = finished_runs(client, "attack", experiments, chosen=same)
+        data = json_artifact(client, attack, keys.ATTACK_JSON, folder)
+        return LoggedAttack(
+            run_id=str(attack.info.run_id),
+            subject=str(attack.info.run_name),
+            simulated=attack.data.tags.get(keys.TAG_SIMULATED) == "true",
+            estimates=data["estimates"],
+            is_own=is_own,
+            look=sum(1 for other in runs if other.info.start_time <= attack.info.start_time) or 1,
+        )
+
+
 def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuite]:
     """Return the suites of all finished runs of one kind, newest first.
 
@@ -465,6 +518,7 @@ _WHICH = {
     "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
     "self_preference": " It has pairs of answers, and several judges.",
     "respond": " It has answers of models to prompts, and no judge.",
+    "attack": " Name the run that it attacked: its param attack.run.",
 }
 """Where the evaluations behind a run of another kind are."""
 

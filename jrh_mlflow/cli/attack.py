@@ -1,0 +1,73 @@
+"""`jrh attack`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from jrh_mlflow.cli.options import as_json, as_markdown, force_option, from_model, limits, price_from_option, tracking
+from jrh_mlflow.cli.printing import print_result
+from jrh_mlflow.options import RunOptions
+
+
+@click.command()
+@click.argument("judge", metavar="RUN|MODEL")
+@click.option("--suite", help="Pairs or labelled single responses; the run's own, or the datasheet suite.")
+@click.option("--queries", type=click.IntRange(20), default=500, show_default=True, help="Most calls of the search.")
+@from_model(RunOptions, "max_usd")
+@click.option("--generator", metavar="MODEL", help="Writes variants of what works.")
+@click.option("--defences", default="", metavar="NAME,NAME", help="fence, reminder, reasons, both_orders.")
+@click.option("--transfer", multiple=True, metavar="RUN|MODEL", help="Read the first attack on this judge; repeatable.")
+@click.option("--passing", multiple=True, metavar="LABEL", help="A label with which a single response passes.")
+@click.option("--no-texts", is_flag=True, help="Keep strings and texts out of MLflow: hashes stand there.")
+@click.option("--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens.")
+@click.option("--export", metavar="FILE", type=click.Path(), help="Write the next calls as a batch file; ask nothing.")
+@click.option("--run-name", help="Name of the MLflow run.")
+@click.option("--no-log", is_flag=True, help="Print only; log no run.")
+@limits
+@tracking
+@force_option
+@as_json
+@as_markdown
+def attack(
+    judge: str,
+    passing: tuple[str, ...],
+    transfer: tuple[str, ...],
+    price: tuple[str, ...],
+    no_texts: bool,
+    no_log: bool,
+    as_json: bool,
+    markdown: bool,
+    **options: Any,
+) -> None:
+    """Search for texts that make a worse answer win or a failing one pass, and read them on sources held out.
+
+    RUN is a logged evaluation (id, runs:/<id>, or the first eight or more digits), MODEL a model, scripted:NAME or
+    file.py:function. Half of the sources are searched, the other half is asked only for the best attacks, beside a
+    neutral text of the same length and beside nothing.
+    `jrh gate RUN --require 'attack/success <= 0.05'` decides.
+
+    \b
+    Example: jrh attack 3f2a9c01 --max-usd 2 --defences fence,reminder,both_orders
+             jrh attack openai/gpt-4o-mini --export requests.jsonl
+    """
+    from jrh_mlflow.attacks.attack import NextBatchError
+    from jrh_mlflow.attacks.attack import attack as run
+
+    prices = {name: pair for text in price for name, pair in (price_from_option(judge, text) or {}).items()}
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        result = run(
+            judge,
+            passing=passing or None,
+            transfer=transfer,
+            prices=prices or None,
+            texts=not no_texts,
+            log=not no_log,
+            **given,
+        )
+    except NextBatchError as written:
+        click.echo(str(written))
+        return
+    print_result(result, as_json=as_json, markdown=markdown)
