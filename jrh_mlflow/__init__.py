@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.suites import Suite as Suite
     from jrh_mlflow.suites import datasheet_suite as datasheet_suite
     from jrh_mlflow.suites import natural_suite as natural_suite
+    from jrh_mlflow.sweeps.repair import Repair as Repair
+    from jrh_mlflow.sweeps.repair import repair as repair
     from jrh_mlflow.sweeps.result import Sweep as Sweep
     from jrh_mlflow.sweeps.space import Space as Space
     from jrh_mlflow.sweeps.sweep import sweep as sweep
@@ -108,6 +110,7 @@ _HOMES = dict(
             "schema.presentation": "Answer Message Presentation",
             "show.results": "Datasheet ReliabilityReport measure",
             "suites": "Suite datasheet_suite natural_suite",
+            "sweeps.repair": "Repair repair",
             "sweeps.result": "Sweep",
             "sweeps.space": "Space",
             "sweeps.sweep": "sweep",

@@ -30,7 +30,11 @@ Metrics: TypeAlias = Literal["headline", "all"]
 """Which numbers of an evaluation become metrics of its MLflow run."""
 AUTOMATIC = "pairwise"
 """The default prompt: for anything that is not a pair the built-in one that fits is taken."""
-ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits": ("1", "2")}
+ANSWER_STYLES: Mapping[str, tuple[str, str]] = {
+    "letters": ("A", "B"),
+    "digits": ("1", "2"),
+    "names": ("Ash", "Elm"),
+}
 """What the two slots are called in the prompt. Small models compare far better with letters."""
 
 
@@ -175,7 +179,7 @@ class JudgeOptions(Options):
         None, "a mapping", "A further field of the request; repeatable.", repr=False
     )
     structured: bool | None = option(None, "true or false", "Ask for a JSON schema; where known to work.")
-    answer_style: str = option("letters", "a name", "Slots as letters or digits.")
+    answer_style: str = option("letters", "a name", "Slots as letters, digits or names.")
     logprobs: bool = option(False, "true or false", "Ask for token probabilities: the verdict's confidence.")
     messages: Any = option(
         None, "a list of messages or a file", "JSON file of your own messages with placeholders, sent as they are."

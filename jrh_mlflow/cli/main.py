@@ -33,6 +33,7 @@ GROUPS = {
         "self-preference": ("self_preference", "Say whether judges let their own answers win."),
         "report": ("report", "Put judges on several suites side by side, with no new call."),
         "sweep": ("sweep", "Search prompts and models: reliability against cost."),
+        "repair": ("repair", "Try what may mend a judge's problems, and prove what does."),
     },
     "Decide": {
         "gate": ("gate", "Decide by rules about a logged judge, with an exit code for CI."),

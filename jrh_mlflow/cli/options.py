@@ -251,6 +251,17 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
     return {model: (given, made)}
 
 
+def prices_from_options(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    """Read `MODEL=IN,OUT`, dollars per million tokens."""
+    prices: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        model, sign, amounts = text.rpartition("=")
+        if not sign or not model:
+            raise click.UsageError(f"--price takes MODEL=IN,OUT, dollars per million tokens, but got {text!r}.")
+        prices |= price_from_option(model, amounts) or {}
+    return prices
+
+
 def extra_fields(pairs: tuple[str, ...]) -> dict[str, Any]:
     """Read KEY=JSON pairs. What follows the sign is never repeated: it may be a key given by mistake."""
     fields: dict[str, Any] = {}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.people.agree import Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment
     from jrh_mlflow.people.correct import Corrected
+    from jrh_mlflow.sweeps.repair import Repair
     from jrh_mlflow.sweeps.result import Sweep
 
 
@@ -154,7 +155,7 @@ def print_as(
 
 
 def print_result(
-    result: Agreement | Attack | Corrected | Alignment | Jury | SelfPreference | SuiteReport | Sweep,
+    result: Agreement | Attack | Corrected | Alignment | Jury | Repair | SelfPreference | SuiteReport | Sweep,
     *,
     as_json: bool,
     markdown: bool,

@@ -18,6 +18,7 @@ from jrh_mlflow.cli.options import (
     as_markdown,
     from_model,
     limits,
+    prices_from_options,
     suite_option,
     tracking,
 )
@@ -76,7 +77,7 @@ def sweep(
     """
     given = {name: value for name, value in options.items() if value is not None}
     if price:
-        given["prices"] = _prices(price)
+        given["prices"] = prices_from_options(price)
     if dry_run:
         _print_quote(space, given, as_json=as_json)
     elif worker:
@@ -158,16 +159,3 @@ def _print_shares(quoted: SweepQuote) -> None:
 def _dollars(quoted: SweepQuote, what: str) -> str:
     usd, worst = getattr(quoted, f"{what}_usd"), getattr(quoted, f"{what}_worst_usd")
     return quote_text(usd, worst, unknown="dollars unknown (no price; give --price MODEL=IN,OUT)")
-
-
-def _prices(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Read `MODEL=IN,OUT`, dollars per million tokens."""
-    from jrh_mlflow.cli.options import price_from_option
-
-    prices: dict[str, tuple[float, float]] = {}
-    for text in texts:
-        model, sign, amounts = text.rpartition("=")
-        if not sign or not model:
-            raise click.UsageError(f"--price takes MODEL=IN,OUT, dollars per million tokens, but got {text!r}.")
-        prices |= price_from_option(model, amounts) or {}
-    return prices

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PARTS = (
     *("judges", "intervals", "agreement", "corrected", "alignment", "decisions", "findings", "watch"),
-    *("self_preference", "attack"),
+    *("self_preference", "attack", "repair"),
 )
 """Words of the simulations' parts; `jrh --help` must not load them to say these."""
 
@@ -72,7 +72,8 @@ def validate(
     Findings: whether each judge gets its own problems and no others, also at a limit, and how large one must be. Watch:
     how often judges over 500 looks are called changed that are not, and how soon those that changed. Self-preference:
     whether a planted bonus of own answers is read, and none where there is none. Attack: whether
-    judges with a planted hole are called breakable and others not, by a tenth of the seeds.
+    judges with a planted hole are called breakable and others not, by a tenth of the seeds. Repair: whether the change
+    that mends a judge is found and proven, and nothing is recommended that does not help.
 
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than
     97.5 %, or a decision errs more often than promised, by three standard errors of the simulation. The result depends

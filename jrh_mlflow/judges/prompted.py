@@ -130,7 +130,7 @@ class PromptedJudge(ModelJudge):
             extra: Further fields of the request body. They are logged, so a key among them is refused: keys come from
                 the environment.
             structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
-            answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
+            answer_style: What the slots are called: `letters` (A, B), `digits` (1, 2) or `names` (Ash, Elm).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
             messages: Your own messages with placeholders (`judges/raw.py`), or a JSON file of them: sent as they are,
                 with no field that you do not give. `prompt`, `rubric`, `structured` and `answer_style` do not go with

@@ -18,6 +18,7 @@ KINDS = {
     "criterion_shift": "criterion shift",
     "compare": "comparison",
     "sweep": "sweep",
+    "repair": "repair",
     "generate": "generation",
     "respond": "answers to prompts",
     "review": "review",

@@ -10,6 +10,7 @@ from jrh_mlflow.simulations import (
     at_the_limit,
     attacked_judges,
     coverage,
+    mended_judges,
     named_problems,
     optimisers,
     own_bonus,
@@ -49,5 +50,6 @@ PARTS = (
     watched_judges.PART,
     own_bonus.PART,
     attacked_judges.PART,
+    mended_judges.PART,
 )
 """All of them, in the order shown."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.measuring import resolve
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.schema.estimates import NotEstimable
 from tests.docs.printed import Printed
@@ -54,6 +55,14 @@ def test_attacks(here: World) -> None:
         exits={"jrh gate": 1},
     ).run()
     assert page.names["broken"].breakable
+
+
+def test_a_judge_is_mended(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = jrh.datasheet_suite(n_tasks=4, depth=1, design="short", name="datasheet")
+    monkeypatch.setattr(resolve, "_built_in", lambda _: suite)
+    run = jrh.evaluate("openai/gpt-4o-mini", suite, traces="none")
+    page = Printed("docs/howto/repair.md", here, words={"RUN": run.run_id}).run()
+    assert page.names["mended"].repaired_run == page.names["done"].run_id
 
 
 def test_judges_of_single_responses(here: World) -> None:

@@ -173,7 +173,12 @@ def _address(uri: str) -> tuple[str, str, str]:
 
 
 def register_template(
-    template: Template, name: str, *, alias: str | None = None, tracking_uri: str | None = None
+    template: Template,
+    name: str,
+    *,
+    alias: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    tracking_uri: str | None = None,
 ) -> RegisteredPrompt:
     """Register a template, as a new version unless one of this name holds the same text already.
 
@@ -181,6 +186,7 @@ def register_template(
         template: With its text and variables.
         name: Of the prompt: letters, digits, `_`, `-` and `.`.
         alias: Set to point at the version; where None, aliases stay as they are.
+        tags: Of the version.
         tracking_uri: MLflow store; the active one when None.
 
     Raises:
@@ -196,6 +202,8 @@ def register_template(
     with _registry(store, problem=f"did not register the prompt {name!r}") as client:
         # Looked for anew each time: another process may have registered the same text in between.
         number = tried_again(lambda: _same_version(client, name, form) or _new_version(client, name, form, store))
+        for key, value in (tags or {}).items():
+            client.set_prompt_version_tag(name, str(number), key, value)
         if alias is not None:
             client.set_prompt_alias(name, alias, number)
     version = f"{REGISTRY}{name}/{number}"

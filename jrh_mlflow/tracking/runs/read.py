@@ -509,6 +509,7 @@ def _load(
 _WHICH = {
     "criterion_shift": " Its arms are such: name one of the nested runs.",
     "sweep": " Its trials are such: name one of the nested runs.",
+    "repair": " The judges that it asked are such: name one of the nested runs.",
     "compare": " The runs that it compares are such: its param compare.runs names them.",
     "jury": " The judges of its panel are such: its param jury.runs names them.",
     "report": " The runs that it shows are such: its param report.runs names them.",

@@ -34,6 +34,7 @@ OWN: dict[str, str | tuple[str, ...]] = {
     "decisions/gate_result.py": "gate.md",
     "generation/report.py": "generate/",
     "review/finish.py": "review/",
+    "sweeps/repair_view.py": ("repair/", "repair.json", "repair.md", "judge/repaired.json", "jrh.repair."),
     "sweeps/sweep_view.py": ("sweep/", "sweep.md", "trials.csv"),
     "sweeps/trials.py": ("jrh.trial", "jrh.configuration"),
     "watching/watch_view.py": ("watch/", "watch.json", "watch.md", "asks.parquet"),
