@@ -236,8 +236,9 @@ def repair(
 
     Args:
         run: An `Evaluation`, a run id, `runs:/<id>`, or a unique beginning of an id.
-        max_usd: Never spend more than this on all of it. Ten times what the run has cost leaves room for ten changes
-            and as many pairs of them. Judges of code have no price beforehand: what their answers tell is counted.
+        max_usd: Never spend more than this on all of it. Ten times what the run has cost leaves room for about
+            fifteen tries, changes and pairs of them. Judges of code have no price beforehand: what their answers tell
+            is counted.
         require: Rules as for `jrh.gate`, decided on the held-out half; the alias of the prompt moves only where all of
             them hold.
         labels: A table of people's labels (a frame or a file) with the columns `item` and `label`, one row per person:
