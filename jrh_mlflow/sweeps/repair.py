@@ -282,7 +282,7 @@ def repair(
             simulated=loaded.simulated,
             problems=problems,
         )
-        asking = _Asking(
+        asking = _ArmBudget(
             judge=asked,
             max_usd=max_usd,
             budget=outbox_key("repair", loaded.run_id, moment),
@@ -336,7 +336,7 @@ def _people(labels: str | Path | pd.DataFrame, suite: Suite) -> dict[str, str]:
 
 
 @dataclass(kw_only=True)
-class _Asking:
+class _ArmBudget:
     """Asks arms, under one cap, as runs below the parent."""
 
     judge: Judge
@@ -422,7 +422,7 @@ class _Asking:
 
 def _measured(
     done: Repair,
-    asking: _Asking,
+    asking: _ArmBudget,
     loaded: LoggedRun,
     arms: Sequence[RepairArm],
     halves: tuple[Suite, Suite],
@@ -492,7 +492,7 @@ class _HeldOut:
 
 
 def _registered(
-    done: Repair, asking: _Asking, rules: Sequence[Any], *, name: str | None, uri: str, suite: Suite
+    done: Repair, asking: _ArmBudget, rules: Sequence[Any], *, name: str | None, uri: str, suite: Suite
 ) -> Repair:
     """Check what is required of the recommended arm, and register its prompt with both runs linked to it."""
     best, unchanged = done.recommended, done.unchanged
@@ -529,7 +529,7 @@ def _settings(judge: Judge, arm: RepairArm) -> dict[str, Any]:
     return {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text, **policy}
 
 
-def _content(done: Repair, asking: _Asking, *, moment: Moment, max_usd: float, seed: int) -> RunContent:
+def _content(done: Repair, asking: _ArmBudget, *, moment: Moment, max_usd: float, seed: int) -> RunContent:
     best, markdown = done.recommended, done.to_markdown()
     figure = repair_view.front_figure(done.points)
     drawings = draw({} if figure is None else {"cost_and_problems.png": figure})

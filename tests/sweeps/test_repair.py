@@ -56,7 +56,6 @@ def both_ways(first: dict[str, str], second: dict[str, str]) -> pd.DataFrame:
 # --- changes
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("first", "second", "names", "answers"),
     [
