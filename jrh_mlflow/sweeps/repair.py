@@ -466,7 +466,7 @@ class _ArmReadings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _HeldOut:
+class _RuleEvidence:
     """Evidence for what is required: the recommended arm, beside the unchanged judge as its baseline."""
 
     judge: _ArmReadings
@@ -499,7 +499,7 @@ def _registered(
     if best is None or unchanged is None:
         return done
     after, before = (_ArmReadings.of(asked, suite) for asked in (best.asked, unchanged))
-    evidence = _HeldOut(judge=after, baseline=before)
+    evidence = _RuleEvidence(judge=after, baseline=before)
     checks = tuple(rule.check(evidence) for rule in rules)
     done = replace(done, after=after.readings, checks=checks)
     judge, shown = best.asked.arm.applied(asking.judge, suite) or (asking.judge, suite)
