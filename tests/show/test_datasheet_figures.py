@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.figures.canvas import png
-from jrh_mlflow.show.figures.datasheet import datasheet_figures, psychometric
+from jrh_mlflow.show.figures.datasheet import datasheet_figures, planes, psychometric
 from tests.readings import asked, pairs
 
 
@@ -79,3 +79,17 @@ def test_a_name_is_drawn_as_it_is_whatever_is_in_it(name: str) -> None:
     sheet = jrh.measure(pairs([("1", "1"), ("1", "2")] * 10))
     for figure in datasheet_figures({name: sheet.estimates, "other": sheet.estimates}).values():
         assert png(figure).startswith(b"\x89PNG")
+
+
+def test_the_planes_of_the_paper_have_each_judge_where_it_reads(three: dict[str, Mapping[str, Reading]]) -> None:
+    across = {"dark_current": "dark_current", "positional": "positional_false_preference"}
+    drawn = planes(three)
+    assert set(drawn) == {f"{name}_by_stable.png" for name in across}
+    for name, axis in across.items():
+        figure = drawn[f"{name}_by_stable.png"]
+        assert figure is not None
+        points = {bars.get_label(): bars.lines[0].get_xydata()[0].tolist() for bars in figure.axes[0].containers}
+        assert list(points.values()) == [
+            [own[axis].value, own["stable_cross_sensitivity"].value] for own in three.values()
+        ]
+    assert set(planes(dict([next(iter(three.items()))])).values()) == {None}, "one judge makes no plane"
