@@ -44,8 +44,18 @@ def compare(
     what differs. Differences are tested on the deciding (primary) axes; the others are exploratory. The comparison is
     logged as a run of its own with Markdown, HTML, tables and figures.
 
+    Two or more cards (.json files of `jrh card`) are put side by side instead, where they are of one suite.
+
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
+    if cards := [run for run in runs if run.endswith(".json")]:
+        if len(cards) < len(runs) or html or primary or options["baseline"]:
+            raise click.UsageError("Cards are compared with cards, on their headline readings: give .json files alone.")
+        from jrh_mlflow.comparing.judge_card import compare_cards
+
+        beside = compare_cards(cards)
+        print_as(beside, beside.page.to_text, as_json=as_json, markdown=markdown, notes=beside.notes)
+        return
     from jrh_mlflow.comparing.compare import compare as run
 
     # Before the runs are read: the wait is in vain where the file may not be replaced.

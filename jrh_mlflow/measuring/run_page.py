@@ -131,11 +131,14 @@ def run_page(
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
     run = logged_evaluation(tracking_uri, run_id)
-    shown = _shown(run, addresses, decided(run, addresses))
+    shown = shown_run(run, addresses, decided(run, addresses))
     return shown.page(draw(sheet_figures(shown.sheet, shown.calls, shown.judge.label)))
 
 
-def _shown(run: LoggedEvaluation, addresses: Addresses | None, decided: Sequence[DecisionSection]) -> ShownRun:
+def shown_run(
+    run: LoggedEvaluation, addresses: Addresses | None = None, decided: Sequence[DecisionSection] = ()
+) -> ShownRun:
+    """Return what the page of a logged evaluation is made of."""
     links = None
     if addresses is not None:
         ids = {"run_id": run.run_id, "experiment_id": run.experiment_id}
