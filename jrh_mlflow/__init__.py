@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from jrh_mlflow.attacks.attack import Attack as Attack
     from jrh_mlflow.attacks.attack import attack as attack
+    from jrh_mlflow.comparing.by_language import by_language as by_language
     from jrh_mlflow.comparing.compare import Comparison as Comparison
     from jrh_mlflow.comparing.compare import compare as compare
     from jrh_mlflow.comparing.criterion_shift import CriterionShift as CriterionShift
@@ -77,6 +78,7 @@ _HOMES = dict(
         (name, home)
         for home, names in {
             "attacks.attack": "Attack attack",
+            "comparing.by_language": "by_language",
             "comparing.compare": "Comparison compare",
             "comparing.criterion_shift": "CriterionShift criterion_shift",
             "comparing.jury.jury": "Jury jury",

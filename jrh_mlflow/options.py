@@ -181,6 +181,9 @@ class JudgeOptions(Options):
     structured: bool | None = option(None, "true or false", "Ask for a JSON schema; where known to work.")
     answer_style: str = option("letters", "a name", "Slots as letters, digits or names.")
     logprobs: bool = option(False, "true or false", "Ask for token probabilities: the verdict's confidence.")
+    prompt_language: Literal["en", "suite"] = option(
+        "en", "en or suite", "What the prompt itself is written in: en, or suite for the suite's language."
+    )
     messages: Any = option(
         None, "a list of messages or a file", "JSON file of your own messages with placeholders, sent as they are."
     )

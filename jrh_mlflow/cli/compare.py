@@ -22,6 +22,7 @@ from jrh_mlflow.outputs import check_free
 )
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
 @click.option("--metric", help="What labelled tests are compared by: f1_score, mae, …. [that of the runs]")
+@click.option("--by-language", is_flag=True, help="One table of suites in several languages instead; logs no run.")
 @click.option("--run-name", help="Name of the MLflow run.")
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking
@@ -32,6 +33,7 @@ def compare(
     runs: tuple[str, ...],
     primary: tuple[str, ...],
     html: Path | None,
+    by_language: bool,
     no_log: bool,
     force: bool,
     as_json: bool,
@@ -58,6 +60,12 @@ def compare(
         return
     from jrh_mlflow.comparing.compare import compare as run
 
+    if by_language:
+        from jrh_mlflow.comparing.by_language import by_language as read
+
+        done = read(list(runs), tracking_uri=options["tracking_uri"])
+        print_as(done, lambda: done.table.to_text().splitlines(), as_json=as_json, markdown=markdown)
+        return
     # Before the runs are read: the wait is in vain where the file may not be replaced.
     if html is not None:
         check_free(html, force=force)

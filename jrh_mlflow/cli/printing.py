@@ -122,11 +122,11 @@ def _notes(evaluation: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
     from jrh_mlflow.show.readings import few_clusters
     from jrh_mlflow.show.results import Datasheet
-    from jrh_mlflow.show.sheets import invalid_note
+    from jrh_mlflow.show.sheets import origin_notes
 
     cluster = "task" if isinstance(evaluation.sheet, Datasheet) else "source"
     few = few_clusters(evaluation.sheet.estimates.values(), cluster=cluster)
-    left_out = invalid_note(evaluation.suite.origin.get("invalid"))
+    left_out = origin_notes(evaluation.suite.origin)
     return [*evaluation.notes, *left_out, *([few] if few else [])]
 
 

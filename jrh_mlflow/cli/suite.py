@@ -39,6 +39,13 @@ def suite() -> None:
     help="A few pairs of many tasks, every pair of the paper's ten, five pairs of each task; or single responses, "
     "asked for yes or no or for a score.",
 )
+@click.option(
+    "--language",
+    type=click.Choice(["en", "de", "es", "zh"]),
+    default="en",
+    show_default=True,
+    help="Of the package's tasks: all of them in English, twelve of them in German, Spanish and Chinese.",
+)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--tasks", type=click.Path(), help="Your own tasks: a YAML file or a folder of them.")
 @click.option("--name", help="Of the suite.")
@@ -54,6 +61,8 @@ def build(output: str, force: bool, **options: Any) -> None:
     built = datasheet_suite(**options)
     save_suite(built, output, force=force)
     print_lines([f"{built.name}: {len(built)} items, sha256 {built.sha256}, in {output}"])
+    if "checked" in built.origin:
+        print_lines([f"Its tasks ({built.origin['language']}) are {built.origin['checked']}."])
 
 
 @suite.command("from-pairs")
@@ -128,6 +137,8 @@ def show(path_or_uri: str, table: str | None, force: bool, as_json: bool) -> Non
         click.echo(json.dumps(manifest, indent=1, ensure_ascii=False))
         return
     print_lines(f"{key:10s} {manifest[key]}" for key in ("name", "sha256", "n_items", "n_calls", "n_tasks"))
+    spoken = [key for key in ("language", "checked") if key in shown.origin]
+    print_lines(f"{key:10s} {shown.origin[key]}" for key in spoken)
     print_table(["condition", "items"], [[name, str(count)] for name, count in manifest["conditions"].items()])
 
 
@@ -215,7 +226,8 @@ def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str, force: 
 
 @suite.command()
 @click.option("--example", is_flag=True, help="Print one whole task as YAML, to start your own from.")
-def tasks(example: bool) -> None:
+@click.option("--language", type=click.Choice(["en", "de", "es", "zh"]), default="en", show_default=True)
+def tasks(example: bool, language: str) -> None:
     """List the package's ladder tasks.
 
     Example: jrh suite tasks --example > my_task.yaml
@@ -227,4 +239,4 @@ def tasks(example: bool) -> None:
         # The file has its own last line break, and is written to a file as it is.
         click.echo(file.read_text(encoding="utf-8"), nl=False)
         return
-    print_table(["task", "about"], [[task.id, task.title] for task in built_in_tasks()], left=2)
+    print_table(["task", "about"], [[task.id, task.title] for task in built_in_tasks(language)], left=2)

@@ -33,7 +33,7 @@ from jrh_mlflow.perturb.registry import GROUPS, find_agent_test, find_tests, lef
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, PROTOCOL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.show.sheets import invalid_note
+from jrh_mlflow.show.sheets import origin_notes
 from jrh_mlflow.suites.dataset import ROLES, DatasetTable
 from jrh_mlflow.suites.labels import (
     PEOPLE,
@@ -199,7 +199,7 @@ class GenerationPlan:
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
         """Return what a reader of the suite should know; `by_rule` when no model writes."""
         flips = by_rule and self.labels.grading is False and any(isinstance(test, LabelFlip) for test in self.tests)
-        invalid = [f"{note} {_UNDO}" for note in invalid_note(self.invalid)]
+        invalid = [f"{note} {_UNDO}" for note in origin_notes({"invalid": self.invalid})]
         return (*self.remarks, *invalid, *([FLIPPED_BY_RULE] if flips else []))
 
     def settings(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from jrh_mlflow.models.local.weights import BY_HASH, canonical, is_local, shown_
 from jrh_mlflow.models.prices import refuse_surcharges
 from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
+from jrh_mlflow.perturb.languages import language_of
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, Presentation, criterion
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -50,6 +51,8 @@ _SAMPLING = (
 """Arguments that are attributes of the same name."""
 _REGISTERED = ("prompt_uri", "prompt_version")
 """Where the prompt comes from, of a judge whose prompt is in MLflow's registry."""
+_SAMPLED = 20
+"""Items whose instructions tell the language of a suite."""
 _PROMPT = ("prompt", "prompt_uri")
 """Settings that name the prompt: of a fingerprint its text is part, wherever it comes from."""
 _SECRET_WORDS = frozenset(
@@ -74,6 +77,9 @@ class PromptedJudge(ModelJudge):
     """
 
     kind = "prompted"
+    prompt_language = "en"
+    spoken = "en"
+    """Language of the prompt; known after `begin`."""
     __signature__: ClassVar[inspect.Signature]
     """That of `__init__`: Python would show that of `__new__`."""
 
@@ -104,6 +110,7 @@ class PromptedJudge(ModelJudge):
         structured: bool | None = None,
         answer_style: str = "letters",
         logprobs: bool = False,
+        prompt_language: Literal["en", "suite"] = "en",
         messages: Sequence[Mapping[str, Any]] | str | Path | None = None,
         raw: bool | None = None,
         verdict: object = None,
@@ -132,6 +139,8 @@ class PromptedJudge(ModelJudge):
             structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
             answer_style: What the slots are called: `letters` (A, B), `digits` (1, 2) or `names` (Ash, Elm).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
+            prompt_language: `en`, or `suite`: what this package says (prompt and tie criterion) is in the suite's
+                language, where that is German, Spanish or Chinese. Answers and the keys of the JSON stay the same.
             messages: Your own messages with placeholders (`judges/raw.py`), or a JSON file of them: sent as they are,
                 with no field that you do not give. `prompt`, `rubric`, `structured` and `answer_style` do not go with
                 them.
@@ -157,6 +166,7 @@ class PromptedJudge(ModelJudge):
                 "structured": structured,
                 "answer_style": answer_style,
                 "logprobs": logprobs,
+                "prompt_language": prompt_language,
             }
         )
         self.model, self._name, self._shown = canonical(model), name, shown_model(model)
@@ -183,6 +193,7 @@ class PromptedJudge(ModelJudge):
         self._takes_schema = takes_schema(model, api_base=self.api_base)
         self.structured = self._takes_schema if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
+        self.prompt_language = prompt_language
         self.used: tuple[Template, ...] = (self._loaded,) if self._loaded else ()
         """Templates that the suite needs; known after `begin`."""
 
@@ -235,7 +246,9 @@ class PromptedJudge(ModelJudge):
             "logprobs": False,
         }
         parts = [model_name(self.model, self._shown)]
-        parts += [] if self.tie_criterion == _USUAL else [_criterion_name(self.tie_criterion)]
+        # By its English words: the language stands in the name by itself.
+        told = self.tie_criterion if self.spoken == "en" else rendering.spoken_criterion(self.tie_criterion, "en")
+        parts += [] if told == _USUAL else [_criterion_name(told)]
         parts += [] if self._prompt_name == AUTOMATIC else [f"prompt={_word(self._prompt_name)}"]
         parts += [] if not self.rubric else [f"rubric={digest_name(self.rubric)}"]
         for name, value in self.settings().items():
@@ -254,6 +267,8 @@ class PromptedJudge(ModelJudge):
 
     def begin(self, suite: Suite) -> None:
         """Check that the prompt fits every item, before anything is paid."""
+        if self.prompt_language == "suite":
+            self._speak(language_of(" ".join(item.instruction or "" for item in suite.items[:_SAMPLED])))
         # By name and sorted: the setting `prompt` must not depend on the order of the items.
         templates: dict[str, Template] = {}
         for kind, answers, ordinal in {(item.kind, item.answers or (), item.ordinal) for item in suite.items}:
@@ -262,6 +277,13 @@ class PromptedJudge(ModelJudge):
             template = self._template(kind, possible, ordinal)
             templates[template.name] = template
         self.used = tuple(templates[name] for name in sorted(templates))
+
+    def _speak(self, code: str) -> None:
+        """Put prompt and tie criterion into a language; those of the user's own stay as they are."""
+        self.spoken, self.texts = code, _texts_in(code)
+        self.tie_criterion = rendering.spoken_criterion(self.tie_criterion, code)
+        if self.template.name in rendering.BUILT_IN:
+            self.template = self.texts.templates[self.template.name]
 
     @property
     def endpoint(self) -> str | None:
@@ -330,6 +352,7 @@ class PromptedJudge(ModelJudge):
             "answer_style": self.answer_style,
             "structured": self.structured,
             "logprobs": self.logprobs,
+            **({} if self.spoken == "en" else {"prompt_language": self.spoken}),
             **{f"extra.{key}": _plain(value) for key, value in self.extra.items()},
         }
 
@@ -361,6 +384,7 @@ class PromptedJudge(ModelJudge):
             **{name: getattr(self, name) for name in _SAMPLING},
             recorded=self.recorded,
             **{name: getattr(self, name) for name in _REGISTERED},
+            **({} if self.spoken == "en" else {"prompt_language": self.spoken}),
         )
 
     def _asked(self) -> dict[str, Any]:
@@ -377,7 +401,7 @@ class PromptedJudge(ModelJudge):
     def renewed(self) -> PromptedJudge:
         """Return the judge with the prompts of this version, asked where the environment says now."""
         judge = copy.copy(self)
-        judge.texts = rendering.package_texts()
+        judge.texts = _texts_in(self.spoken)
         if self.template.name in rendering.BUILT_IN:
             judge.template = judge.texts.templates[self.template.name]
             judge.used = (judge.template,)
@@ -476,6 +500,7 @@ class PromptedJudge(ModelJudge):
             **{name: definition[name] for name in _SAMPLING},
         )
         texts, judge._shown = definition["texts"], definition["shown"]
+        judge.spoken = definition.get("prompt_language", "en")
         judge.prompt_uri, judge.prompt_version = (definition.get(name) for name in _REGISTERED)
         judge.template = Template(**definition["prompt"])
         judge.used, judge.recorded = (judge.template,), definition["recorded"]
@@ -506,6 +531,10 @@ class PromptedJudge(ModelJudge):
 
 _OF_INIT = inspect.signature(PromptedJudge.__init__)
 PromptedJudge.__signature__ = _OF_INIT.replace(parameters=list(_OF_INIT.parameters.values())[1:])
+
+
+def _texts_in(code: str) -> rendering.PackageTexts:
+    return rendering.package_texts() if code == "en" else rendering.translated_texts(code)
 
 
 def _template_facts(template: Template) -> dict[str, Any]:

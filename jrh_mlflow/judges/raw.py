@@ -51,7 +51,7 @@ _PLACE = re.compile(
     rf"\{{\{{({'|'.join(PLACES)})\}}\}}|\{{({'|'.join(PLACES)})(?:!({'|'.join(filter(None, TEXT_FORMS))}))?\}}"
 )
 _BRACES = re.compile(r"\{\{?\s*([A-Za-z_]\w*)\s*\}?\}")
-_OURS = ("prompt", "rubric", "structured", "answer_style")
+_OURS = ("prompt", "rubric", "structured", "answer_style", "prompt_language")
 """Arguments that only write prompts of this package."""
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _PLAIN = ("temperature", "max_tokens", "seed", "reasoning_effort", "logprobs")

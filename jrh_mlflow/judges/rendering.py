@@ -32,16 +32,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.options import ANSWER_STYLES
 from jrh_mlflow.schema.items import is_scale
-from jrh_mlflow.schema.presentation import Message, Presentation, part_text
+from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, Message, Presentation, part_text
 
 BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
 PLACEHOLDERS = ("instruction", "rubric", "candidates", "answers", "format", "tag", "slot_1", "slot_2")
@@ -87,6 +89,29 @@ def package_texts() -> PackageTexts:
     """Return the texts of this version."""
     templates = {name: built_in(name) for name in BUILT_IN}
     return PackageTexts(templates=templates, format=_package_text("format").rstrip("\n"), no_rubric=NO_RUBRIC)
+
+
+@cache
+def _translations(code: str) -> dict[str, str]:
+    file = resources.files("jrh_mlflow.judges").joinpath(f"prompts/{code}.yaml")
+    texts: dict[str, str] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return texts
+
+
+@cache
+def translated_texts(code: str) -> PackageTexts:
+    """Return the texts of this version in another language; answers and the keys of the JSON are the same."""
+    texts = _translations(code)
+    templates = {name: parse_template(texts[name], name=name) for name in BUILT_IN}
+    return PackageTexts(templates=templates, format=texts["format"].rstrip("\n"), no_rubric=texts["no_rubric"])
+
+
+def spoken_criterion(criterion: Criterion, code: str) -> Criterion:
+    """Return a tie criterion of this package in a language; a sentence of the user's own is what it is."""
+    if criterion.name not in TIE_CRITERIA:
+        return criterion
+    own = TIE_CRITERIA[criterion.name]
+    return own if code == "en" else replace(own, text=_translations(code)[own.name])
 
 
 class RegisteredPrompt(str):

@@ -23,8 +23,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges._base import AnsweringJudge
-from jrh_mlflow.perturb import english
-from jrh_mlflow.perturb.english import STOP_WORDS
+from jrh_mlflow.perturb.languages import (
+    content_words,
+    hedge_count,
+    language_of,
+    negation_count,
+    sentences_in,
+    words_in,
+)
 from jrh_mlflow.perturb.registry import written_by
 from jrh_mlflow.schema.items import (
     BASELINE,
@@ -651,11 +657,6 @@ _TEXTS_AT_HAND = 4096
 
 _LISTED = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+(.+)$", re.M)
 """A line of a list: how instructions write down what an answer should do."""
-_HEDGE = re.compile(
-    r"(?i:\b(?:perhaps|maybe|might|could|possibly|probably|presumably|seem(?:s|ed)?|appear(?:s|ed)?|likely|roughly"
-    r"|approximately|around|about|somewhat|rather|quite|fairly|guess|believe|suppose|kind of|sort of)\b)|\bmay\b"
-)
-"""`May` with a capital is mostly the month."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -719,7 +720,8 @@ class WordOverlap(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count shared words."""
-        return len(_content_words(text) & _content_words(presentation.instruction))
+        code = _code(presentation)
+        return len(content_words(text, code) & content_words(presentation.instruction, code))
 
 
 class RubricOverlap(Shortcut):
@@ -729,7 +731,8 @@ class RubricOverlap(Shortcut):
         """Count shared words; what the judge is told about ties is no rubric."""
         rubric = (presentation.rubric or "").removesuffix(self.tie_criterion.text)
         lines = " ".join([*_LISTED.findall(presentation.instruction), rubric])
-        return len(_content_words(text) & _content_words(lines))
+        code = _code(presentation)
+        return len(content_words(text, code) & content_words(lines, code))
 
 
 class WordPairs(Shortcut):
@@ -737,7 +740,8 @@ class WordPairs(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count shared pairs."""
-        return len(set(pairwise(_words(text))) & set(pairwise(_words(presentation.instruction))))
+        code = _code(presentation)
+        return len(set(pairwise(_words(text, code))) & set(pairwise(_words(presentation.instruction, code))))
 
 
 class TfidfCosine(Shortcut):
@@ -749,10 +753,12 @@ class TfidfCosine(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Weigh the words by how few sentences hold them."""
-        documents = [set(_words(sentence)) for shown in _shown(presentation) for sentence in sentences_of(shown)]
+        code = _code(presentation)
+        documents = [set(_words(line, code)) for shown in _shown(presentation) for line in sentences_in(shown, code)]
         held_by = Counter(word for document in documents for word in document)
         weights = {word: 1 + math.log((1 + len(documents)) / (1 + count)) for word, count in held_by.items()}
-        return _cosine(_weighted(text, weights), _weighted(presentation.instruction, weights))
+        contents = (_words(text, code), _words(presentation.instruction, code))
+        return _cosine(*(_weighted(content, weights) for content in contents))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -799,7 +805,7 @@ class CapitalCount(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count capitalised words."""
-        return sum(word[0].isupper() for word in english.words(text))
+        return sum(word[0].isupper() for word in words_in(text, _code(presentation)))
 
 
 class RareWords(Shortcut):
@@ -807,8 +813,9 @@ class RareWords(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count words that occur once."""
-        counts = Counter(word for shown in _shown(presentation) for word in _words(shown))
-        return sum(counts[word] == 1 for word in set(_words(text)))
+        code = _code(presentation)
+        counts = Counter(word for shown in _shown(presentation) for word in _words(shown, code))
+        return sum(counts[word] == 1 for word in set(_words(text, code)))
 
 
 class SentenceCount(Shortcut):
@@ -816,7 +823,7 @@ class SentenceCount(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count sentences; a line break ends one."""
-        return len(sentences_of(text))
+        return len(sentences_in(text, _code(presentation)))
 
 
 class HedgeCount(Shortcut):
@@ -824,7 +831,7 @@ class HedgeCount(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count hedges."""
-        return len(_HEDGE.findall(text))
+        return hedge_count(text, _code(presentation))
 
 
 class NegationCount(Shortcut):
@@ -832,8 +839,7 @@ class NegationCount(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count the certain ones."""
-        certain, _ = english.negations(text, ())
-        return certain
+        return negation_count(text, _code(presentation))
 
 
 class TypeTokenRatio(Shortcut):
@@ -841,7 +847,7 @@ class TypeTokenRatio(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Divide; an empty text has no ratio and scores 0."""
-        words = _words(text)
+        words = _words(text, _code(presentation))
         return len(set(words)) / max(1, len(words))
 
 
@@ -886,25 +892,14 @@ def _shown(presentation: Presentation) -> list[str]:
     return [presentation.instruction, *(text for text in contents if text)]
 
 
-@lru_cache(_TEXTS_AT_HAND)
-def sentences_of(text: str) -> tuple[str, ...]:
-    """Return the sentences of a text.
-
-    Example:
-        >>> sentences_of("Dr. Lee came. He left!")
-        ('Dr. Lee came.', 'He left!')
-    """
-    return tuple(text[start:end] for start, end in english.sentences(text))
+def _code(presentation: Presentation) -> str:
+    """Return the language to count in: the instruction's."""
+    return language_of(presentation.instruction)
 
 
 @lru_cache(_TEXTS_AT_HAND)
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.casefold() for word in english.words(text))
-
-
-@lru_cache(_TEXTS_AT_HAND)
-def _content_words(text: str) -> frozenset[str]:
-    return frozenset(_words(text)) - STOP_WORDS
+def _words(text: str, code: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in words_in(text, code))
 
 
 @lru_cache(_TEXTS_AT_HAND)
@@ -913,9 +908,9 @@ def _ngrams(text: str, n: int) -> frozenset[str]:
     return frozenset(flat[start : start + n] for start in range(len(flat) - n + 1))
 
 
-def _weighted(text: str, weights: Mapping[str, float]) -> dict[str, float]:
+def _weighted(words: Sequence[str], weights: Mapping[str, float]) -> dict[str, float]:
     # A word of a fenced line is in no sentence, and weighs nothing.
-    return {word: (1 + math.log(count)) * weights.get(word, 0.0) for word, count in Counter(_words(text)).items()}
+    return {word: (1 + math.log(count)) * weights.get(word, 0.0) for word, count in Counter(words).items()}
 
 
 def _cosine(weights: Mapping[str, float], others: Mapping[str, float]) -> float:

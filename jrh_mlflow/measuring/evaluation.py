@@ -36,7 +36,7 @@ from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import at_least_text, interval_text, tag_text, withheld_text
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
-from jrh_mlflow.show.sheets import invalid_note
+from jrh_mlflow.show.sheets import origin_notes
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name, two_places
 from jrh_mlflow.tracking.judges.prompts import link_prompt
@@ -175,7 +175,7 @@ class Evaluation:
             "suite": f"{self.suite.name} ({len(self.suite):,} items, sha256 {self.suite.sha256[:12]})",
             "cost": self.cost_text,
         }
-        notes = [*self.notes, *invalid_note(self.suite.origin.get("invalid"))]
+        notes = [*self.notes, *origin_notes(self.suite.origin)]
         return self.sheet.card(
             title=self.judge.label, facts=facts, notes=notes, links=[self.link, self.view_link]
         ).to_html()
@@ -327,8 +327,10 @@ def _other_options(judge: JudgeFacts) -> dict[str, str]:
         "prompt": known["prompt"]["name"],
         "tie_criterion": judge.criterion.name,
         "api_base": judge.settings["api_base"],
+        "prompt_language": "suite" if "prompt_language" in known else "en",
     }
     names = ["prompt", "tie_criterion", "rubric", "temperature", "reasoning_effort", "seed", "answer_style"]
+    names.append("prompt_language")
     # An address of the environment is found there again.
     names += ["api_base"] if facts["address"] == "given" else []
     unset = {name: field.default for name, field in JudgeOptions.model_fields.items()}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NAMES = (
     *("model", "kind", "name", "prompt", "prompt_uri", "tie_criterion", "answer_style", "reasoning_effort"),
-    *("api_base", "source", "scorer", "feedback_type"),
+    *("prompt_language", "api_base", "source", "scorer", "feedback_type"),
 )
 """Settings of a judge that are names; others of more than a short word are texts."""
 _WORD = re.compile(r"[\w.:+/-]{1,40}", re.ASCII)

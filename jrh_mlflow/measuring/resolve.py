@@ -30,6 +30,7 @@ from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
+from jrh_mlflow.suites.tasks import translated_tasks
 from jrh_mlflow.tracking.judges.identity import judge_from
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, scorer_at
 from jrh_mlflow.tracking.judges.prompts import registered_prompt
@@ -56,6 +57,10 @@ BUILT_IN: dict[str, Callable[[], Suite]] = {
     "datasheet-paper": lambda: datasheet_suite(design="paper", name="datasheet-paper"),
     "datasheet-short": lambda: datasheet_suite(n_tasks=12, depth=3, design="short", name="datasheet-short"),
     "datasheet-half-steps": lambda: datasheet_suite(design="paper", half_steps=True, name="datasheet-half-steps"),
+    "datasheet-en": lambda: datasheet_suite(tasks=translated_tasks(), name="datasheet-en"),
+    "datasheet-de": lambda: datasheet_suite(language="de", name="datasheet-de"),
+    "datasheet-es": lambda: datasheet_suite(language="es", name="datasheet-es"),
+    "datasheet-zh": lambda: datasheet_suite(language="zh", name="datasheet-zh"),
     "pointwise-datasheet": lambda: datasheet_suite(design="pointwise", name="pointwise-datasheet"),
     "pointwise-datasheet-scores": lambda: datasheet_suite(design="pointwise-scores", name="pointwise-datasheet-scores"),
 }

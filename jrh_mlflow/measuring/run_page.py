@@ -29,7 +29,7 @@ from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import at_least_text, money_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.show.results import Datasheet, Report, read_report
-from jrh_mlflow.show.sheets import PageLinks, invalid_note, sheet_page
+from jrh_mlflow.show.sheets import PageLinks, origin_notes, sheet_page
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedEvaluation, logged_evaluation
 
@@ -75,7 +75,7 @@ class ShownRun:
             self.judge, self.calls, truncated=self.truncated, stopped=self.stopped, metrics=self.metrics
         )
         notes += [NO_TEXTS_NOTE] if "texts" in self.suite else []
-        return [*notes, *invalid_note((self.suite.get("origin") or {}).get("invalid"))]
+        return [*notes, *origin_notes(self.suite.get("origin"))]
 
     def markdown(self) -> str:
         """Return the description of the run."""

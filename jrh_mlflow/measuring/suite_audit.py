@@ -14,7 +14,8 @@ import numpy as np
 
 from jrh_mlflow.engine.calls import presentation_of
 from jrh_mlflow.errors import SuiteError, check_known
-from jrh_mlflow.judges.scripted import Shortcut, every_shortcut, sentences_of
+from jrh_mlflow.judges.scripted import Shortcut, every_shortcut
+from jrh_mlflow.perturb.languages import language_of, sentences_in
 from jrh_mlflow.schema.estimates import Estimate, plain_fields
 from jrh_mlflow.schema.items import LADDER_MATCHED, SINGLE_LADDERS, Item
 from jrh_mlflow.schema.presentation import Presentation
@@ -254,7 +255,8 @@ def _better_first(shortcut: Shortcut, item: Item) -> Presentation:
 
 def _facing(shown: Presentation) -> list[tuple[str, str]]:
     """Pair the sentences that only the first content has with those that only the second has, in their order."""
-    first, second = sentences_of(shown.first or ""), sentences_of(shown.second or "")
+    code = language_of(shown.instruction)
+    first, second = (sentences_in(text or "", code) for text in (shown.first, shown.second))
     own = (
         [sentence for sentence in first if sentence not in second],
         [sentence for sentence in second if sentence not in first],

@@ -24,6 +24,7 @@ from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem, scored_by
 from jrh_mlflow.measures.variation import asking_again_helps
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS, WithVerdict
+from jrh_mlflow.perturb.languages import language_names
 from jrh_mlflow.perturb.registry import expectation_of, score_name
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -603,10 +604,12 @@ _WORST: Table[WorstItem] = Table.of(
 )
 
 
-def invalid_note(invalid: Mapping[str, str] | None) -> list[str]:
-    """Say which tests a suite leaves out because its rubric grades what they change; nothing where there is none."""
-    tests = "; ".join(f"{test} ({reason})" for test, reason in (invalid or {}).items())
-    return [f"Left out as invalid under this rubric: {tests}."] if tests else []
+def origin_notes(origin: Mapping[str, Any] | None) -> list[str]:
+    """Say what to know of a suite, where there is any: who checked its language, which tests its rubric rules out."""
+    about = origin or {}
+    notes = [f"The tasks are in {language_names(about['language'])}, {about['checked']}."] if "checked" in about else []
+    tests = "; ".join(f"{test} ({reason})" for test, reason in (about.get("invalid") or {}).items())
+    return [*notes, *([f"Left out as invalid under this rubric: {tests}."] if tests else [])]
 
 
 def _tests_table(report: ReliabilityReadings) -> FilledTable[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.perturb.languages import LANGUAGES
 from jrh_mlflow.schema.items import (
     DELTA_0_DIFFERENT,
     DELTA_0_SAME,
@@ -42,6 +43,7 @@ from jrh_mlflow.suites.tasks import (
     rank,
     surface_pair,
     task_digest,
+    task_language,
     task_mixes,
     task_sentences,
 )
@@ -106,7 +108,7 @@ def datasheet_suite(
         n_tasks: Tasks to use, chosen by `seed` when there are more; all of them when None.
         depth: Requirements per task, so levels run from 0 to `depth`.
         half_steps: Also ladder pairs half a step apart, so that thresholds under 1 can be resolved.
-        language: Of the package's own tasks: `en`. Tasks of your own may be in any.
+        language: Of the package's tasks: `en`, or twelve of them in `de`, `es` or `zh`. Tasks of your own name theirs.
         seed: Chooses tasks, the order in which requirements are satisfied, wordings and slots.
         tasks: A YAML file or folder, or parsed tasks; the package's own library when None.
         name: Of the suite; tells the arguments when None.
@@ -121,9 +123,12 @@ def datasheet_suite(
         raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
     if design not in DESIGNS:
         raise ValueError(f"`design` must be {', '.join(DESIGNS[:-1])} or {DESIGNS[-1]}, but got {design!r}.")
-    if language != "en" and tasks is None:
-        raise ValueError(f"`language` must be 'en', but got {language!r}. Give tasks of your own for another: tasks=….")
-    library = _library(tasks, design)
+    if language not in LANGUAGES:
+        known = ", ".join(LANGUAGES)
+        raise ValueError(f"`language` must be one of {known}, but got {language!r}. Give tasks of your own: tasks=….")
+    library = _library(tasks, design, language)
+    if half_steps and (without := [task.id for task in library if task.requirements[0].half is None]):
+        raise SuiteError(f"`half_steps` needs sentences that half meet a requirement, and {without[0]!r} has none.")
     n_tasks = len(library) if n_tasks is None else n_tasks
     if len(library) < n_tasks:
         raise SuiteError(f"{n_tasks} tasks were asked for, but there are {len(library)}. Lower n_tasks or add tasks.")
@@ -143,15 +148,27 @@ def datasheet_suite(
         "half_steps": half_steps,
         "seed": seed,
         "tasks": "built-in" if tasks is None else "own",
+        **_spoken(library),
     }
     more = ("-half" if half_steps else "") + ("" if tasks is None else "-own")
+    more += "" if language == "en" else f"-{language}"
     return Suite(name=name or f"{_KINDS[design]}-{n_tasks}x{depth}{more}-s{seed}", items=items, origin=origin)
 
 
-def _library(tasks: str | Path | Sequence[Task] | None, design: Design) -> list[Task]:
+def _library(tasks: str | Path | Sequence[Task] | None, design: Design, language: str) -> list[Task]:
     if tasks is None:
-        return [task for task in built_in_tasks() if design != "paper" or task.id in PAPER_TASKS]
+        every = built_in_tasks(language)
+        return [task for task in every if (design, language) != ("paper", "en") or task.id in PAPER_TASKS]
     return load_tasks(tasks) if isinstance(tasks, str | Path) else list(tasks)
+
+
+def _spoken(tasks: Sequence[Task]) -> dict[str, str]:
+    """Say the language of tasks that are not in English, and who has checked those of the package."""
+    codes = sorted({task.language for task in tasks})
+    if codes == ["en"]:
+        return {}
+    own = [] if all(task in built_in_tasks(task.language) for task in tasks) else ["not checked by this package"]
+    return {"language": "+".join(codes), "checked": "; ".join(own or [task_language(code).checked for code in codes])}
 
 
 class _TaskItems:
@@ -170,7 +187,7 @@ class _TaskItems:
         self.target = _mean_length(self.pools)
         self.rungs = {LADDER: self._rungs(self.pools)}
         listed = [f"- {requirement.text}" for requirement in task.requirements if requirement.id in self.climb]
-        self.instruction = "\n".join([task.instruction, "", "The answer should:", *listed])
+        self.instruction = "\n".join([task.instruction, "", task_language(task.language).heading, *listed])
 
     def _pools(self, levels: Sequence[float], unmet: Unmet) -> dict[float, list[Candidate]]:
         return {level: task_mixes(self.task, self.climb, self._states(level), unmet=unmet) for level in levels}
@@ -236,7 +253,7 @@ class _TaskItems:
             condition=condition,
             kind="response",
             instruction=self.instruction,
-            rubric=question,
+            rubric=task_language(self.task.language).questions.get(design, question),
             response=content.text,
             delta=level,
             answers=answers,
@@ -363,7 +380,7 @@ class _TaskItems:
         parts = task_sentences(self.task, self.climb, plain.states, plain.wording)
         spread = itertools.zip_longest(parts[1:-1], self.task.filler)
         body = [text for both in spread for text in both if text is not None]
-        return replace(plain, text=join([parts[0], *body, parts[-1]]))
+        return replace(plain, text=join([parts[0], *body, parts[-1]], self.task.language))
 
 
 def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:

@@ -71,7 +71,17 @@ HASHES = "sha256"
 """What a manifest says of `texts` where only their hashes are there."""
 _HIDDEN = ("instruction", "rubric", "u", "v", "response")
 """Texts of an item; labels, ids and groups are names."""
-_NAMES = ("builder", "dataset", "dataset_version", "design", "generate_run_id", "half_of", "review")
+_NAMES = (
+    "builder",
+    "checked",
+    "dataset",
+    "dataset_version",
+    "design",
+    "generate_run_id",
+    "half_of",
+    "language",
+    "review",
+)
 """What a suite without texts says of how it was made, besides numbers and hashes."""
 _TOLD_BY = ("columns", "group", "label_source", "people", "rubric")
 """What results are told by, of how an item was made: names and labels, no texts."""

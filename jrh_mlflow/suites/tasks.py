@@ -19,6 +19,10 @@ The YAML of one task (`jrh suite tasks --example` prints a whole one):
 
 A matched sentence holds the facts, numbers and words of the satisfied one of the same place, assigned wrongly, so that
 the requirement is not met. A task may leave `matched` out of all its requirements; then it has no matched ladder.
+Without `half` it has no half steps. `language: de` (es, zh) says that a task is not in English.
+
+The package's own tasks are in English; twelve of them in other languages lie in a folder each, beside `about.yml`: what
+a judge is told in that language, and who has checked it.
 """
 
 from __future__ import annotations
@@ -35,11 +39,12 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import yaml
 
-from jrh_mlflow.errors import SuiteError, suggest
+from jrh_mlflow.errors import SuiteError, check_known, suggest
+from jrh_mlflow.perturb.languages import LANGUAGES, lost_facts
 
 State = Literal["satisfied", "half", "neutral", "matched"]
 STATES: tuple[State, ...] = ("satisfied", "half", "neutral", "matched")
-OPTIONAL_STATES: tuple[State, ...] = ("matched",)
+OPTIONAL_STATES: tuple[State, ...] = ("half", "matched")
 Unmet = Literal["neutral", "matched"]
 """How a requirement that is not met is written."""
 Wordings = tuple[str, str]
@@ -73,8 +78,8 @@ class Requirement:
     id: str
     text: str
     satisfied: Wordings
-    half: Wordings
     neutral: Wordings
+    half: Wordings | None = None
     matched: Wordings | None = None
     """The facts and words of `satisfied`, wording by wording, assigned wrongly."""
 
@@ -97,6 +102,7 @@ class Task:
     requirements: tuple[Requirement, ...]
     closing: Wordings
     filler: tuple[str, ...]
+    language: str = "en"
 
     @property
     def has_matched(self) -> bool:
@@ -104,15 +110,52 @@ class Task:
         return all(requirement.matched is not None for requirement in self.requirements)
 
 
-def built_in_tasks() -> list[Task]:
-    """Load the package's task library, sorted by id."""
-    return list(_built_in())
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskLanguage:
+    """What the package itself says in a language, and who has read its tasks there."""
+
+    heading: str
+    """Before the list of what an answer should do."""
+    joined_by: str
+    """Between two sentences."""
+    questions: Mapping[str, str]
+    """By design: what a judge of one response is asked."""
+    checked_by: str | None = None
+    """A native speaker who has read every task."""
+    date: str | None = None
+
+    @property
+    def checked(self) -> str:
+        """Whether a native speaker has read the tasks, as manifest and pages say it."""
+        return f"checked by {self.checked_by}, {self.date}" if self.checked_by else "not checked by a native speaker"
 
 
 @cache
-def _built_in() -> tuple[Task, ...]:
+def task_language(code: str) -> TaskLanguage:
+    """Return what is said in a language; in English what the suites have always said."""
+    if code == "en":
+        return TaskLanguage(heading="The answer should:", joined_by=" ", questions={}, checked_by="its author")
+    text = resources.files("jrh_mlflow.suites").joinpath(f"tasks/{code}/about.yml").read_text(encoding="utf-8")
+    data = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe loaders
+    return TaskLanguage(**{**data, "date": data["date"] and str(data["date"])})
+
+
+def built_in_tasks(language: str = "en") -> list[Task]:
+    """Load the package's tasks in a language, sorted by id: 28 in English, the same twelve in each of the others."""
+    check_known("language", language, LANGUAGES)
+    return list(_built_in(language))
+
+
+def translated_tasks() -> list[Task]:
+    """Load the English tasks that are there in the other languages, too."""
+    ids = {task.id for task in built_in_tasks("de")}
+    return [task for task in built_in_tasks() if task.id in ids]
+
+
+@cache
+def _built_in(code: str) -> tuple[Task, ...]:
     """Read the files once: they take longer than to build a small suite."""
-    folder = resources.files("jrh_mlflow.suites").joinpath("tasks")
+    folder = resources.files("jrh_mlflow.suites").joinpath("tasks" if code == "en" else f"tasks/{code}")
     return tuple(_load(entry for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
@@ -152,9 +195,12 @@ def _read(file: _File) -> Task:
 def parse_task(data: object, *, where: str) -> Task:
     """Build one task from parsed YAML and check every mechanical rule."""
     keys = ("id", "title", "instruction", "opening", "requirements", "closing", "filler")
-    fields = _mapping(data, keys, where=where)
+    fields = _mapping(data, (*keys, "language"), where=where, optional=("language",))
     task_id = _text(fields, "id", where=where)
     where = f"{where}, task {task_id!r}"
+    language = fields.get("language", "en")
+    if language not in LANGUAGES:
+        raise SuiteError(f"{where}: `language` must be one of {', '.join(LANGUAGES)}, but got {language!r}.")
     listed = fields["requirements"]
     if not isinstance(listed, list) or not listed:
         raise SuiteError(f"{where}: `requirements` must be a list with at least one entry.")
@@ -163,9 +209,10 @@ def parse_task(data: object, *, where: str) -> Task:
     if len(set(ids)) < len(ids):
         raise SuiteError(f"{where}: requirement ids must be unique, but got {', '.join(ids)}.")
     # A matched ladder needs the matched sentences of every requirement.
-    without = [requirement.id for requirement in requirements if requirement.matched is None]
-    if 0 < len(without) < len(requirements):
-        raise SuiteError(f"{where}: all requirements need `matched` or none, but {', '.join(without)} lack(s) it.")
+    for state in OPTIONAL_STATES:
+        without = [requirement.id for requirement in requirements if getattr(requirement, state) is None]
+        if 0 < len(without) < len(requirements):
+            raise SuiteError(f"{where}: all requirements need `{state}` or none, but {', '.join(without)} lack(s) it.")
     filler = fields["filler"]
     if not _is_sentences(filler):
         raise SuiteError(f"{where}: `filler` must be a list of at least one sentence.")
@@ -177,6 +224,7 @@ def parse_task(data: object, *, where: str) -> Task:
         requirements=requirements,
         closing=_wordings(fields, "closing", where=where),
         filler=tuple(line.strip() for line in filler),
+        language=language,
     )
 
 
@@ -230,6 +278,18 @@ def _wordings(fields: Mapping[str, Any], key: str, *, where: str) -> Wordings:
     return first, second
 
 
+def check_matched(task: Task) -> None:
+    """Check that every matched sentence has the numbers and names of the satisfied one in its place.
+
+    Raises:
+        SuiteError: naming the sentence and what it lacks or has beyond it.
+    """
+    for requirement in task.requirements:
+        for satisfied, matched in zip(requirement.satisfied, requirement.wordings("matched"), strict=True):
+            if lost := lost_facts(satisfied, matched, task.language):
+                raise SuiteError(f"Task {task.id!r} ({task.language}): {', '.join(lost)} differ(s) in {matched!r}.")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
     """One assembled answer."""
@@ -266,9 +326,9 @@ def task_sentences(
     return [task.opening[wording[0]], *body, task.closing[wording[-1]]]
 
 
-def join(parts: Sequence[str]) -> str:
+def join(parts: Sequence[str], language: str = "en") -> str:
     """Lay sentences out as an answer: opening, body, closing as paragraphs."""
-    return "\n\n".join([parts[0], " ".join(parts[1:-1]), parts[-1]])
+    return "\n\n".join([parts[0], task_language(language).joined_by.join(parts[1:-1]), parts[-1]])
 
 
 def task_mixes(task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> list[Candidate]:
@@ -279,7 +339,8 @@ def task_mixes(task: Task, depth_ids: Sequence[str], states: States, *, unmet: U
     mixes = itertools.product(*zip(*either, strict=True))
     wordings = itertools.product((0, 1), repeat=n_sentences)
     return [
-        Candidate(text=join(mix), states=states, wording=wording) for mix, wording in zip(mixes, wordings, strict=True)
+        Candidate(text=join(mix, task.language), states=states, wording=wording)
+        for mix, wording in zip(mixes, wordings, strict=True)
     ]
 
 

@@ -85,6 +85,12 @@ def test_tasks_and_pairs_of_ones_own(here: World) -> None:
     assert done.metrics["natural/accuracy/rate"] == pytest.approx(1 / 3)
 
 
+def test_languages(here: World) -> None:
+    page = Printed("docs/howto/languages.md", here).run()
+    assert page.names["german"].origin["language"] == "de"
+    assert [row.language for row in page.names["table"].rows] == ["en", "de"]
+
+
 def test_tie_criteria(here: World) -> None:
     Printed("docs/howto/tie_criteria.md", here).run()
 

@@ -14,6 +14,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measuring import resolve
+from jrh_mlflow.suites.tasks import translated_tasks
 from tests.docs.blocks import ROOT
 from tests.loopback import LoopbackServer, verdict
 from tests.loopback_replies import fields_asked
@@ -22,6 +23,8 @@ from tests.tracking.judges.mlflow_chat import verdict as said
 
 SUITES: dict[str, dict[str, Any]] = {
     "datasheet": {"design": "spread", "n_tasks": 1, "depth": 2},
+    "datasheet-en": {"design": "short", "n_tasks": 2, "depth": 2, "tasks": translated_tasks()},
+    "datasheet-de": {"design": "short", "n_tasks": 2, "depth": 2, "language": "de"},
     "datasheet-short": {"design": "short", "n_tasks": 2, "depth": 2},
     "pointwise-datasheet": {"design": "pointwise", "n_tasks": 1},
     "pointwise-datasheet-scores": {"design": "pointwise-scores", "n_tasks": 1},

@@ -251,4 +251,4 @@ def test_senseless_sizes_are_a_programmers_mistake(arguments):
 def test_another_language_is_refused_with_the_way_out():
     assert jrh.datasheet_suite(language="en", n_tasks=1).sha256 == jrh.datasheet_suite(n_tasks=1).sha256
     with pytest.raises(ValueError, match="tasks of your own"):
-        jrh.datasheet_suite(language="de")
+        jrh.datasheet_suite(language="fr")

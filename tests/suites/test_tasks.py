@@ -184,8 +184,8 @@ BROKEN: dict[str, tuple[Change, str]] = {
         "matched was expected, not str.",
     ),
     "a requirement lacks a state": (
-        lambda d: first(d).pop("half"),
-        "mine.yaml, task 'support_reply', a requirement: the key(s) half are missing.",
+        lambda d: first(d).pop("neutral"),
+        "mine.yaml, task 'support_reply', a requirement: the key(s) neutral are missing.",
     ),
     "requirement ids repeat": (
         lambda d: d["requirements"][1].update(id="delivery_date"),

@@ -175,6 +175,7 @@ def _prompted_facts(definition: Definition) -> Iterator[Fact]:
     yield ("prompt", "rubric"), definition["rubric"]
     for name in ("temperature", "max_tokens", "reasoning_effort", "seed", "structured", "answer_style", "logprobs"):
         yield ("settings", name), definition[name]
+    yield ("settings", "prompt_language"), definition.get("prompt_language", "en")
     for name, value in definition["extra"].items():
         yield ("settings", f"extra.{name}"), value
 

@@ -550,8 +550,8 @@ def param_group(params: Mapping[str, str], group: str) -> dict[str, str]:
     return {key.removeprefix(f"{group}."): value for key, value in params.items() if key.startswith(f"{group}.")}
 
 
-DATASET_FACTS = ("dataset", "dataset_version")
-"""What the origin of a suite that is an evaluation dataset says of it."""
+ORIGIN_FACTS = ("dataset", "dataset_version", "language", "checked")
+"""What the origin of a suite says that its runs say too: its evaluation dataset, its language and who checked that."""
 
 
 def datasheet_counts(states: Iterable[str]) -> str:
@@ -568,5 +568,5 @@ def datasheet_counts(states: Iterable[str]) -> str:
 
 def suite_facts(suite: Suite) -> dict[str, object]:
     """What runs and files say of a suite: the params `suite.*`."""
-    dataset = {name: suite.origin[name] for name in DATASET_FACTS if name in suite.origin}
-    return {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite), **dataset}
+    origin = {name: suite.origin[name] for name in ORIGIN_FACTS if name in suite.origin}
+    return {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite), **origin}
