@@ -11,7 +11,7 @@
 | proximity | 1 − mean distance to the right level / distance of the ends of the scale | none |
 
 Calls are never pooled over suites. Suites are taken as independent: an interval over them adds up the squares of the
-arms of theirs (MOVER), so it speaks of these suites and not of others.
+arms of theirs (MOVER, see `_added_up`), so it speaks of these suites and not of others.
 
 Reference:
     Zou & Donner (2008), Stat. Med. 27:1693-1702.
@@ -373,8 +373,9 @@ def mean_over_suites(readings: Sequence[tuple[str, Reading]]) -> Reading:
         return NotEstimable(reason="; ".join(f"{name}: {reason}" for name, reason in missing))
     values = [reading.value for reading in known]
     value = math.fsum(values) / len(values)
-    plain = _added_up(value, [(reading.value, reading.interval) for reading in known])
-    clustered = _added_up(value, [(reading.value, reading.cluster_interval) for reading in known])
+    limits = (0.0, 1.0 if known[0].statistic == "rate" else math.inf)
+    plain = _added_up(value, [(reading.value, reading.interval) for reading in known], limits)
+    clustered = _added_up(value, [(reading.value, reading.cluster_interval) for reading in known], limits)
     return Estimate(
         value=value,
         n=sum(reading.n for reading in known),
@@ -387,13 +388,20 @@ def mean_over_suites(readings: Sequence[tuple[str, Reading]]) -> Reading:
     )
 
 
-def _added_up(value: float, parts: Sequence[tuple[float, Interval | None]]) -> Interval | None:
-    """Interval of a mean of independent numbers from theirs: the arms are added up by their squares."""
+def _added_up(
+    value: float, parts: Sequence[tuple[float, Interval | None]], limits: Interval = (0.0, 1.0)
+) -> Interval | None:
+    """Interval of a mean of independent numbers from theirs: the arms are added up by their squares.
+
+    An arm is at least half as long as the other. Suites that read 1.00 have no upper arm: beside one that reads less,
+    the interval would end below the truth too often.
+    """
     if any(ends is None for _, ends in parts):
         return None
-    low = math.hypot(*(own - ends[0] for own, ends in parts if ends)) / len(parts)
-    high = math.hypot(*(ends[1] - own for own, ends in parts if ends)) / len(parts)
-    return value - low, value + high
+    below = math.hypot(*(own - ends[0] for own, ends in parts if ends)) / len(parts)
+    above = math.hypot(*(ends[1] - own for own, ends in parts if ends)) / len(parts)
+    low, high = value - max(below, above / 2), value + max(above, below / 2)
+    return max(low, limits[0]), min(high, limits[1])
 
 
 def _overall_price(suites: Sequence[SuiteReadings], judge: str, overall: Reading, definitions: str) -> Reading:
@@ -411,4 +419,4 @@ def _told(tables: Sequence[VoteTable | None], a: str, b: str, level: float) -> I
         if isinstance(difference, NotEstimable):
             return None
         parts.append((difference.value, deciding_interval(difference, level)))
-    return _added_up(math.fsum(value for value, _ in parts) / len(parts), parts)
+    return _added_up(math.fsum(value for value, _ in parts) / len(parts), parts, (-1.0, 1.0))

@@ -27,6 +27,7 @@ from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.evaluate import checked_metric
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
+from jrh_mlflow.schema.items import PAPER
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
@@ -301,6 +302,9 @@ def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -
     if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
         differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
         contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
+    if any(run.params.get(keys.PARAM_DEFINITIONS) == PAPER for run in loaded):
+        other = "Some runs are read by the paper's definitions: here all are compared by those of the protocol."
+        contrasts = replace(contrasts, notes=(other, *contrasts.notes))
     return Comparison(contrasts=contrasts, runs=tuple(loaded))
 
 

@@ -8,6 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
@@ -21,6 +22,7 @@ from jrh_mlflow.comparing.suite_report import SuiteReport
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, intervals
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.stats.proportions import cluster_interval
 from tests.logged_runs import json_of
 
 GOLDEN: dict[str, Any] = json.loads(
@@ -318,6 +320,25 @@ def test_a_mean_over_suites_adds_up_the_squares_of_their_arms() -> None:
     mean = mean_over_suites([("a", known(0.5, 0.3)), ("b", known(0.7, 0.4))])
     assert isinstance(mean, Estimate)
     assert (mean.value, mean.cluster_low, mean.cluster_high) == pytest.approx((0.6, 0.35, 0.85))
+
+
+@pytest.mark.parametrize(("rates", "correlation"), [((0.98,) * 8, 0.3), ((0.995,) * 4, 0.0), ((0.9, 0.8, 0.7), 0.3)])
+def test_an_interval_over_suites_holds_the_truth_near_one_too(rates: tuple[float, ...], correlation: float) -> None:
+    luck, n_sources, calls, held = np.random.default_rng(0), 10, 4, 0
+    sizes = np.full(n_sources, float(calls))
+    for _ in range(150):
+        suites = []
+        for rate in rates:
+            shape = (1 / correlation - 1) if correlation else 0
+            chance = luck.beta(rate * shape, (1 - rate) * shape, n_sources) if shape else np.full(n_sources, rate)
+            right = luck.binomial(calls, chance).astype(float)
+            ends, share = cluster_interval(right, sizes), float(right.sum() / sizes.sum())
+            own = Estimate(value=share, n=40, excluded=0, n_clusters=10, method="", **intervals(ends, ends))
+            suites.append(("suite", own))
+        mean = mean_over_suites(suites)
+        assert isinstance(mean, Estimate)
+        held += mean.cluster_low <= np.mean(rates) <= mean.cluster_high <= 1
+    assert held / 150 >= 0.93
 
 
 def test_the_difference_of_two_judges_is_paired_and_has_a_width(two_suites: dict[str, str], store_uri: str) -> None:

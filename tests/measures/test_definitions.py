@@ -97,6 +97,8 @@ def test_an_evaluation_logs_its_definitions_and_reckons_dollars_by_them(store_ur
         assert params["run.definitions"] == "paper"
         assert json_of(store_uri, done.run_id, "datasheet.json")["definitions"] == "paper"
     assert "run.definitions" not in MlflowClient(store_uri).get_run(ours.run_id).data.params
+    compared = jrh.compare([ours, papers], log=False)
+    assert any("those of the protocol" in note for note in compared.notes)
     gate = jrh.gate(papers, "cost/usd_per_accuracy_point <= 0.03")
     assert gate.passed is True
     assert len(priced_calls(ours.calls, "paper")) == 4
