@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 from jrh_mlflow.engine.journal import Journal, Reservation
-from jrh_mlflow.engine.journal.rows import LOST, Held, SettledCall
+from jrh_mlflow.engine.journal.rows import ANSWERED, LOST, Held, SettledCall
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
@@ -396,8 +396,9 @@ def paid_from(journal: Journal, budget: str, *, is_priced: bool) -> Paid:
 
 def _paid(call: SettledCall, *, is_priced: bool) -> Paid:
     if call.response is None:
-        # A failure that is no attempt was turned away or never sent, and costs nothing.
-        is_perhaps_billed = call.state == LOST or (call.reason or "").startswith(ATTEMPT)
+        # A failure that is no attempt was turned away or never sent, and costs nothing. An answer without text is
+        # damaged.
+        is_perhaps_billed = call.state in (LOST, ANSWERED) or (call.reason or "").startswith(ATTEMPT)
         return Paid(calls=1, unknown=1, worst_micro=call.cost_micro) if is_perhaps_billed else Paid()
     response = Response.from_json(call.response)
     given, made = response.input_tokens, response.output_tokens

@@ -1,89 +1,186 @@
-"""How fast a journal takes and gives answers, SQLite beside PostgreSQL. Run: python -m tests.benchmarks.journal
+"""What a journal takes of disk and time: python -m tests.benchmarks.journal [--against CHECKOUT] [--answers 1000000]
 
-64 calls of 3 kB are in flight. `puts` are answers kept (durable when counted), `calls` are reservations in a capped
-budget followed by the answer, as the engine makes them, `gets` are answers read 64 at a time, `single gets` one by one.
-The server is on this machine: over a network each batch of changes waits for about eight round trips more.
+Calls are those of the suite `datasheet`, every request in full, with answers of one to three sentences (330 to 600
+bytes). `bytes per call` is one replicate after closing, indexes included, as the engine makes it: 64 in flight, each
+reserved in a capped budget and then answered; `CPU` is that of the process. `gets` are answers read 256 at a time.
+`calls/s` are of 1, 2 and 4 processes on one journal. The last lines are of a journal with so many answers.
+
+With `--against` a checkout of an earlier commit is measured in turn, by this very file. The PostgreSQL server is on
+this machine: over a network each batch of changes waits for about nine round trips more.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+import jrh_mlflow as jrh
+from jrh_mlflow.engine.calls import Numbering, plan_calls
 from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, Held, seal
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind
 from tests import postgres
 from tests.once import shared
 
 IN_FLIGHT = 64
-TEXT = "x" * 1_500
-Rates = dict[str, float]
+AT_ONCE = 256
+ROOT = Path(__file__).parents[2]
+REASON = "Response A names the cause and says how many customers were affected, and Response B leaves out {} of it."
+ANSWER = '{"cost_usd":null,"finish_reason":"stop","input_tokens":%d,"logprobs":null,"model":"gpt-4o-mini-2024-07-18",'
+ANSWER += '"output_tokens":58,"refusal":null,"system_fingerprint":"fp_0aa8d3e20b","text":%s}'
 
 
 def main() -> None:
-    """Measure both backends in turn and print rates and their ratio, the best of some rounds each."""
+    """Measure both backends, of this code and of another checkout, and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", type=Path, help="A checkout of an earlier commit.")
+    parser.add_argument("--answers", type=int, default=100_000, help="Answers of the journal that is opened.")
+    parser.add_argument("--replicates", type=int, default=4, help="Of the calls per second.")
+    parser.add_argument("--backends", nargs="+", default=["SQLite", "PostgreSQL"], choices=["SQLite", "PostgreSQL"])
     options = parser.parse_args()
-    found: dict[str, list[Rates]] = {"sqlite": [], "postgres": []}
+    checkouts = {"here": ROOT} | ({"there": options.against.resolve()} if options.against else {})
+    row = "{:24}" + " {:>12}" * len(checkouts)
     with shared():
-        for _ in range(options.rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                found["sqlite"].append(_measure(str(Path(folder) / "journal.db"), options.calls))
-            found["postgres"].append(_measure(postgres.server().make_database(), options.calls))
-    row = "{:12} {:>10} {:>10} {:>10}"
-    print(row.format("per second", "SQLite", "PostgreSQL", "ratio"))
-    for name in found["sqlite"][0]:
-        one, other = (max(rates[name] for rates in found[backend]) for backend in ("sqlite", "postgres"))
-        print(row.format(name, f"{one:.0f}", f"{other:.0f}", f"{other / one:.2f}"))
+        for backend in options.backends:
+            found = {name: _measured(backend, checkout, options) for name, checkout in checkouts.items()}
+            print("\n" + row.format(backend, *checkouts))
+            for label in found["here"]:
+                print(row.format(label, *(f"{measured[label]:,.4g}" for measured in found.values())), flush=True)
 
 
-def _measure(address: str, n_calls: int) -> Rates:
+def _measured(backend: str, checkout: Path, options: argparse.Namespace) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+
+        def new(name: str) -> str:
+            return str(Path(folder, name)) if backend == "SQLite" else postgres.server().make_database()
+
+        (found,) = _run(checkout, [("calls", address := new("one.db"), "0", "1")])
+        found |= _run(checkout, [("gets", address, "0", "1")])[0]
+        for n_processes in (1, 2, 4):
+            address = new(f"{n_processes}.db")
+            parts = [("calls", address, str(number), str(options.replicates)) for number in range(n_processes)]
+            ran = _run(checkout, parts)
+            seconds = max(one["ended"] for one in ran) - min(one["began"] for one in ran)
+            found[f"calls/s, {n_processes} processes"] = sum(one["calls"] for one in ran) / seconds
+        _run(checkout, [("fill", address := new("large.db"), "0", str(options.answers))])
+        found |= _run(checkout, [("opened", address, "0", "0")])[0]
+        return {label: value for label, value in found.items() if label not in ("began", "ended", "calls")}
+
+
+def _run(checkout: Path, parts: list[tuple[str, ...]]) -> list[dict[str, float]]:
+    """Measure parts in a process each, all at once."""
+    named = {"__name__": "part", "__file__": __file__}
+    code = f"import sys; sys.path[0] = {str(checkout)!r}; exec(open({__file__!r}).read(), {named!r})"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": checkout}
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    children = [subprocess.Popen([sys.executable, "-c", code, *part], env=environment, **pipes) for part in parts]
+    for child in children:
+        if child.stdout is None or child.stdout.readline() != "ready\n":
+            raise SystemExit("A process did not start.")
+    for child in children:
+        child.stdin.write("go\n")  # type: ignore[union-attr]
+        child.stdin.flush()  # type: ignore[union-attr]
+    return [json.loads(child.communicate()[0]) for child in children]
+
+
+def _part() -> None:
+    """Measure one part, by its name, in a process of its own."""
+    name, address, seed, count = sys.argv[1:]
+    part = {"calls": _calls, "gets": _gets, "fill": _fill, "opened": _opened}[name]
+    requests = _requests(int(seed))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(json.dumps(part(address, requests, int(count))))
+
+
+def _requests(seed: int) -> list[tuple[str, str]]:
+    """Return key and text of every request; other seeds share none of them."""
+    judge = jrh.PromptedJudge("openai/gpt-4o-mini", seed=seed)
+    numbering = Numbering(judge)
+    plan = map(numbering.prepare, plan_calls(jrh.load_suite("datasheet"), judge, replicates=1))
+    return [(key, request.canonical()) for request, key in plan]
+
+
+def _answer(number: int) -> str:
+    sentences = [REASON.format((number + n) * 7919 % 10_007) for n in range(1 + number % 3)]
+    text = json.dumps({"reason": " ".join(sentences), "verdict": "A"})
+    return ANSWER % (number % 1000, json.dumps(text))
+
+
+def _calls(address: str, requests: list[tuple[str, str]], replicates: int) -> dict[str, float]:
+    began, cpu = time.time(), time.process_time()
     with open_journal(address) as journal:
-        journal.open_budget("b", 10 * n_calls)
-
-        async def put(key: str) -> None:
-            await journal.answered(key, request_json=TEXT, response_json=TEXT, cost_micro=1, budget=None)
-
-        async def call(key: str) -> None:
-            assert await journal.reserve(key, budget="b", worst_micro=5)
-            await journal.answered(key, request_json=TEXT, response_json=TEXT, cost_micro=1, budget="b")
-
-        puts, calls = ([f"{name}{number}" for number in range(n_calls)] for name in ("put ", "call "))
-        return {
-            "puts": n_calls / _seconds(lambda: asyncio.run(_in_flight(put, puts))),
-            "calls": n_calls / _seconds(lambda: asyncio.run(_in_flight(call, calls))),
-            "gets": n_calls / _seconds(lambda: _get(journal, calls, at_once=IN_FLIGHT)),
-            "single gets": n_calls / _seconds(lambda: _get(journal, calls, at_once=1)),
-        }
+        journal.open_budget("evaluate-0123456789abcdef", 10**9)
+        asked = [(f"{key}{n or ''}", text) for n in range(replicates) for key, text in requests]
+        asyncio.run(_in_flight(journal, asked))
+        ended = time.time()
+    used = time.process_time() - cpu
+    with open_journal(address) as journal:
+        size = journal.summary().size_bytes
+    counted = {"calls": len(asked), "bytes per call": size / len(asked), "CPU ms per call": 1000 * used / len(asked)}
+    return {**counted, "began": began, "ended": ended}
 
 
-async def _in_flight(do: Callable[[str], Awaitable[None]], keys: Iterable[str]) -> None:
-    waiting = iter(keys)
+async def _in_flight(journal: Journal, asked: list[tuple[str, str]]) -> None:
+    budget, waiting = "evaluate-0123456789abcdef", iter(enumerate(asked))
 
     async def worker() -> None:
-        for key in waiting:
-            await do(key)
+        for number, (key, text) in waiting:
+            assert await journal.reserve(key, budget=budget, worst_micro=50, model="openai/gpt-4o-mini")
+            journal.mark_sent(key)
+            await journal.answered(key, request_json=text, response_json=_answer(number), cost_micro=9, budget=budget)
 
     await asyncio.gather(*[worker() for _ in range(IN_FLIGHT)])
 
 
-def _get(journal: Journal, keys: list[str], *, at_once: int) -> None:
-    for start in range(0, len(keys), at_once):
-        chunk = keys[start : start + at_once]
-        if len(journal.get_many(chunk)) != len(chunk):
+def _gets(address: str, requests: list[tuple[str, str]], _: int) -> dict[str, float]:
+    with open_journal(address) as journal:
+        began = time.perf_counter()
+        n_found = sum(
+            len(journal.get_many([key for key, _ in requests[start : start + AT_ONCE]]))
+            for _ in range(10)
+            for start in range(0, len(requests), AT_ONCE)
+        )
+        if n_found != 10 * len(requests):
             raise SystemExit("Answers are missing.")
+        return {"gets per second": n_found / (time.perf_counter() - began)}
 
 
-def _seconds(do: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    do()
-    return time.perf_counter() - start
+def _fill(address: str, requests: list[tuple[str, str]], n_answers: int) -> dict[str, float]:
+    """Write so many answers, one in a hundred a failure, as the writer does."""
+    with open_journal(address) as journal:
+        for start in range(0, n_answers, 1024):
+            changes = []
+            for number in range(start, min(start + 1024, n_answers)):
+                replicate, index = divmod(number, len(requests))
+                key, text = requests[index]
+                state, answer = (FAILED, None) if number % 100 == 99 else (ANSWERED, _answer(number))
+                content = {"cost_micro": 9, "budget": "", "owner": "1-0", "request": text, "response": answer}
+                row = seal(key=f"{key}{replicate}", state=state, **content)
+                changes.append(Change(ChangeKind.SETTLE, row=row, held=Held(0, 0, "")))
+            journal._database.transact(changes, 0, owner="1-0")
+    return {}
+
+
+def _opened(address: str, *_: object) -> dict[str, float]:
+    began = time.perf_counter()
+    with open_journal(address) as journal:
+        opened = time.perf_counter()
+        journal.summary()
+        summed = time.perf_counter()
+        journal.prune(older_than_days=None, failed=True)
+        pruned = time.perf_counter()
+    return {"s to open": opened - began, "s to sum up": summed - opened, "s to prune failures": pruned - summed}
 
 
 if __name__ == "__main__":
     main()
+if __name__ == "part":
+    _part()

@@ -213,8 +213,8 @@ def test_foreign_tables_of_the_same_schema_are_refused_and_others_do_not_matter(
 
 def test_another_schema_version_is_refused(address: str) -> None:
     open_journal(address).close()
-    postgres.execute(address, "UPDATE jrh_journal.about SET version = 2")
-    with pytest.raises(JournalError, match=r"schema version 2, .* 1: pip install --upgrade"):
+    postgres.execute(address, "UPDATE jrh_journal.about SET version = 3")
+    with pytest.raises(JournalError, match=r"schema version 3, .* 2: pip install --upgrade"):
         open_journal(address)
 
 
@@ -242,12 +242,25 @@ INSERT INTO jrh_journal.calls VALUES (DEFAULT, 'k', 'answered', '"k?"', '"k!"', 
 def test_a_journal_of_the_first_version_is_served_and_goes_on(address: str) -> None:
     content = ("k", "answered", '"k?"', '"k!"', None, 3, "b", "7-a", 1700000000.25)
     postgres.execute(address, OF_BEFORE.replace("DIGEST", digest(content)))
+    before = postgres.execute(address, "SELECT * FROM jrh_journal.calls")
+    text = "a long request " * 100
     with open_journal(address) as journal:
         assert journal.get("k") == '"k!"'
         journal.open_budget("b", 100)
-        assert asyncio.run(ask(journal, "more", budget="b"))
+        asyncio.run(journal.answered("more", request_json=text, response_json="{}", cost_micro=3, budget="b"))
         assert (journal.spent_micro("b"), journal.summary().answered, journal.summary().hits) == (6, 2, 6)
+        assert [request for _, request, _ in journal.settled_since(0)] == ['"k?"', text]
+    assert postgres.execute(address, "SELECT * FROM jrh_journal.calls WHERE key = 'k'") == before
     assert journal.id == "4d8fb1b3cf9a4f6f8f9a6c0a7b1f2e3d"
+
+
+def test_a_journal_that_a_process_of_an_earlier_version_has_open_is_left_to_it(address: str) -> None:
+    with open_journal(address) as living:
+        postgres.execute(address, "DROP TABLE jrh_journal.texts; UPDATE jrh_journal.about SET version = 1")
+        with pytest.raises(JournalError, match="Start again when it has ended"):
+            open_journal(address)
+        assert living.get("k") is None
+    open_journal(address).close()
 
 
 def test_the_address_may_be_written_as_sqlalchemy_does(address: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,20 +15,30 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.journal.writer import spool_owners
+from jrh_mlflow.engine.journal import Journal, Recovery, Reservation, open_journal
+from jrh_mlflow.engine.journal.writer import Spool, read_spool, spool_owners
 from jrh_mlflow.errors import JournalError
 from tests.engine.journal_tools import ask, run_at_once
 
 N_ANSWERS = 200
-LONG = "long enough for overflow pages " * 200
+
+
+def noise(number: int) -> str:
+    """Return text that is long enough for overflow pages, also when it is compressed."""
+    return random.Random(number).randbytes(4_000).hex()
+
+
+def text_of(number: int) -> str:
+    """Return the answer to a call; every third is long."""
+    return f'"{number} {noise(number) if number % 3 == 0 else ""}"'
 
 
 async def fill(journal: Journal) -> None:
     async def answer(i: int) -> None:
         assert await journal.reserve(f"k{i}", budget="b", worst_micro=10)
-        text = f'"{i} {LONG if i % 3 == 0 else ""}"'
-        await journal.answered(f"k{i}", request_json=LONG, response_json=text, cost_micro=3, budget="b")
+        await journal.answered(
+            f"k{i}", request_json=f'"{noise(-i - 1)}"', response_json=text_of(i), cost_micro=3, budget="b"
+        )
 
     await asyncio.gather(*[answer(i) for i in range(N_ANSWERS)])
 
@@ -57,7 +69,7 @@ def served(journal: Journal) -> int:
     """Count the answers that are served, each of them being the right one."""
     found = {i: journal.get(f"k{i}") for i in range(N_ANSWERS)}
     for i, text in found.items():
-        assert text in {None, f'"{i} {LONG if i % 3 == 0 else ""}"'}
+        assert text in {None, text_of(i)}
     return sum(text is not None for text in found.values())
 
 
@@ -71,9 +83,9 @@ def test_a_clean_close_leaves_the_database_and_nothing_else(filled: Path) -> Non
         pytest.param(lambda path: smash(path, 0, 16), N_ANSWERS, id="magic"),
         pytest.param(lambda path: smash(path, 16, 84), N_ANSWERS - 5, id="rest of the header"),
         pytest.param(lambda path: smash(path, 0, 4096), N_ANSWERS - 5, id="whole first page"),
-        pytest.param(lambda path: smash(path, 40_960, 65_536), N_ANSWERS - 40, id="pages in the middle"),
+        pytest.param(lambda path: smash(path, 409_600, 65_536), N_ANSWERS - 40, id="pages in the middle"),
         pytest.param(lambda path: os.truncate(path, path.stat().st_size // 2), N_ANSWERS // 4, id="cut in half"),
-        pytest.param(lambda path: os.truncate(path, path.stat().st_size - 1_000), N_ANSWERS - 5, id="torn end"),
+        pytest.param(lambda path: os.truncate(path, path.stat().st_size - 5_000), N_ANSWERS - 5, id="torn end"),
     ],
 )
 def test_a_damaged_file_is_kept_aside_and_what_can_be_read_is_salvaged(
@@ -87,6 +99,10 @@ def test_a_damaged_file_is_kept_aside_and_what_can_be_read_is_salvaged(
         assert f"{n_served} calls were salvaged" in caplog.text
         assert journal.summary().answered == n_served
         assert 3 * n_served <= journal.spent_micro("b") <= 3 * N_ANSWERS
+        # Of a call whose text was damaged the answer is served all the same.
+        requests = [request for _, request, _ in journal.settled_since(0) if request]
+        assert set(requests) <= {f'"{noise(-i - 1)}"' for i in range(N_ANSWERS)}
+        assert len(requests) >= at_least // 4
     (kept,) = aside(filled)
     assert kept.name in caplog.text
     assert kept.read_bytes() == damaged
@@ -100,7 +116,7 @@ def test_of_what_was_booked_and_what_the_salvaged_calls_cost_the_larger_counts(f
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute("UPDATE budgets SET spent = ? WHERE name = 'b'", (booked,))
         connection.commit()
-    smash(filled, 40_960, 65_536)
+    smash(filled, 409_600, 65_536)
     with open_journal(filled) as journal:
         assert journal.spent_micro("b") == max(booked, 3 * served(journal))
 
@@ -171,6 +187,7 @@ with open_journal(sys.argv[1]) as journal:
 def test_a_journal_of_the_first_version_is_upgraded_by_whoever_opens_it_first(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute("DROP TABLE hits")
+        connection.execute("DROP TABLE texts")
         connection.execute("PRAGMA user_version = 0")
     said = run_at_once(OPENER, str(filled), n=3)
     assert said == [f'{N_ANSWERS} "1 "\n'] * 3
@@ -180,10 +197,10 @@ def test_a_journal_of_the_first_version_is_upgraded_by_whoever_opens_it_first(fi
 
 def test_a_later_schema_version_is_refused_and_untouched(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     before = filled.read_bytes()
     with pytest.raises(
-        JournalError, match=r"schema version 2, this version of the package reads 1: pip install --upgrade"
+        JournalError, match=r"schema version 3, this version of the package reads 2: pip install --upgrade"
     ):
         open_journal(filled)
     assert filled.read_bytes() == before
@@ -249,3 +266,84 @@ def test_the_spool_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest
         (owner,) = spool_owners(path)
         assert len(path.with_name(f"journal.db.spool-{owner}").read_bytes().rstrip(b"\0")) < 12_000
         assert journal.summary().answered == 100
+
+
+def test_pruning_leaves_the_file_where_it_is_and_nothing_of_what_was_pruned_in_it(filled: Path) -> None:
+    secret = "a secret that was pruned, " * 20
+
+    async def fail(journal: Journal) -> None:
+        await journal.failed("f", request_json='"short"', reason=secret, response_json=None, cost_micro=0, budget=None)
+
+    with open_journal(filled) as journal:
+        asyncio.run(fail(journal))
+    before, inode = filled.stat().st_size, filled.stat().st_ino
+    assert secret.encode() in filled.read_bytes()
+    with open_journal(filled) as journal:
+        assert journal.prune(older_than_days=None, failed=True) == 1
+    assert (filled.stat().st_size, filled.stat().st_ino) == (before, inode)
+    assert secret[:40].encode() not in filled.read_bytes()
+    with open_journal(filled) as journal:
+        assert served(journal) == N_ANSWERS
+        assert journal.prune(older_than_days=0, failed=False) == N_ANSWERS
+    # With nearly all of it free, the little that is left is written anew.
+    assert filled.stat().st_size < before / 5
+
+
+@pytest.fixture
+def of_version_1(tmp_path: Path) -> Path:
+    """A journal of before the table of texts, as that code wrote it and a killed process left it.
+
+    Four answers and a failure are committed, one answer is only in the spool, one call was in flight.
+    """
+    return Path(shutil.copytree(Path(__file__).with_name("journal_of_version_1"), tmp_path / "old")) / "journal.db"
+
+
+def raw_calls(path: Path) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT * FROM calls ORDER BY id").fetchall()
+
+
+def test_a_journal_of_version_1_is_served_and_goes_on_and_its_rows_stay_as_they_are(of_version_1: Path) -> None:
+    before = raw_calls(of_version_1)
+    with open_journal(of_version_1) as journal:
+        assert journal.recovery == Recovery(replayed=1, lost=1, lost_micro=100)
+        answers = journal.get_many([*(f"answered {n}" for n in range(4)), "spooled", "failed", "in flight"])
+        assert [json.loads(text)["text"] for text in answers.values()] == ["A", "B", "A", "B", "tie"]
+        journal.open_budget("b", 1_000)
+        assert journal.spent_micro("b") == 4 * 7 + 5 + 9 + 100
+        assert asyncio.run(journal.reserve("answered 1", budget="b", worst_micro=9)) is Reservation.IS_ANSWERED
+        text = json.dumps({"model": "openai/gpt-4o-mini", "messages": noise(1)})
+        answer = journal.answered("new", request_json=text, response_json='"N"', cost_micro=1, budget="b")
+        asyncio.run(answer)
+        requests = [request or "" for _, request, _ in journal.settled_since(0)]
+        assert len(requests) == 8
+        assert requests[-1] == text
+        assert {json.loads(request)["model"] for request in requests} == {"openai/gpt-4o-mini"}
+        assert (journal.summary().answered, journal.summary().hits) == (6, 1 + 5)
+    assert raw_calls(of_version_1)[:5] == before[:5]
+    with open_journal(of_version_1) as journal:
+        assert journal.prune(older_than_days=0, failed=False) == 8
+        assert journal.spent_micro("b") == 4 * 7 + 5 + 9 + 100 + 1
+
+
+def test_an_answer_that_the_earlier_version_had_committed_in_full_is_not_replayed(of_version_1: Path) -> None:
+    (owner,) = spool_owners(of_version_1)
+    (entry,) = read_spool(of_version_1, owner)
+    with closing(sqlite3.connect(of_version_1)) as connection:
+        marks = ", ".join("?" * len(entry.row))
+        connection.execute("DELETE FROM calls WHERE id = ?", (entry.held.id,))
+        connection.execute(f"INSERT INTO calls VALUES (?, {marks})", (entry.held.id, *entry.row))
+        connection.commit()
+    with open_journal(of_version_1) as journal:
+        assert journal.recovery == Recovery(lost=1, lost_micro=100)
+        assert journal.get("spooled") == entry.row.response
+
+
+def test_a_journal_that_a_process_of_an_earlier_version_has_open_is_left_to_it(of_version_1: Path) -> None:
+    spool = Spool(of_version_1)
+    before = of_version_1.read_bytes()
+    with pytest.raises(JournalError, match="earlier version has the journal"):
+        open_journal(of_version_1)
+    assert of_version_1.read_bytes() == before
+    spool.close(remove=True)
+    open_journal(of_version_1).close()

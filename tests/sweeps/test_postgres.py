@@ -115,8 +115,9 @@ class Site:
 
     def answered(self) -> Counter[str]:
         """Answers by what was asked, in the journal, where each call has its own."""
-        rows = postgres.execute(self.address, "SELECT request FROM jrh_journal.calls WHERE state = 'answered'")
-        return Counter(_question(json.loads(bytes(request))) for (request,) in rows)
+        with open_journal(self.address) as journal:
+            requests = [request for call, request, _ in journal.settled_since(0) if call.state == "answered"]
+        return Counter(_question(json.loads(request or "")) for request in requests)
 
     def states(self) -> tuple[Counter[str], str]:
         """How the trials of the study ended, and its parent run."""

@@ -21,7 +21,15 @@ from sqlalchemy.dialects import postgresql
 
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import CallRow, Recovery
-from jrh_mlflow.engine.journal.tables import CALLS, Database, compiled, of_a_later_version, warn_of_dead
+from jrh_mlflow.engine.journal.tables import (
+    CALLS,
+    Database,
+    compiled,
+    of_a_later_version,
+    of_an_earlier_version,
+    warn_of_dead,
+)
+from jrh_mlflow.engine.journal.texts import MARK, StoredText, row_of, row_values
 from jrh_mlflow.engine.journal.writer import Change, Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.home import home, writable_home
@@ -31,7 +39,8 @@ _log = logging.getLogger("jrh_mlflow")
 _OLDEST = 12
 _PATIENCE_SECONDS = 20.0
 _APPLICATION = "jrh_mlflow journal"
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
+"""2 has the table of texts."""
 _ABOUT = {"application", "version", "id"}
 _LOOK_UP = 1024
 _DEFAULTS = {
@@ -59,6 +68,8 @@ _INSERT = f"INSERT INTO calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_NEW} RETURNI
 _FILL = f"""UPDATE calls AS old SET {", ".join(f"{name} = new.{name}" for name in CallRow._fields)}
     FROM {_NEW} WHERE old.id = new.id AND old.state = %s"""  # noqa: S608
 _FIND = f"SELECT {_COLUMNS} FROM calls WHERE key = ANY(%b) AND state = 'answered'"  # noqa: S608
+_INSERT_TEXTS = """INSERT INTO texts SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])
+    ON CONFLICT (name) DO NOTHING"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +196,23 @@ class PostgresDatabase(Database):
         for start in range(0, len(keys), _LOOK_UP):
             chunk = [key.encode() for key in keys[start : start + _LOOK_UP]]
             for row in self.connection.execute(_FIND, (chunk,), binary=True):
-                yield CallRow._make(map(_decode, row))
+                yield row_of(map(_decode, row))
+
+    def insert_texts(self, texts: Sequence[StoredText]) -> None:
+        """Insert texts, many at a time."""
+        if texts:
+            self.connection.execute(_INSERT_TEXTS, [list(column) for column in zip(*texts, strict=True)])
+
+    def select_texts(self, names: Sequence[bytes]) -> Iterator[StoredText]:
+        """Look names up, many at a time."""
+        query = "SELECT name, base, body FROM texts WHERE name = ANY(%b)"
+        for start in range(0, len(names), _LOOK_UP):
+            chunk = list(names[start : start + _LOOK_UP])
+            yield from map(StoredText._make, self.connection.execute(query, (chunk,), binary=True))
+
+    def lock_texts(self) -> None:
+        """Wait for all who insert texts, and let them wait: each batch that needs a text inserts it."""
+        self.connection.execute("LOCK TABLE texts IN SHARE ROW EXCLUSIVE MODE")
 
     def size_bytes(self) -> int:
         """Add up the tables of the journal with their indexes."""
@@ -212,6 +239,7 @@ class PostgresDatabase(Database):
         super().create_tables()
         self.connection.execute("CREATE TABLE hits (served bigint NOT NULL)")
         self.connection.execute("INSERT INTO hits VALUES (0)")
+        self.create_texts()
         # The id names the folder of the spools: one journal may be reached by several addresses.
         self.connection.execute(
             "CREATE TABLE about (application text NOT NULL, version int NOT NULL, id text NOT NULL)"
@@ -231,17 +259,17 @@ class PostgresDatabase(Database):
 
 def _arrays(rows: Sequence[CallRow], numbers: Sequence[int]) -> list[list[Any]]:
     """Turn rows into the columns that `unnest` takes."""
-    columns = zip(CallRow._fields, zip(*rows, strict=True), strict=True)
+    columns = zip(CallRow._fields, zip(*map(row_values, rows), strict=True), strict=True)
     return [list(numbers), *([_encode(value, name) for value in values] for name, values in columns)]
 
 
 def _encode(value: Any, name: str) -> Any:
-    return value.encode() if name in _BYTES and value is not None else value
+    return value.encode() if name in _BYTES and isinstance(value, str) else value
 
 
 def _decode(value: Any) -> Any:
     # What damage left need not be UTF-8; it must reach the check of the row's sha256 to be found out.
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) and not value.startswith(MARK) else value
 
 
 class PostgresJournal(Journal):
@@ -323,7 +351,19 @@ def _open_tables(database: PostgresDatabase, shown: str) -> str:
         columns = _columns(connection)
         if not columns:
             database.create_tables()
-        return _journal_id(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
+        about = _about(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
+        if about[0] < _SCHEMA_VERSION:
+            _upgrade(database, shown)
+        return about[1]
+
+
+def _upgrade(database: PostgresDatabase, shown: str) -> None:
+    """Bring a journal of an earlier version up to this one; its rows stay as they are."""
+    owners = database.fetch("SELECT owner FROM owners")
+    if not all(_outlive(database.connection, owner, 0) for (owner,) in owners):
+        raise JournalError(of_an_earlier_version(shown))
+    database.create_texts()
+    database.connection.execute("UPDATE about SET version = %s", (_SCHEMA_VERSION,))
 
 
 def _columns(connection: psycopg.Connection[Any]) -> dict[str, set[str]]:
@@ -338,7 +378,8 @@ def _columns(connection: psycopg.Connection[Any]) -> dict[str, set[str]]:
     return columns
 
 
-def _journal_id(connection: psycopg.Connection[Any], shown: str, *, made: set[str]) -> str:
+def _about(connection: psycopg.Connection[Any], shown: str, *, made: set[str]) -> tuple[int, str]:
+    """Return the version of a journal and its id."""
     about = None
     if made >= _ABOUT:
         about = connection.execute("SELECT application, version, id FROM about").fetchone()
@@ -346,7 +387,7 @@ def _journal_id(connection: psycopg.Connection[Any], shown: str, *, made: set[st
         raise JournalError(f"The schema jrh_journal of {shown} holds tables that are no journal. Use another database.")
     if about[1] > _SCHEMA_VERSION:
         raise JournalError(of_a_later_version(shown, about[1], known=_SCHEMA_VERSION))
-    return str(about[2])
+    return about[1], str(about[2])
 
 
 def _lock_opening(connection: psycopg.Connection[Any]) -> None:

@@ -40,7 +40,8 @@ class CallRow(NamedTuple):
 
     key: str
     state: str
-    request: str | None
+    request: str | bytes | None
+    """Bytes are the name of its text, in the table of texts."""
     response: str | None
     reason: str | None
     cost_micro: int
@@ -104,7 +105,7 @@ def seal(
     cost_micro: int,
     budget: str,
     owner: str,
-    request: str | None = None,
+    request: str | bytes | None = None,
     response: str | None = None,
     reason: str | None = None,
 ) -> CallRow:
@@ -130,7 +131,8 @@ def totals(amounts: Iterable[tuple[str, int]]) -> Counter[str]:
 
 def digest(content: Iterable[object]) -> str:
     """Hash the columns of a row."""
-    text = "\x1f".join(["" if value is None else str(value) for value in content]).encode()
+    values = [value.hex() if isinstance(value, bytes) else "" if value is None else str(value) for value in content]
+    text = "\x1f".join(values).encode()
     hashed = hashlib.sha256()
     for start in range(0, len(text), _PIECE):
         hashed.update(text[start : start + _PIECE])

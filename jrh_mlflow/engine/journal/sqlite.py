@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.dialects import sqlite
 
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
-from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, warn_of_dead
+from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, of_an_earlier_version, warn_of_dead
+from jrh_mlflow.engine.journal.texts import StoredText, row_of, row_values
 from jrh_mlflow.engine.journal.writer import Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.home import private_file, shown_path
@@ -28,10 +29,11 @@ T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
 _APPLICATION_ID = 0x6A72686A
 """`jrhj` in the file's header: tells a journal from any other SQLite database."""
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
+"""2 has the table of texts."""
 _PAGE_BYTES = 4096
 _BUSY_SECONDS = 60.0
-_ALWAYS_CHECKED_BYTES = 256 * 2**20
+_ALWAYS_CHECKED_BYTES = 64 * 2**20
 """A larger file is checked whole only after a process died; its rows are checked one by one in any case."""
 _ROWS = 64
 """Rows of one statement: old SQLite takes at most 999 values."""
@@ -75,7 +77,7 @@ class SqliteDatabase(Database):
         numbers: list[int] = []
         for start in range(0, len(rows), _ROWS):
             chunk = rows[start : start + _ROWS]
-            values = [value for row in chunk for value in (None, *row)]
+            values = [value for row in chunk for value in (None, *row_values(row))]
             last = self.connection.execute(_insert(len(chunk)), values).lastrowid or 0
             numbers.extend(range(last - len(chunk) + 1, last + 1))
         return numbers
@@ -85,7 +87,7 @@ class SqliteDatabase(Database):
         filled = 0
         for start in range(0, len(rows), _ROWS):
             chunk = rows[start : start + _ROWS]
-            values = [value for row, number in chunk for value in (number, *row)]
+            values = [value for row, number in chunk for value in (number, *row_values(row))]
             filled += self.connection.execute(_fill(len(chunk), state), values).rowcount
         return filled
 
@@ -95,7 +97,20 @@ class SqliteDatabase(Database):
             chunk = keys[start : start + _LOOK_UP]
             # Filled up to a few sizes, so that SQLite need not compile a statement for each.
             size = 1 if len(chunk) == 1 else _LOOK_UP
-            yield from map(CallRow._make, self.connection.execute(_find(size), [*chunk, *[""] * (size - len(chunk))]))
+            yield from map(row_of, self.connection.execute(_find(size), [*chunk, *[""] * (size - len(chunk))]))
+
+    def insert_texts(self, texts: Sequence[StoredText]) -> None:
+        """Insert texts, many at a time."""
+        for start in range(0, len(texts), _ROWS):
+            chunk = texts[start : start + _ROWS]
+            self.connection.execute(_insert_texts(len(chunk)), [value for text in chunk for value in text])
+
+    def select_texts(self, names: Sequence[bytes]) -> Iterator[StoredText]:
+        """Look names up, many at a time."""
+        for start in range(0, len(names), _LOOK_UP):
+            chunk = names[start : start + _LOOK_UP]
+            query = f"SELECT name, base, body FROM texts WHERE name IN ({', '.join('?' * len(chunk))})"  # noqa: S608
+            yield from map(StoredText._make, self.connection.execute(query, chunk))
 
     def size_bytes(self) -> int:
         """Add up the file and its log."""
@@ -103,9 +118,13 @@ class SqliteDatabase(Database):
         return sum(part.stat().st_size for part in parts if part.exists())
 
     def prune(self, *, before: float, failed: bool) -> int:
-        """Delete calls and give their room back to the disk."""
+        """Delete calls; their room is used again, and given back to the disk once it is more than half of the file."""
+        # Overwritten with zeros: what was pruned must not be readable in a file that is not written anew.
+        self.connection.execute("PRAGMA secure_delete = ON")
         removed = super().prune(before=before, failed=failed)
-        self.connection.execute("VACUUM")
+        (((free,),), ((pages,),)) = self.fetch("PRAGMA freelist_count"), self.fetch("PRAGMA page_count")
+        if free > pages / 2:
+            self.connection.execute("VACUUM")
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
@@ -115,11 +134,17 @@ class SqliteDatabase(Database):
         self.connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
         super().create_tables()
         self.create_hits()
+        self.create_texts()
 
     def create_hits(self) -> None:
         """Make the count of answers served, which was not part of the first schema."""
         self.connection.execute("CREATE TABLE hits (id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER)")
         self.connection.execute("INSERT INTO hits VALUES (1, 0)")
+
+
+@cache
+def _insert_texts(n_texts: int) -> str:
+    return f"INSERT OR IGNORE INTO texts VALUES {', '.join(['(?, ?, ?)'] * n_texts)}"  # noqa: S608
 
 
 @cache
@@ -266,18 +291,22 @@ def _check(path: Path) -> bool:
             return True
         if not ({"calls", "budgets", "owners"} <= names and _passes_check(connection, path)):
             return False
-        _upgrade(database, names)
+        _upgrade(database, path, names)
         return True
 
 
-def _upgrade(database: SqliteDatabase, tables: set[str]) -> None:
-    """Bring a journal of an earlier version up to this one, whole or not at all."""
+def _upgrade(database: SqliteDatabase, path: Path, tables: set[str]) -> None:
+    """Bring a journal of an earlier version up to this one, whole or not at all; its rows stay as they are."""
     ((version,),) = database.fetch("PRAGMA user_version")
-    if "hits" in tables and version == _SCHEMA_VERSION:
+    if {"hits", "texts"} <= tables and version == _SCHEMA_VERSION:
         return
+    if any(is_alive(path, owner) for owner in spool_owners(path)):
+        raise JournalError(of_an_earlier_version(str(path)))
     with database.transaction():
         if "hits" not in tables:
             database.create_hits()
+        if "texts" not in tables:
+            database.create_texts()
         database.connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
@@ -333,7 +362,8 @@ def _repair(path: Path) -> None:
             salvaged = 0
             if _make_readable(path, copy, first_page=draft.read_bytes()[:_PAGE_BYTES]):
                 with _opened(copy) as damaged, database.transaction():
-                    salvaged = sum(_salvage(database, row) for row in _readable_calls(damaged, path))
+                    salvaged = sum(_salvage(database, row) for row in _readable(damaged, path, "calls", _COLUMNS))
+                    _salvage_texts(database, damaged, path)
                     _salvage_budgets(database, damaged)
         if not salvaged and not _says_journal(path):
             raise JournalError(
@@ -372,9 +402,9 @@ def _make_readable(path: Path, copy: Path, *, first_page: bytes) -> bool:
     return False
 
 
-def _readable_calls(damaged: SqliteDatabase, path: Path) -> Iterator[tuple[object, ...]]:
-    """Yield the calls that SQLite can still read, going on behind each place where it cannot."""
-    query = f"SELECT id, {_COLUMNS} FROM calls NOT INDEXED WHERE id >= :start ORDER BY id"  # noqa: S608
+def _readable(damaged: SqliteDatabase, path: Path, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows that SQLite can still read, with their ids, going on behind each place where it cannot."""
+    query = f"SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid >= :start ORDER BY rowid"  # noqa: S608
     start = missed = 0
     most_missed = _MOST_ROWS_PER_PAGE * (1 + path.stat().st_size // _PAGE_BYTES)
     while missed <= most_missed:
@@ -389,9 +419,9 @@ def _readable_calls(damaged: SqliteDatabase, path: Path) -> Iterator[tuple[objec
             return
 
 
-def _salvage(database: SqliteDatabase, values: tuple[object, ...]) -> bool:
+def _salvage(database: SqliteDatabase, values: tuple[Any, ...]) -> bool:
     """Insert a call read from a damaged file, if it is whole and its answer is not there already."""
-    row = CallRow._make(values[1:])
+    row = row_of(values[1:])
     if not row.is_intact():
         return False
     insert = _insert(1).replace("INSERT", "INSERT OR IGNORE", 1)
@@ -401,6 +431,24 @@ def _salvage(database: SqliteDatabase, values: tuple[object, ...]) -> bool:
         cost, worst = (0, -row.cost_micro) if is_reserved else (row.cost_micro, 0)
         database.book([(row.budget, cost)], [(row.budget, worst)])
     return added
+
+
+def _salvage_texts(database: SqliteDatabase, damaged: SqliteDatabase, path: Path) -> None:
+    """Keep the texts that are whole, where the damaged file has any: one that is not would be in the way of another."""
+    try:
+        damaged.fetch("SELECT name FROM texts LIMIT 0")
+    except sqlite3.Error:
+        return
+    names = []
+    for _, name, base, body in _readable(damaged, path, "texts", "name, base, body"):
+        # With a borrowed schema these may be rows of another table.
+        if isinstance(name, bytes) and isinstance(base, bytes | None) and isinstance(body, bytes):
+            database.insert_texts([StoredText(name, base, body)])
+            names.append(name)
+    for start in range(0, len(names), _LOOK_UP):
+        chunk = names[start : start + _LOOK_UP]
+        for name in {*chunk} - database.read_texts(chunk).keys():
+            database.change("DELETE FROM texts WHERE name = :name", name=name)
 
 
 def _salvage_budgets(database: SqliteDatabase, damaged: SqliteDatabase) -> None:

@@ -33,6 +33,7 @@ from jrh_mlflow.engine.journal.rows import (
     totals,
     unserved,
 )
+from jrh_mlflow.engine.journal.texts import StoredText, TextPacker, is_long, shortened, whole_answer, whole_texts
 from jrh_mlflow.engine.journal.writer import Change, ChangeKind, read_spool, sent_by, spool_path
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
@@ -76,6 +77,14 @@ OWNERS = sa.Table(
     # How far the spool of an owner is in the database. Kept after its death until its own machine has replayed it.
     sa.Column("committed", _Number, nullable=False),
 )
+TEXTS = sa.Table(
+    "texts",
+    _metadata,
+    sa.Column("name", sa.LargeBinary, primary_key=True),
+    sa.Column("base", sa.LargeBinary),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+"""Not part of the first version: rows of it have their request in full, and stay as they are."""
 _TABLES = (CALLS, BUDGETS, OWNERS)
 """In this order, so that `calls` begins on the second page of an SQLite file: see the repair of damaged ones."""
 
@@ -100,11 +109,15 @@ _MARK_UNREADABLE = "UPDATE calls SET reason = :reason, sha256 = :sha256 WHERE ke
 _RETIRE = """UPDATE calls SET state = 'failed', reason = :reason, sha256 = :sha256
     WHERE key = :key AND state = 'answered'"""
 _IS_RECORDED = """SELECT 1 FROM calls
-    WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 = :sha256"""
+    WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 IN (:long, :short)"""
 _SETTLED = """SELECT id, state, response, reason, cost_micro FROM calls
     WHERE budget = :budget AND state <> 'reserved' AND id > :after ORDER BY id LIMIT 2000"""
 _SINCE = """SELECT id, state, response, reason, cost_micro, request, at FROM calls
     WHERE at >= :since AND state <> 'reserved' AND id > :after ORDER BY id LIMIT 2000"""
+_DROP_TEXTS = """WITH RECURSIVE needed (name) AS (
+        SELECT request FROM calls WHERE length(request) = 17
+        UNION SELECT base FROM texts JOIN needed ON texts.name = needed.name WHERE base IS NOT NULL)
+    DELETE FROM texts WHERE name IN (SELECT name FROM texts EXCEPT SELECT name FROM needed)"""
 _PUT_OWNER = """INSERT INTO owners VALUES (:owner, :number)
     ON CONFLICT (owner) DO UPDATE SET committed = :number"""
 
@@ -131,6 +144,7 @@ class Database(ABC):
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self._packer = TextPacker()
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[object]:
@@ -153,11 +167,22 @@ class Database(ABC):
         """Return the rows that answer these keys, whole or not."""
 
     @abstractmethod
+    def insert_texts(self, texts: Sequence[StoredText]) -> None:
+        """Insert those texts that are not there."""
+
+    @abstractmethod
+    def select_texts(self, names: Sequence[bytes]) -> Iterable[StoredText]:
+        """Return the texts with these names."""
+
+    @abstractmethod
     def size_bytes(self) -> int:
         """Return the room the journal takes."""
 
     def lock_budgets(self, names: Iterable[str] | None = None) -> None:
         """Make other writers of these budgets wait, of all when None, where a transaction alone does not."""
+
+    def lock_texts(self) -> None:
+        """Make others wait who are about to insert texts, where a transaction alone does not."""
 
     def change(self, statement: str, **values: Any) -> int:
         """Run a statement and return how many rows it changed."""
@@ -179,6 +204,10 @@ class Database(ABC):
                 self.connection.execute(str(CreateIndex(index).compile(dialect=self.dialect)))
         self.change("INSERT INTO budgets VALUES (:budget, NULL, 0, 0)", budget="")
 
+    def create_texts(self) -> None:
+        """Make the table of texts beside those of the first version."""
+        self.connection.execute(str(CreateTable(TEXTS).compile(dialect=self.dialect)))
+
     # What the writer does.
 
     def transact(self, changes: Sequence[Change], number: int, *, owner: str) -> None:
@@ -189,11 +218,15 @@ class Database(ABC):
             number: How far the owner's spool is in the database after this batch; 0 for no further than before.
             owner: Whose spool the answers are in.
         """
+        # Compressed before the transaction: other processes wait for its end.
+        texts = self._packed([change.row for change in changes if change.row])
+        for change in changes:
+            change.row = shortened(change.row) if change.row else None
         # Nearly always all of a batch can be settled by a few statements; only then one by one.
         together = True
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return self._attempt(changes, number, owner, together=together)
+                return self._attempt(changes, texts, number, owner, together=together)
             except (self.collision, NeedsCareError):
                 together = False
             except self.transient:
@@ -201,9 +234,17 @@ class Database(ABC):
                     raise
         raise JournalError(f"{_ATTEMPTS} attempts to commit did not succeed")
 
-    def _attempt(self, changes: Sequence[Change], number: int, owner: str, *, together: bool) -> None:
+    def _packed(self, rows: Iterable[CallRow]) -> list[StoredText]:
+        """Return what keeps the requests of rows, in one order, so that no two writers block each other."""
+        texts = {text for row in rows if is_long(row) for text in self._packer.pack(str(row.request))}
+        return sorted(texts, key=lambda text: text.name)
+
+    def _attempt(
+        self, changes: Sequence[Change], texts: Sequence[StoredText], number: int, owner: str, *, together: bool
+    ) -> None:
         with self.transaction():
             self.lock_budgets(_budgets(changes))
+            self.insert_texts(texts)
             self._apply(changes, together=together)
             if number:
                 self.change("UPDATE owners SET committed = :number WHERE owner = :owner", number=number, owner=owner)
@@ -370,17 +411,20 @@ class Database(ABC):
         replayed = 0
         for entry in read_spool(spools, owner):
             if entry.number > committed and not self._is_recorded(entry.row):
-                self.settle(entry.row, entry.held)
+                self.insert_texts(self._packed([entry.row]))
+                self.settle(shortened(entry.row), entry.held)
                 replayed += 1
             committed = max(committed, entry.number)
         self.change(_PUT_OWNER, owner=owner, number=committed)
         return replayed
 
     def _is_recorded(self, row: CallRow) -> bool:
-        """Whether exactly this row is in the journal."""
+        """Whether exactly this row is in the journal, as this version keeps it or as an earlier one did."""
+        kept = shortened(row)
         if row.state == ANSWERED:
-            return self.find_answers([row.key]).get(row.key) == row
-        return bool(self.fetch(_IS_RECORDED, state=row.state, owner=row.owner, sha256=row.sha256))
+            return self.find_answers([row.key]).get(row.key) in (row, kept)
+        seals = {"long": row.sha256, "short": kept.sha256}
+        return bool(self.fetch(_IS_RECORDED, state=row.state, owner=row.owner, **seals))
 
     def _lose(self, owner: str, *, sent: Container[int] | None = None) -> tuple[int, int]:
         """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars.
@@ -435,11 +479,34 @@ class Database(ABC):
 
     def settled(self, name: str, after: int) -> list[tuple[Any, ...]]:
         """Return the next calls of a budget with ids above `after`: id, state, response, reason, cost."""
-        return self.fetch(_SETTLED, budget=name, after=after)
+        rows = self.fetch(_SETTLED, budget=name, after=after)
+        return [(number, state, whole_answer(response), *rest) for number, state, response, *rest in rows]
 
     def since(self, moment: float, after: int) -> list[tuple[Any, ...]]:
         """Return the next calls of a moment or later, with ids above `after`: as `settled`, then request and time."""
-        return self.fetch(_SINCE, since=moment, after=after)
+        rows = self.fetch(_SINCE, since=moment, after=after)
+        texts = self.read_texts({row[5] for row in rows if isinstance(row[5], bytes)})
+        return [
+            (
+                number,
+                state,
+                whole_answer(response),
+                *rest,
+                texts.get(request) if isinstance(request, bytes) else request,
+                at,
+            )
+            for number, state, response, *rest, request, at in rows
+        ]
+
+    def read_texts(self, names: Iterable[bytes]) -> dict[bytes, str]:
+        """Return the texts with these names, and those below them, as far as they are whole."""
+        rows: dict[bytes, StoredText] = {}
+        wanted = set(names)
+        while wanted:
+            found = {row.name: row for row in self.select_texts(sorted(wanted))}
+            rows |= found
+            wanted = {row.base for row in found.values() if row.base} - rows.keys()
+        return whole_texts(rows)
 
     def counts(self) -> dict[str, int]:
         """Count the calls of each state; `hits` served before, `size_bytes` and `spent_micro`."""
@@ -452,10 +519,17 @@ class Database(ABC):
         return {**none, **dict(others), **sums}
 
     def prune(self, *, before: float, failed: bool) -> int:
-        """Delete calls settled before a moment, or only those that gave no answer; return how many."""
+        """Delete calls settled before a moment, or only those that gave no answer, and the texts that none needs.
+
+        In a transaction of its own; returns how many calls were deleted.
+        """
         spared = ANSWERED if failed else RESERVED
         statement = "DELETE FROM calls WHERE state NOT IN ('reserved', :spared) AND at < :before"
-        return self.change(statement, spared=spared, before=before)
+        with self.transaction():
+            self.lock_texts()
+            removed = self.change(statement, spared=spared, before=before)
+            self.change(_DROP_TEXTS)
+        return removed
 
 
 @cache
@@ -479,6 +553,11 @@ def of_a_later_version(place: str, version: int, *, known: int) -> str:
     """Say why a journal is not opened that a later version of the package has written."""
     upgrade = "pip install --upgrade jrh-mlflow"
     return f"The journal {place} has schema version {version}, this version of the package reads {known}: {upgrade}."
+
+
+def of_an_earlier_version(place: str) -> str:
+    """Say why a journal is not brought up to this version: the other process would take its new rows for damaged."""
+    return f"A process of an earlier version has the journal {place} open. Start again when it has ended."
 
 
 def warn_of_dead(place: str, recovery: Recovery) -> None:
