@@ -132,6 +132,24 @@ def test_texts_that_are_packed_are_read_back(texts: list[str]) -> None:
     assert whole_texts(rows) == {text_name(text): text for text in texts}
 
 
+def test_what_is_remembered_of_texts_is_forgotten_in_time_and_no_text_lies_deep(
+    requests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jrh_mlflow.engine.journal.texts._REMEMBERED_BYTES", 3 * len(requests[0]))
+    packer = TextPacker()
+    chains = [list(packer.pack(text)) for text in requests]
+    assert max(map(len, chains)) <= 6
+    assert sum(chain[0].base is None for chain in chains) >= len(requests) / 5
+    assert set(whole_texts({row.name: row for chain in chains for row in chain}).values()) == set(requests)
+
+
+def test_a_text_that_is_a_line_of_another_is_not_taken_for_it() -> None:
+    packer = TextPacker()
+    texts = ["the longest line of all\\nshort", "the longest line of all", "the longest"]
+    rows = {row.name: row for text in texts for row in packer.pack(text)}
+    assert [whole_texts(rows)[text_name(text)] for text in texts] == texts
+
+
 def test_a_text_that_names_itself_or_nothing_as_its_base_is_left_out() -> None:
     (row,) = TextPacker().pack("text")
     assert whole_texts({row.name: row}) == {row.name: "text"}

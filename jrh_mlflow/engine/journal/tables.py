@@ -219,14 +219,18 @@ class Database(ABC):
             owner: Whose spool the answers are in.
         """
         # Compressed before the transaction: other processes wait for its end.
-        texts = self._packed([change.row for change in changes if change.row])
+        texts: dict[bytes, StoredText] = {}
         for change in changes:
-            change.row = shortened(change.row) if change.row else None
+            if change.row:
+                change.row, needed = self._kept(change.row)
+                texts.update((text.name, text) for text in needed)
+        # In one order, so that no two writers block each other.
+        in_order = sorted(texts.values(), key=lambda text: text.name)
         # Nearly always all of a batch can be settled by a few statements; only then one by one.
         together = True
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return self._attempt(changes, texts, number, owner, together=together)
+                return self._attempt(changes, in_order, number, owner, together=together)
             except (self.collision, NeedsCareError):
                 together = False
             except self.transient:
@@ -234,10 +238,12 @@ class Database(ABC):
                     raise
         raise JournalError(f"{_ATTEMPTS} attempts to commit did not succeed")
 
-    def _packed(self, rows: Iterable[CallRow]) -> list[StoredText]:
-        """Return what keeps the requests of rows, in one order, so that no two writers block each other."""
-        texts = {text for row in rows if is_long(row) for text in self._packer.pack(str(row.request))}
-        return sorted(texts, key=lambda text: text.name)
+    def _kept(self, row: CallRow) -> tuple[CallRow, list[StoredText]]:
+        """Return a row as it is kept, and the texts it needs."""
+        if not is_long(row):
+            return row, []
+        texts = list(self._packer.pack(str(row.request)))
+        return shortened(row, texts[0].name), texts
 
     def _attempt(
         self, changes: Sequence[Change], texts: Sequence[StoredText], number: int, owner: str, *, together: bool
@@ -411,8 +417,9 @@ class Database(ABC):
         replayed = 0
         for entry in read_spool(spools, owner):
             if entry.number > committed and not self._is_recorded(entry.row):
-                self.insert_texts(self._packed([entry.row]))
-                self.settle(shortened(entry.row), entry.held)
+                row, texts = self._kept(entry.row)
+                self.insert_texts(texts)
+                self.settle(row, entry.held)
                 replayed += 1
             committed = max(committed, entry.number)
         self.change(_PUT_OWNER, owner=owner, number=committed)
@@ -420,7 +427,7 @@ class Database(ABC):
 
     def _is_recorded(self, row: CallRow) -> bool:
         """Whether exactly this row is in the journal, as this version keeps it or as an earlier one did."""
-        kept = shortened(row)
+        kept, _ = self._kept(row)
         if row.state == ANSWERED:
             return self.find_answers([row.key]).get(row.key) in (row, kept)
         seals = {"long": row.sha256, "short": kept.sha256}

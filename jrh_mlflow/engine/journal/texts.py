@@ -30,7 +30,7 @@ _BEGINNING = 128
 _DEEPEST = 4
 _DIFFERENT = 0.15
 """Of its length: a text that takes more than this beside its base becomes the base of those to come."""
-_REMEMBERED_BYTES = 8 * 2**20
+_REMEMBERED_BYTES = 4 * 2**20
 
 
 class StoredText(NamedTuple):
@@ -57,33 +57,35 @@ class TextPacker:
     """Writes texts as differences to those before them. Not safe for threads."""
 
     def __init__(self) -> None:
-        self._known: dict[str | bytes, _Known] = {}
+        self._known: dict[str, _Known] = {}
+        """By the whole text, which replicates share."""
+        self._bases: dict[str, _Known] = {}
+        """By what other texts may have in common with it."""
         self._n_bytes = 0
 
     def pack(self, text: str) -> Iterator[StoredText]:
-        """Yield the rows that keep a text: its own, and those of the texts below it, which may have been pruned."""
-        name = text_name(text)
-        known: _Known | None = self._known.get(name) or self._add(name, text)
+        """Yield the rows that keep a text: its own, then those of the texts below it, which may have been pruned."""
+        known: _Known | None = self._known.get(text) or self._add(text)
         while known is not None:
             yield known.row
             known = known.base
 
-    def _add(self, name: bytes, text: str) -> _Known:
+    def _add(self, text: str) -> _Known:
+        if self._n_bytes > _REMEMBERED_BYTES:
+            self._known, self._bases = {}, {}
+            self._n_bytes = 0
         # In JSON a line ends with these two characters. The longest is most often a task or a response: the other order
         # of a pair has it too, and so have further pairs of the task.
         alike, beginning = max(text.split("\\n"), key=len), text[:_BEGINNING]
-        base = self._known.get(alike) or self._known.get(beginning)
+        base = self._bases.get(alike) or self._bases.get(beginning)
         data = text.encode()
-        row = StoredText(name, base.row.name if base else None, _deflated(data, base.data if base else b""))
+        row = StoredText(_named(data), base.row.name if base else None, _deflated(data, base.data if base else b""))
         known = _Known(row, data, base, base.depth + 1 if base else 0)
-        if self._n_bytes > _REMEMBERED_BYTES:
-            self._known.clear()
-            self._n_bytes = 0
         self._n_bytes += len(data)
-        self._known[name] = known
-        self._known.setdefault(beginning, known)
+        self._known[text] = known
+        self._bases.setdefault(beginning, known)
         if known.depth < _DEEPEST and len(row.body) > _DIFFERENT * len(data):
-            self._known[alike] = known
+            self._bases[alike] = known
         return known
 
 
@@ -119,12 +121,10 @@ def is_long(row: CallRow) -> bool:
     return isinstance(row.request, str) and len(row.request) >= _SHORT_REQUEST
 
 
-def shortened(row: CallRow) -> CallRow:
-    """Return a row as it is kept: with the name of its request in the place of a long one."""
-    if not is_long(row):
-        return row
-    # Sealed anew with the name: an answer can then be checked without the text of its request.
-    content = row._replace(request=text_name(str(row.request)))[:-1]
+def shortened(row: CallRow, name: bytes) -> CallRow:
+    """Return a row with the name of its request in the place of the text."""
+    # Sealed anew: an answer can then be checked without the text of its request.
+    content = row._replace(request=name)[:-1]
     return CallRow(*content, digest(content))
 
 
