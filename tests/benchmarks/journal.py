@@ -19,11 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import Numbering, plan_calls
-from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.journal import Journal, open_journal, shown_place
 from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, Held, seal
 from jrh_mlflow.engine.journal.writer import Change, ChangeKind
 from tests import postgres
@@ -74,13 +76,15 @@ def _measured(backend: str, checkout: Path, options: argparse.Namespace) -> dict
         return {label: value for label, value in found.items() if label not in ("began", "ended", "calls")}
 
 
-def _run(checkout: Path, parts: list[tuple[str, ...]]) -> list[dict[str, float]]:
+def _run(checkout: Path, parts: Sequence[tuple[str, ...]]) -> list[dict[str, float]]:
     """Measure parts in a process each, all at once."""
     named = {"__name__": "part", "__file__": __file__}
     code = f"import sys; sys.path[0] = {str(checkout)!r}; exec(open({__file__!r}).read(), {named!r})"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": checkout}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": checkout}
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    children = [subprocess.Popen([sys.executable, "-c", code, *part], env=environment, **pipes) for part in parts]
+    children: list[subprocess.Popen[str]] = [
+        subprocess.Popen([sys.executable, "-c", code, *part], env=environment, **pipes) for part in parts
+    ]
     for child in children:
         if child.stdout is None or child.stdout.readline() != "ready\n":
             raise SystemExit("A process did not start.")
@@ -93,11 +97,14 @@ def _run(checkout: Path, parts: list[tuple[str, ...]]) -> list[dict[str, float]]
 def _part() -> None:
     """Measure one part, by its name, in a process of its own."""
     name, address, seed, count = sys.argv[1:]
-    part = {"calls": _calls, "gets": _gets, "fill": _fill, "opened": _opened}[name]
+    parts: dict[str, Callable[..., dict[str, float]]]
+    parts = {"calls": _calls, "gets": _gets, "fill": _fill, "opened": _opened}
     requests = _requests(int(seed))
+    # What it imports is no part of opening it.
+    shown_place(address)
     print("ready", flush=True)
     sys.stdin.readline()
-    print(json.dumps(part(address, requests, int(count))))
+    print(json.dumps(parts[name](address, requests, int(count))))
 
 
 def _requests(seed: int) -> list[tuple[str, str]]:
@@ -162,7 +169,13 @@ def _fill(address: str, requests: list[tuple[str, str]], n_answers: int) -> dict
                 replicate, index = divmod(number, len(requests))
                 key, text = requests[index]
                 state, answer = (FAILED, None) if number % 100 == 99 else (ANSWERED, _answer(number))
-                content = {"cost_micro": 9, "budget": "", "owner": "1-0", "request": text, "response": answer}
+                content: dict[str, Any] = {
+                    "cost_micro": 9,
+                    "budget": "",
+                    "owner": "1-0",
+                    "request": text,
+                    "response": answer,
+                }
                 row = seal(key=f"{key}{replicate}", state=state, **content)
                 changes.append(Change(ChangeKind.SETTLE, row=row, held=Held(0, 0, "")))
             journal._database.transact(changes, 0, owner="1-0")

@@ -33,7 +33,7 @@ _SCHEMA_VERSION = 2
 """2 has the table of texts."""
 _PAGE_BYTES = 4096
 _BUSY_SECONDS = 60.0
-_ALWAYS_CHECKED_BYTES = 64 * 2**20
+_ALWAYS_CHECKED_BYTES = 32 * 2**20
 """A larger file is checked whole only after a process died; its rows are checked one by one in any case."""
 _ROWS = 64
 """Rows of one statement: old SQLite takes at most 999 values."""

@@ -33,7 +33,7 @@ from jrh_mlflow.engine.journal.rows import (
     totals,
     unserved,
 )
-from jrh_mlflow.engine.journal.texts import StoredText, TextPacker, is_long, shortened, whole_answer, whole_texts
+from jrh_mlflow.engine.journal.texts import StoredText, TextPacker, is_long, whole_answer, whole_texts, without_text
 from jrh_mlflow.engine.journal.writer import Change, ChangeKind, read_spool, sent_by, spool_path
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
@@ -243,7 +243,7 @@ class Database(ABC):
         if not is_long(row):
             return row, []
         texts = list(self._packer.pack(str(row.request)))
-        return shortened(row, texts[0].name), texts
+        return without_text(row, texts[0].name), texts
 
     def _attempt(
         self, changes: Sequence[Change], texts: Sequence[StoredText], number: int, owner: str, *, together: bool

@@ -121,7 +121,7 @@ def is_long(row: CallRow) -> bool:
     return isinstance(row.request, str) and len(row.request) >= _SHORT_REQUEST
 
 
-def shortened(row: CallRow, name: bytes) -> CallRow:
+def without_text(row: CallRow, name: bytes) -> CallRow:
     """Return a row with the name of its request in the place of the text."""
     # Sealed anew: an answer can then be checked without the text of its request.
     content = row._replace(request=name)[:-1]
