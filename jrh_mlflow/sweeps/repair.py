@@ -432,12 +432,14 @@ def _measured(
     """Search one half, and decide on the other."""
     search, holdout = halves
     asking.set_aside(arms, search, holdout)
-    tasks = {item.task for item in search.items}
-    # The run's own answers may choose, and never decide.
-    own = loaded.calls[loaded.calls["task"].isin(tasks)].reset_index(drop=True)
-    asking.same[search.sha256] = (own, loaded.run_id)
+    if not loaded.truncated:
+        # The run's own answers may choose, and never decide; each item as often as the arms are asked.
+        asks = loaded.calls["suite_item"].map({item.id: item.replicates for item in search.items})
+        own = loaded.calls[loaded.calls["replicate"] < asks].reset_index(drop=True)
+        asking.same[search.sha256] = (own, loaded.run_id)
     base = asking.ask(RepairArm(), search)
-    assert base is not None
+    if base is None:
+        return done
     reading |= {"labels": loaded.suite.labels}
     problems = problem_axes(finding.axis for finding in done.problems)
     tried = search_arms(base, arms, problems, partial(asking.ask, suite=search), **reading)

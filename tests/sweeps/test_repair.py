@@ -280,15 +280,21 @@ def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(sui
         return lover.answer(shown.first, shown.second, shown.rubric or "")
 
     place = {"tracking_uri": store_uri, "traces": "none"}
-    run = jrh.evaluate(judge, suite, experiment="repairs", **place)
+    run = jrh.evaluate(judge, suite, experiment="repairs", replicates=2, **place)
     assert [finding.axis for finding in run.verdict.problems] == ["padding_lean"]
     with pytest.raises(RecipeError, match="judge="):
         jrh.repair(run, max_usd=1, **place)
-    done = jrh.repair(run, max_usd=1, judge=judge, **place)
+    padded = [item.id for item in suite.items if item.condition == FILLER]
+    labels = pd.DataFrame({"item": 3 * padded, "label": ["tie"] * 2 * len(padded) + ["first"] * len(padded)})
+    with pytest.raises(RecipeError, match="columns item and label"):
+        jrh.repair(run, max_usd=1, judge=judge, labels=labels[["item"]], **place)
+    done = jrh.repair(run, max_usd=1, judge=judge, labels=labels, **place)
     assert done.recommended is not None
     assert LONGER in done.recommended.asked.arm.names
     assert "cut the pull of padding from" in done.verdict.sentences[0]
     assert done.prompt is None
+    # Two of three people call the padded pairs equal, as the mended judge does.
+    assert next(change for change in done.recommended.changes if change.axis == AGREEMENT).state == "better"
     client = MlflowClient(tracking_uri=store_uri)
     parent = client.get_run(done.run_id)
     assert parent.data.tags["jrh.kind"] == "repair"
