@@ -68,3 +68,13 @@ def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def counting_bar(name: str, *, total: int, show: bool = True, unit: str = "call") -> Iterator[Any]:
+    """Give a function to be told about every record, which moves a bar; None where nobody watches."""
+    if not show or not is_watched():
+        yield None
+        return
+    with ticking(progress_bar(total=total, name=name, unit=unit)) as bar:
+        yield lambda record: bar.update()

@@ -9,11 +9,9 @@ repeats no call that was answered.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,19 +32,16 @@ from jrh_mlflow.attacks.attack_view import (
     attack_verdict,
 )
 from jrh_mlflow.engine import calls_frame
-from jrh_mlflow.engine.batch import BatchSummary, export_batch
 from jrh_mlflow.engine.budget import Paid
-from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts
-from jrh_mlflow.engine.runner import OnRecord, calm_collector
+from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.responder import NO_LABELS, Responder
+from jrh_mlflow.measuring.asked_items import ItemAsker
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
-from jrh_mlflow.measuring.resolve import journal_at, judge_from_text, prepare, resolve_judge, resolve_suite
+from jrh_mlflow.measuring.resolve import is_run_text, judge_named, resolve_suite
 from jrh_mlflow.models import trust
-from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import CallRecord, Item
@@ -65,8 +60,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.engine.journal import Journal
     from jrh_mlflow.models.prices import Overrides
 
-_RUN = re.compile(r"runs:/.+|[0-9a-f]{8,32}")
-_CODE = re.compile(r"(scripted|scorers):.+|.+\.py:\w+")
 _WRITTEN = (0, 2)
 """Rounds after which a generator writes variants of what works best,"""
 _VARIANTS = 6
@@ -154,101 +147,20 @@ class Attack(ShownResult):
         return {"tables": [ATTACKS(self.report.attacks)], "notes": list(self.report.notes)}
 
 
-class NextBatchError(RecipeError):
-    """No attack yet: what is asked next is in a batch file."""
-
-    def __init__(self, summary: BatchSummary, what: str) -> None:
-        files = ", ".join(map(str, summary.files))
-        super().__init__(
-            f"{summary.requests:,} requests of the {what} are in {files}. Run them, `jrh batch import` their results, "
-            "then run the same command again."
-        )
-        self.summary = summary
-
-
-@dataclass(kw_only=True)
-class _Asker:
-    """Asks items of judges, through journal and budget, and keeps every record."""
-
-    options: Mapping[str, Any]
-    """Of `prepare`."""
-    limits: Mapping[str, Any]
-    """Of `ClientSettings`."""
-    budget: str
-    max_usd: float | None
-    progress: bool
-    export: Path | None = None
-    force: bool = False
-    records: list[CallRecord] = field(default_factory=list)
-    paid: Paid | None = None
-    """None where nobody counts what is paid."""
-
-    def ask(self, judge: Judge, items: Sequence[Item], *, what: str, purse: str) -> dict[str, list[CallRecord]]:
-        """Ask about items; return the records of each by its id.
-
-        A purse has half of the dollars: the search cannot spend what the held-out sources need.
-
-        Raises:
-            BudgetError: when the money is spent.
-        """
-        suite = Suite(name=f"attack: {what}", items=items)
-        half = None if self.max_usd is None else self.max_usd / 2
-        prepared = prepare(judge, suite, max_usd=half, dry=self.export is not None, **self.options)
-        if self.export is not None and prepared.has_to_send():
-            if not isinstance(prepared.judge, PromptedJudge):
-                raise RecipeError(f"Batch files are of models: {judge.name} is none.")
-            with journal_at(prepared.journal) as book:
-                raise NextBatchError(export_batch(prepared.judge, suite, book, self.export, force=self.force), what)
-        prepared.check_ready()
-        budget = None if half is None else f"{self.budget}:{purse}"
-        client = ClientSettings(concurrency=prepared.concurrency, budget=budget, price=prepared.price, **self.limits)
-        with _bar(what, total=prepared.n_calls, show=self.progress) as tick:
-            asked = prepared.ask(client, prepared.plan(), on_record=tick, stop=None)
-        self.records += asked.records
-        if asked.paid is not None:
-            self.paid = asked.paid if self.paid is None else self.paid + asked.paid
-        if asked.failure is not None:
-            raise asked.failure
-        if asked.out_of_budget is not None:
-            raise BudgetError(f"The {what} stopped: {asked.out_of_budget}. {_KEPT} Half of the cap is for the search.")
-        errors = [record.error for record in asked.records if record.outcome == "error"]
-        if errors and len(errors) == len(asked.records):
-            raise JudgeError(f"Every call of the {what} failed. The first: {errors[0]}")
-        found: dict[str, list[CallRecord]] = defaultdict(list)
-        for record in asked.records:
-            found[record.suite_item].append(record)
-        return found
-
-
-@contextmanager
-def _bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
-    if not show or not is_watched():
-        yield None
-        return
-    with ticking(progress_bar(total=total, name=name, unit="call")) as bar:
-        yield lambda record: bar.update()
-
-
 def _resolved(
     judge_or_run: object, suite: Any, uri: str | None, experiment: str | None
 ) -> tuple[Judge, Suite, str | None]:
     """Return the judge, the suite and, where one was named, the run whose judge it is."""
-    is_run = hasattr(judge_or_run, "run_id") or (isinstance(judge_or_run, str) and _RUN.fullmatch(judge_or_run))
-    if is_run:
+    if hasattr(judge_or_run, "run_id") or is_run_text(judge_or_run):
         uri = getattr(judge_or_run, "tracking_uri", None) or uri
         measured = measured_judge(judge_or_run, tracking_uri=uri)
         own = f"runs:/{measured.run_id}/suite" if suite is None else suite
         return measured.judge(), resolve_suite(own, tracking_uri=measured.uri), measured.run_id
-    return judge_of(judge_or_run, experiment=experiment, tracking_uri=uri), resolve_suite(suite, tracking_uri=uri), None
-
-
-def judge_of(judge: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
-    """Return a judge by what a user gave: a text may be a model, `scripted:NAME`, `file.py:function` or a run."""
-    if isinstance(judge, str) and _RUN.fullmatch(judge):
-        return measured_judge(judge, tracking_uri=tracking_uri).judge()
-    if isinstance(judge, str) and _CODE.fullmatch(judge):
-        return judge_from_text(judge, experiment=experiment, tracking_uri=tracking_uri)
-    return resolve_judge(judge, experiment=experiment, tracking_uri=tracking_uri)
+    return (
+        judge_named(judge_or_run, experiment=experiment, tracking_uri=uri),
+        resolve_suite(suite, tracking_uri=uri),
+        None,
+    )
 
 
 def attack(
@@ -332,9 +244,9 @@ def attack(
     pairs = held_out[0].side != "response"
     if BOTH_ORDERS in named and not pairs:
         raise RecipeError("The defence both_orders is for pairs, and this suite has single responses.")
-    others = [judge_of(other, experiment=experiment, tracking_uri=tracking_uri) for other in transfer]
+    others = [judge_named(other, experiment=experiment, tracking_uri=tracking_uri) for other in transfer]
     writer = generator if isinstance(generator, Judge | None) else Responder(generator, max_tokens=400, temperature=1.0)
-    asker = _Asker(
+    asker = ItemAsker(
         options={"journal": journal, "prices": prices, "concurrency": concurrency},
         limits={
             "timeout_s": timeout_s,
@@ -390,7 +302,7 @@ class _Attacking:
     """One attack: the search, then held-out sources, defences and other judges."""
 
     judge: Judge
-    asker: _Asker
+    asker: ItemAsker
     held_out: Sequence[AttackTarget]
     good: Sequence[AttackTarget]
     pairs: bool
@@ -409,13 +321,7 @@ class _Attacking:
         arms, accuracy = self._arms(self.judge, attacks)
         own = {attack: (sum(won.values()) / len(won), len(won)) for attack, won in search.tried.items()}
         readings = read_attacks(attacks, arms, searched=own, seed=self.seed)
-        plain = GuardedReading(
-            name="nothing",
-            success=with_ends(won_more(arms["attack/0"], arms["control/0"]), level=0.95),
-            control=rate(arms["control/0"]),
-            accuracy=rate(accuracy),
-            usd_per_1k=self._price(""),
-        )
+        plain = _guarded_reading("nothing", arms, accuracy, self._price(""))
         guarded = [self._guarded(attacks[0], name, arms, accuracy) for name in self.defences]
         return AttackReport(
             judge=self.judge.name,
@@ -428,7 +334,9 @@ class _Attacking:
             space=search.space,
             steps=tuple(steps),
             defences=(plain, *guarded) if guarded else (),
-            transfers=tuple(self._transferred(attacks[0], other) for other in others),
+            transfers=tuple(
+                _guarded_reading(other.name, *self._arms(other, attacks[:1], is_other=True)) for other in others
+            ),
             notes=tuple(self.notes),
         )
 
@@ -516,21 +424,7 @@ class _Attacking:
         else:
             arms, accuracy = self._arms(self.judge, [first], name)
         price = self._price("" if name == BOTH_ORDERS else name)
-        return GuardedReading(
-            name=name,
-            success=with_ends(won_more(arms["attack/0"], arms["control/0"]), level=0.95),
-            control=rate(arms["control/0"]),
-            accuracy=rate(accuracy),
-            calls_per_verdict=per_verdict,
-            usd_per_1k=None if price is None else price * per_verdict,
-        )
-
-    def _transferred(self, first: AttackString, other: Judge) -> GuardedReading:
-        arms, accuracy = self._arms(other, [first], is_other=True)
-        success = with_ends(won_more(arms["attack/0"], arms["control/0"]), level=0.95)
-        return GuardedReading(
-            name=other.name, success=success, control=rate(arms["control/0"]), accuracy=rate(accuracy)
-        )
+        return _guarded_reading(name, arms, accuracy, price, calls=per_verdict)
 
     def _price(self, defence: str) -> float | None:
         """Return what 1,000 plain calls cost with a defence, where it is known of all."""
@@ -538,6 +432,19 @@ class _Attacking:
         costs = [record.cost_usd for record in self.asker.records if record.suite_item.endswith(ending)]
         known = [cost for cost in costs if cost is not None]
         return 1000 * sum(known) / len(known) if known and len(known) == len(costs) else None
+
+
+def _guarded_reading(
+    name: str, arms: Mapping[str, ArmAnswers], accuracy: ArmAnswers, price: float | None = None, *, calls: int = 1
+) -> GuardedReading:
+    return GuardedReading(
+        name=name,
+        success=with_ends(won_more(arms["attack/0"], arms["control/0"]), level=0.95),
+        control=rate(arms["control/0"]),
+        accuracy=rate(accuracy),
+        calls_per_verdict=calls,
+        usd_per_1k=None if price is None else price * calls,
+    )
 
 
 def _content(done: Attack) -> RunContent:

@@ -52,8 +52,8 @@ def attack(
     Example: jrh attack 3f2a9c01 --max-usd 2 --defences fence,reminder,both_orders
              jrh attack openai/gpt-4o-mini --export requests.jsonl
     """
-    from jrh_mlflow.attacks.attack import NextBatchError
     from jrh_mlflow.attacks.attack import attack as run
+    from jrh_mlflow.measuring.asked_items import NextBatchError
 
     prices = {name: pair for text in price for name, pair in (price_from_option(judge, text) or {}).items()}
     given = {name: value for name, value in options.items() if value is not None}

@@ -8,8 +8,7 @@ print(jrh.self_preference(answers, judges, max_usd=5).verdict)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -40,14 +39,13 @@ from jrh_mlflow.comparing.self_preference_view import (
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.runner import OnRecord
 from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.generation.respond import Responder
 from jrh_mlflow.judges import shown_name
 from jrh_mlflow.measuring.resolve import Prepared, prepare
 from jrh_mlflow.models import trust
 from jrh_mlflow.models.families import family_of
-from jrh_mlflow.progress import is_watched, progress_bar, ticking
+from jrh_mlflow.progress import counting_bar
 from jrh_mlflow.schema.estimates import Reading, plain_data
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, USABLE, CallRecord, Item
@@ -521,7 +519,7 @@ class _AskedJudges:
         # One budget for everybody.
         budget = None if prepared.cap_micro is None else self.budget
         client = ClientSettings(concurrency=prepared.concurrency, budget=budget, price=prepared.price, **self.limits)
-        with _bar(name, total=prepared.n_calls, show=self.progress) as tick:
+        with counting_bar(name, total=prepared.n_calls, show=self.progress) as tick:
             asked = prepared.ask(client, prepared.plan(), on_record=tick, stop=None)
         self.paid += asked.paid or Paid()
         if asked.failure is not None:
@@ -574,15 +572,6 @@ def _score(record: CallRecord) -> float | None:
     if record.outcome != "verdict":
         return 0.5
     return float((record.answer == "1") == (record.order == "uv"))
-
-
-@contextmanager
-def _bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
-    if not show or not is_watched():
-        yield None
-        return
-    with ticking(progress_bar(total=total, name=name, unit="call")) as bar:
-        yield lambda record: bar.update()
 
 
 def _measured(

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,12 @@ from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts
-from jrh_mlflow.engine.runner import OnRecord, calm_collector
+from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges.responder import NO_LABELS, Responder
 from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.models import trust
-from jrh_mlflow.progress import is_watched, progress_bar, ticking
+from jrh_mlflow.progress import counting_bar
 from jrh_mlflow.schema.items import CallRecord, Item
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
@@ -255,7 +254,7 @@ def _asked(
             # One budget for all models.
             budget = None if prepared.cap_micro is None else responding.budget
             client = ClientSettings(concurrency=prepared.concurrency, budget=budget, price=prepared.price, **limits)
-            with _bar(author, total=prepared.n_calls, show=progress) as tick:
+            with counting_bar(author, total=prepared.n_calls, show=progress, unit="answer") as tick:
                 asked = prepared.ask(client, prepared.plan(), on_record=tick, stop=None)
             records = {record.suite_item: record for record in asked.records}
             paid, failure = paid + (asked.paid or Paid()), asked.failure
@@ -295,15 +294,6 @@ def _nothing_answered(answers: pd.DataFrame) -> JudgeError:
     example = f" The first: {said.iloc[0]}" if len(said) else ""
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return JudgeError(f"No prompt was answered ({told}).{example}")
-
-
-@contextmanager
-def _bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
-    if not show or not is_watched():
-        yield None
-        return
-    with ticking(progress_bar(total=total, name=name, unit="answer")) as bar:
-        yield lambda record: bar.update()
 
 
 def counts_of(answers: pd.DataFrame) -> FilledTable[tuple[str, pd.DataFrame]]:

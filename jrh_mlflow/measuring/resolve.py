@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,7 +32,7 @@ from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.suites.tasks import translated_tasks
-from jrh_mlflow.tracking.judges.identity import judge_from
+from jrh_mlflow.tracking.judges.identity import judge_from, measured_judge
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, scorer_at
 from jrh_mlflow.tracking.judges.prompts import registered_prompt
 from jrh_mlflow.tracking.judges.scorer_facts import specification
@@ -66,6 +67,8 @@ BUILT_IN: dict[str, Callable[[], Suite]] = {
 }
 
 
+_RUN = re.compile(r"runs:/.+|[0-9a-f]{8,32}")
+_CODE = re.compile(r"(scripted|scorers):.+|.+\.py:\w+")
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
 _SCRIPTED = (
     *("AlwaysFirst", "AlwaysTie", "Attackable", "Drifting", "Grader", "LongerWins", "Noisy", "Oracle"),
@@ -365,6 +368,20 @@ def judge_from_text(text: str, *, experiment: str | None = None, tracking_uri: s
         # In many files the function is called `judge`: the file tells them apart.
         judge.name = f"{Path(where).stem if where.endswith('.py') else where}:{name}"
     return judge
+
+
+def is_run_text(text: object) -> bool:
+    """Whether a text names a run: `runs:/<id>`, an id, or the first eight or more of its digits."""
+    return isinstance(text, str) and _RUN.fullmatch(text) is not None
+
+
+def judge_named(judge: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
+    """Return a judge by what a user gave: a text may be a model, `scripted:NAME`, `file.py:function` or a run."""
+    if is_run_text(judge):
+        return measured_judge(judge, tracking_uri=tracking_uri).judge()
+    if isinstance(judge, str) and _CODE.fullmatch(judge):
+        return judge_from_text(judge, experiment=experiment, tracking_uri=tracking_uri)
+    return resolve_judge(judge, experiment=experiment, tracking_uri=tracking_uri)
 
 
 def _scripted(name: str) -> Judge:

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import jrh_mlflow as jrh
-from jrh_mlflow.attacks.attack import NextBatchError
 from jrh_mlflow.attacks.attack_view import STRINGS_FILE
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import BudgetError, RecipeError
+from jrh_mlflow.measuring.asked_items import NextBatchError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
