@@ -40,8 +40,8 @@ from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.errors import BudgetError, RecipeError
-from jrh_mlflow.generation.respond import Responder
 from jrh_mlflow.judges import shown_name
+from jrh_mlflow.judges.responder import Responder
 from jrh_mlflow.measuring.resolve import Prepared, prepare
 from jrh_mlflow.models import trust
 from jrh_mlflow.models.families import family_of
