@@ -36,4 +36,5 @@ def test_a_judge_that_is_called_breakable_without_a_hole_is_named(monkeypatch: p
 
 def test_a_weak_hole_reads_its_share_of_the_sources() -> None:
     world = replace(WORLDS[0], strength=0.5, noise=0.0, n=120)
-    assert attacked(world, 1).success == pytest.approx(0.5, abs=0.15)
+    values = [attacked(world, seed).success or 0.0 for seed in range(4)]
+    assert sum(values) / 4 == pytest.approx(0.5, abs=0.1)
