@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.people.correct import Corrected
     from jrh_mlflow.sweeps.repair import Repair
     from jrh_mlflow.sweeps.result import Sweep
+    from jrh_mlflow.watching.watch import Watch
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
@@ -155,7 +156,7 @@ def print_as(
 
 
 def print_result(
-    result: Agreement | Attack | Corrected | Alignment | Jury | Repair | SelfPreference | SuiteReport | Sweep,
+    result: Agreement | Attack | Corrected | Alignment | Jury | Repair | SelfPreference | SuiteReport | Sweep | Watch,
     *,
     as_json: bool,
     markdown: bool,

@@ -22,8 +22,8 @@ from jrh_mlflow.simulations.loop import (
     decisions_text,
     listed,
 )
-from jrh_mlflow.stats import Array, Codes
-from jrh_mlflow.stats.drift import PanelTests, WatchedAxis, alarm_threshold, moved_since
+from jrh_mlflow.stats import Array, Codes, Mask
+from jrh_mlflow.stats.drift import PanelTests, WatchedAxis, alarm_threshold, detectable_change, moved_since
 
 N_REFERENCE = 6
 _CALLS = 28
@@ -107,7 +107,7 @@ def first_alarms(world: Drift, n: int, rng: Rng) -> Codes:
 
 
 def _watched(world: Drift, batch: Batch) -> list[int]:
-    return first_alarms(world, len(batch.runs), batch.rng(world)).tolist()
+    return [int(look) for look in first_alarms(world, len(batch.runs), batch.rng(world))]
 
 
 def _alarm_checks(world: Drift, alarms: Sequence[int]) -> Iterator[DecisionCheck]:
@@ -140,6 +140,15 @@ def _jumps(noises: Sequence[float], looks: Sequence[int], **more: object) -> lis
     ]
 
 
+def _detectable(noise: float, n_looks: int) -> Drift:
+    """Return a judge that changes by what is said to be seen after so many looks."""
+    sides = [(share, (1 - noise) * (code != _TIE) + noise * 2 / 3) for code, share in enumerate(_USUAL[0])]
+    variance = sum(share * side * (1 - side) for share, side in sides)
+    threshold = alarm_threshold(len(AXES))
+    seen = detectable_change(_CALLS, variance, n_looks, n_reference=N_REFERENCE, threshold=threshold)
+    return Drift(noise=noise, n_looks=n_looks, jump=round(seen or 1.0, 2), within=n_looks)
+
+
 _NOISES = (0.0, 0.1, 0.3)
 UNCHANGED = tuple(Drift(noise=noise, n_looks=500) for noise in (0.0, 0.05, 0.1, 0.2, 0.3))
 SHARED = (Drift(noise=0.1, n_looks=500, shared=0.02), Drift(noise=0.1, n_looks=500, shared=0.05))
@@ -147,6 +156,7 @@ CHANGED = (
     *_jumps(_NOISES, (1, 10, 50)),
     *_jumps(_NOISES, (1, 10, 50), on="ability"),
     *_jumps((0.1, 0.3), (1, 50), by_item=False),
+    *(_detectable(noise, 10) for noise in _NOISES),
     *(Drift(noise=noise, n_looks=40, slow=0.02, within=40) for noise in _NOISES),
     *(Drift(noise=noise, n_looks=40, slow=0.02, within=40, on="ability") for noise in _NOISES),
 )
@@ -181,7 +191,7 @@ def _told(world: Moved, batch: Batch) -> list[tuple[bool, bool]]:
     tests = PanelTests(_TRACES, 2, n_items=_OLD, n_judges=n, n_reference=N_REFERENCE)
     old, turned_old = rng.random((n, _OLD)) < passes, rng.random((n, _OLD))
 
-    def asked(good: Array, turned: Array, look: int) -> Codes:
+    def asked(good: Mask, turned: Array, look: int) -> Codes:
         moved = good & ~(turned < (world.judge if look >= _START else 0.0))
         return np.where(rng.random(good.shape) < world.noise, rng.random(good.shape) < 0.5, moved).astype(np.intp)
 

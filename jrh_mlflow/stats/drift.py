@@ -142,9 +142,7 @@ def undiluted(start: Codes, look: int, n_reference: int) -> Array:
     return np.asarray(older / (older + look - start + 1.0))
 
 
-def detectable_change(
-    n_items: int, noise: float, n_looks: int, *, n_reference: int, threshold: float, width: float = 1.0
-) -> float | None:
+def detectable_change(n_items: int, noise: float, n_looks: int, *, n_reference: int, threshold: float) -> float | None:
     """Least change of a mean, from the first look on, that would have been seen by now with a chance of 80 %.
 
     By the normal approximation of the bets that start at the first look, so that the wealth is no less.
@@ -155,10 +153,9 @@ def detectable_change(
         n_looks: So far.
         n_reference: Asks of each item before the first look.
         threshold: Logarithm of the wealth that alarms.
-        width: Of the score's range, which no change exceeds.
 
     Returns:
-        The change; None where no change within the range would have been seen.
+        The change of a score from 0 to 1; None where none would have been seen.
     """
     shares = n_reference / (n_reference + np.arange(1.0, n_looks + 1))
     information, left = np.cumsum(shares**2), n_reference / (n_reference + 1)
@@ -166,12 +163,16 @@ def detectable_change(
 
     def is_seen(change: float) -> bool:
         # A judge without noise varies once it has changed: its bags then hold both answers.
-        spread = noise + abs(change) * width * left * (1 - left)
-        shift = change * math.sqrt(n_items / max(spread, 1e-12))
-        mean = shift * information - special.ndtri(0.8) * np.sqrt(information)
+        spread = noise + change * left * (1 - left)
+        by_one = math.sqrt(n_items / max(spread, 1e-12))
+        # How many calls a change of this size turns is itself a matter of chance.
+        turned = change * (1 - change) / n_items
+        error = np.sqrt(information + turned * (by_one * information) ** 2)
+        # A little more than 80 %: of few calls the normal approximation promises too much.
+        mean = by_one * change * information - special.ndtri(0.87) * error
         return bool(max((size * mean - size**2 * information / 2).max(initial=-1.0) for size in SIZES) >= needed)
 
-    grid = np.linspace(0.01, 1.0, 100) * width
+    grid = np.linspace(0.01, 1.0, 100)
     return next((float(change) for change in grid if is_seen(float(change))), None)
 
 
@@ -316,7 +317,7 @@ def session_difference(old: Sequence[Array], new: Sequence[Array]) -> tuple[floa
     return difference, difference - reach, difference + reach
 
 
-_BOUND_SIZES = np.geomspace(0.005, 0.7, 24)
+_BOUND_SIZES = np.geomspace(0.04, 0.85, 10)
 _BOUND_COSTS = -np.log1p(-_BOUND_SIZES) - _BOUND_SIZES
 
 

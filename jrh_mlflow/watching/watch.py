@@ -468,16 +468,23 @@ class _Looking:
         if len(labels) > 2 and not labels.ordinal:
             raise RecipeError("Answers to traces are compared by their level, and these labels have no order.")
         rubrics = {item.rubric for item in suite.items}
-        shared = {"condition": "trace", "kind": first.kind, "answers": first.answers, "ordinal": first.ordinal}
-        shared |= {"rubric": rubrics.pop() if len(rubrics) == 1 else None}
+        like = Item(
+            id="",
+            task="",
+            condition="trace",
+            kind=first.kind,
+            answers=first.answers,
+            ordinal=first.ordinal,
+            rubric=rubrics.pop() if len(rubrics) == 1 else None,
+        )
         items = [
-            Item(
+            replace(
+                like,
                 id=turn.trace_id,
                 task=turn.session,
                 instruction=turn.question,
                 response=turn.answer if first.kind == "response" else None,
                 transcript=turn.messages if first.kind == "transcript" else None,
-                **shared,
             )
             for turn in turns
         ]
@@ -535,7 +542,8 @@ class _Looking:
         if not frame["outcome"].isin(USABLE).any():
             errors = [record.error for record in answers.records if record.error]
             raise JudgeError(f"Not one call of the look was answered: {safe_text(errors[0] if errors else 'unread')}.")
-        return frame.assign(look=self.look, panel=name, asked_at=now.isoformat(timespec="seconds"))
+        asked: pd.DataFrame = frame.assign(look=self.look, panel=name, asked_at=now.isoformat(timespec="seconds"))
+        return asked
 
     def with_asks(self, frames: Sequence[pd.DataFrame], now: datetime) -> _Looking:
         """Return the watch after a look."""

@@ -12,7 +12,7 @@ from jrh_mlflow.show.figures.canvas import PALETTE, Spot, canvas, hover_spots, s
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.plain_text import plain_name
-from jrh_mlflow.show.tables import Column, FilledTable, Table
+from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.watching.watched import (
     ABILITY,
@@ -44,7 +44,7 @@ WORDS = {
     LEVEL: "its mean answer, from 0 (lowest) to 1 (highest)",
     ANY: "which answers it gives",
 }
-_MOST_CALLS = {"html": 200, "markdown": 20, "text": 10}
+_MOST_CALLS: dict[Medium, int] = {"html": 200, "markdown": 20, "text": 10}
 
 
 def axis_words(axis: str) -> str:
@@ -131,8 +131,8 @@ def _seen_text(axes: Sequence[AxisWatch]) -> str:
     known = {axis.axis: axis.detectable for axis in axes if axis.detectable is not None and axis.means}
     if not known:
         return "So few looks would not have shown any change yet."
-    seen = "; ".join(f"{number_text(change)} in {axis_words(axis)}" for axis, change in list(known.items())[:3])
-    return f"It would most likely (80 %) have been seen by now, had it changed at the first look by {seen}."
+    seen = ", or ".join(f"by {number_text(change)} in {axis_words(axis)}" for axis, change in list(known.items())[:3])
+    return f"A change at the first look would most likely (80 %) have been seen by now: {seen}."
 
 
 def _finding(axis: AxisWatch, days: Sequence[str], command: str) -> Finding:
@@ -178,7 +178,8 @@ AXES: Table[AxisWatch] = Table.of(
 )
 _HOW = (
     "The e-value grows while new answers differ from all earlier ones more than these differ among themselves; it "
-    "passes the alarm by chance in at most 5 % of watches, however often one looks."
+    "passes the alarm by chance in at most 5 % of watches, however often one looks. The interval of a change holds at "
+    "all looks together and for any look that it is counted from; it is wider than what the alarm needs."
 )
 
 CALLS: Table[ChangedCall] = Table.of(
@@ -248,9 +249,14 @@ def watch_points(axes: Sequence[AxisWatch], look: Mapping[str, Any]) -> list[key
         values |= {f"watch/{axis.axis}/mean": axis.means[look["look"]] if axis.means else None}
         if axis.log_e:
             # An e-value runs over many powers of ten, and charts of MLflow have no logarithmic scale by themselves.
-            tens = {"log10_e": axis.log_e[-1] / math.log(10), "log10_limit": axis.threshold / math.log(10)}
-            tens |= {"change": axis.change, "ci_low": axis.low, "ci_high": axis.high, "detectable": axis.detectable}
-            values |= {f"watch/{axis.axis}/{name}": value for name, value in tens.items()}
+            tens = [value / math.log(10) for value in (axis.log_e[-1], axis.threshold)]
+            own = {"log10_e": tens[0], "log10_limit": tens[1]} | {
+                "change": axis.change,
+                "ci_low": axis.low,
+                "ci_high": axis.high,
+                "detectable": axis.detectable,
+            }
+            values |= {f"watch/{axis.axis}/{name}": value for name, value in own.items()}
     points = keys.known_points(values)
     return [keys.Point(key=point.key, value=point.value, step=int(look["look"])) for point in points]
 

@@ -351,10 +351,15 @@ def _axis_watch(
 def _in_unit(axis: AxisWatch) -> AxisWatch:
     """Return an axis whose scores run from 0 to 1 in its own unit."""
     width, low = _UNITS.get(axis.axis, (1.0, 0.0))
-    places = {name: _stretched(getattr(axis, name), width, low) for name in ("before", "after")}
-    spans = {name: _stretched(getattr(axis, name), width, 0.0) for name in ("low", "high", "detectable")}
-    means = tuple(_stretched(mean, width, low) for mean in axis.means)
-    return replace(axis, means=means, **places, **spans)
+    return replace(
+        axis,
+        means=tuple(_stretched(mean, width, low) for mean in axis.means),
+        before=_stretched(axis.before, width, low),
+        after=_stretched(axis.after, width, low),
+        low=_stretched(axis.low, width, 0.0),
+        high=_stretched(axis.high, width, 0.0),
+        detectable=_stretched(axis.detectable, width, 0.0),
+    )
 
 
 def _stretched(value: float | None, width: float, low: float) -> float | None:
@@ -371,15 +376,15 @@ def _scores(axis: WatchedAxis, answers: Codes) -> Array:
 
 def _sums(scores: Array, looks: Codes, start: int) -> list[tuple[float, int, float]]:
     """Sum the scores before a look and since, with their squared distances from what their call scored before."""
-    here = ~np.isnan(scores)
-    total, n = np.cumsum(np.nan_to_num(scores), axis=0), np.cumsum(here, axis=0)
-    earlier, count = np.vstack([np.zeros(scores.shape[1]), total[:-1]]), np.vstack([np.zeros(scores.shape[1]), n[:-1]])
-    guesses = np.where(count > 0, earlier / np.maximum(count, 1), 0.5)
-    spread = np.where(here, (np.nan_to_num(scores) - guesses) ** 2, 0.0)
-    return [
-        (float(np.nansum(scores[rows])), int(here[rows].sum()), float(spread[rows].sum()))
-        for rows in (looks < start, looks >= start)
-    ]
+    first, sums = np.full(scores.shape[1], 0.5), []
+    for rows in (scores[looks < start], scores[looks >= start]):
+        here, known = ~np.isnan(rows), np.nan_to_num(rows)
+        # A call is predicted by its asks on the same side of the change, the first of them by those before it.
+        total, n = (np.cumsum(own, axis=0) - own for own in (known, here.astype(float)))
+        spread = np.where(here, (known - (first + total) / (1 + n)) ** 2, 0.0)
+        sums.append((float(known.sum()), int(here.sum()), float(spread.sum())))
+        first = (first + known.sum(axis=0)) / (1 + here.sum(axis=0))
+    return sums
 
 
 def _noise(scores: Array) -> float:
