@@ -31,6 +31,7 @@ from jrh_mlflow.engine.journal.rows import (
     demand_micro,
     seal,
 )
+from jrh_mlflow.engine.journal.texts import whole_answer
 from jrh_mlflow.engine.journal.writer import Change, ChangeKind, JournalWriter, Spool
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
@@ -162,7 +163,7 @@ class Journal(ABC):
             del rows[key]
         oldest = -math.inf if newer_than is None else newer_than
         return {
-            key: JournalledAnswer(row.response or "", row.at, row.reason == UNREADABLE)
+            key: JournalledAnswer(whole_answer(row.response) or "", row.at, row.reason == UNREADABLE)
             for key, row in rows.items()
             if row.at >= oldest
         }

@@ -29,7 +29,7 @@ from jrh_mlflow.engine.journal.tables import (
     of_an_earlier_version,
     warn_of_dead,
 )
-from jrh_mlflow.engine.journal.texts import MARK, StoredText, row_of, row_values
+from jrh_mlflow.engine.journal.texts import MARK, StoredText
 from jrh_mlflow.engine.journal.writer import Change, Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.home import home, writable_home
@@ -196,7 +196,7 @@ class PostgresDatabase(Database):
         for start in range(0, len(keys), _LOOK_UP):
             chunk = [key.encode() for key in keys[start : start + _LOOK_UP]]
             for row in self.connection.execute(_FIND, (chunk,), binary=True):
-                yield row_of(map(_decode, row))
+                yield CallRow._make(map(_decode, row))
 
     def insert_texts(self, texts: Sequence[StoredText]) -> None:
         """Insert texts, many at a time."""
@@ -259,7 +259,7 @@ class PostgresDatabase(Database):
 
 def _arrays(rows: Sequence[CallRow], numbers: Sequence[int]) -> list[list[Any]]:
     """Turn rows into the columns that `unnest` takes."""
-    columns = zip(CallRow._fields, zip(*map(row_values, rows), strict=True), strict=True)
+    columns = zip(CallRow._fields, zip(*rows, strict=True), strict=True)
     return [list(numbers), *([_encode(value, name) for value in values] for name, values in columns)]
 
 

@@ -42,7 +42,8 @@ class CallRow(NamedTuple):
     state: str
     request: str | bytes | None
     """Bytes are the name of its text, in the table of texts."""
-    response: str | None
+    response: str | bytes | None
+    """Bytes where it is compressed."""
     reason: str | None
     cost_micro: int
     """What the call cost; the worst case while it is reserved."""

@@ -20,7 +20,7 @@ from sqlalchemy.dialects import sqlite
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
 from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, of_an_earlier_version, warn_of_dead
-from jrh_mlflow.engine.journal.texts import StoredText, row_of, row_values
+from jrh_mlflow.engine.journal.texts import StoredText
 from jrh_mlflow.engine.journal.writer import Spool, is_alive, sole_opener, spool_owners
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.home import private_file, shown_path
@@ -77,7 +77,7 @@ class SqliteDatabase(Database):
         numbers: list[int] = []
         for start in range(0, len(rows), _ROWS):
             chunk = rows[start : start + _ROWS]
-            values = [value for row in chunk for value in (None, *row_values(row))]
+            values = [value for row in chunk for value in (None, *row)]
             last = self.connection.execute(_insert(len(chunk)), values).lastrowid or 0
             numbers.extend(range(last - len(chunk) + 1, last + 1))
         return numbers
@@ -87,7 +87,7 @@ class SqliteDatabase(Database):
         filled = 0
         for start in range(0, len(rows), _ROWS):
             chunk = rows[start : start + _ROWS]
-            values = [value for row, number in chunk for value in (number, *row_values(row))]
+            values = [value for row, number in chunk for value in (number, *row)]
             filled += self.connection.execute(_fill(len(chunk), state), values).rowcount
         return filled
 
@@ -97,7 +97,7 @@ class SqliteDatabase(Database):
             chunk = keys[start : start + _LOOK_UP]
             # Filled up to a few sizes, so that SQLite need not compile a statement for each.
             size = 1 if len(chunk) == 1 else _LOOK_UP
-            yield from map(row_of, self.connection.execute(_find(size), [*chunk, *[""] * (size - len(chunk))]))
+            yield from map(CallRow._make, self.connection.execute(_find(size), [*chunk, *[""] * (size - len(chunk))]))
 
     def insert_texts(self, texts: Sequence[StoredText]) -> None:
         """Insert texts, many at a time."""
@@ -421,7 +421,7 @@ def _readable(damaged: SqliteDatabase, path: Path, table: str, columns: str) -> 
 
 def _salvage(database: SqliteDatabase, values: tuple[Any, ...]) -> bool:
     """Insert a call read from a damaged file, if it is whole and its answer is not there already."""
-    row = row_of(values[1:])
+    row = CallRow._make(values[1:])
     if not row.is_intact():
         return False
     insert = _insert(1).replace("INSERT", "INSERT OR IGNORE", 1)

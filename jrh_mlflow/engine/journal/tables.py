@@ -33,7 +33,14 @@ from jrh_mlflow.engine.journal.rows import (
     totals,
     unserved,
 )
-from jrh_mlflow.engine.journal.texts import StoredText, TextPacker, is_long, whole_answer, whole_texts, without_text
+from jrh_mlflow.engine.journal.texts import (
+    SHORT_REQUEST,
+    StoredText,
+    TextPacker,
+    shortened_row,
+    whole_answer,
+    whole_texts,
+)
 from jrh_mlflow.engine.journal.writer import Change, ChangeKind, read_spool, sent_by, spool_path
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
@@ -109,7 +116,7 @@ _MARK_UNREADABLE = "UPDATE calls SET reason = :reason, sha256 = :sha256 WHERE ke
 _RETIRE = """UPDATE calls SET state = 'failed', reason = :reason, sha256 = :sha256
     WHERE key = :key AND state = 'answered'"""
 _IS_RECORDED = """SELECT 1 FROM calls
-    WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 IN (:long, :short)"""
+    WHERE state <> 'answered' AND state = :state AND owner = :owner AND key = :key AND at = :at"""
 _SETTLED = """SELECT id, state, response, reason, cost_micro FROM calls
     WHERE budget = :budget AND state <> 'reserved' AND id > :after ORDER BY id LIMIT 2000"""
 _SINCE = """SELECT id, state, response, reason, cost_micro, request, at FROM calls
@@ -240,10 +247,9 @@ class Database(ABC):
 
     def _kept(self, row: CallRow) -> tuple[CallRow, list[StoredText]]:
         """Return a row as it is kept, and the texts it needs."""
-        if not is_long(row):
-            return row, []
-        texts = list(self._packer.pack(str(row.request)))
-        return without_text(row, texts[0].name), texts
+        is_long = isinstance(row.request, str) and len(row.request) >= SHORT_REQUEST
+        texts = list(self._packer.pack(str(row.request))) if is_long else []
+        return shortened_row(row, texts[0].name if texts else None), texts
 
     def _attempt(
         self, changes: Sequence[Change], texts: Sequence[StoredText], number: int, owner: str, *, together: bool
@@ -426,12 +432,11 @@ class Database(ABC):
         return replayed
 
     def _is_recorded(self, row: CallRow) -> bool:
-        """Whether exactly this row is in the journal, as this version keeps it or as an earlier one did."""
-        kept, _ = self._kept(row)
+        """Whether this row is in the journal, in whatever form: an owner settles a call once at a moment."""
         if row.state == ANSWERED:
-            return self.find_answers([row.key]).get(row.key) in (row, kept)
-        seals = {"long": row.sha256, "short": kept.sha256}
-        return bool(self.fetch(_IS_RECORDED, state=row.state, owner=row.owner, **seals))
+            kept = self.find_answers([row.key]).get(row.key)
+            return kept is not None and kept.is_intact() and (kept.owner, kept.at) == (row.owner, row.at)
+        return bool(self.fetch(_IS_RECORDED, state=row.state, owner=row.owner, key=row.key, at=row.at))
 
     def _lose(self, owner: str, *, sent: Container[int] | None = None) -> tuple[int, int]:
         """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars.

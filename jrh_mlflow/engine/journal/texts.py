@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jrh_mlflow.engine.journal.rows import CallRow, digest
 
 MARK = b"\xff"
 """First byte of what is kept in a short form. UTF-8 has none such: full texts of earlier versions are told from it."""
-_SHORT_REQUEST = 256
+SHORT_REQUEST = 256
 """Characters: a request of fewer stands in its row."""
 _SHORT_ANSWER = 400
 """Characters: an answer of fewer is not compressed, which takes time and saves little."""
@@ -116,30 +116,18 @@ def _named(data: bytes) -> bytes:
     return MARK + hashlib.sha256(data).digest()[:16]
 
 
-def is_long(row: CallRow) -> bool:
-    """Whether the request of a row stands in it and does not belong there."""
-    return isinstance(row.request, str) and len(row.request) >= _SHORT_REQUEST
+def shortened_row(row: CallRow, name: bytes | None) -> CallRow:
+    """Return a row as it is kept: with the name of its request in the place of the text, and a long answer compressed.
 
-
-def without_text(row: CallRow, name: bytes) -> CallRow:
-    """Return a row with the name of its request in the place of the text."""
-    # Sealed anew: an answer can then be checked without the text of its request.
-    content = row._replace(request=name)[:-1]
-    return CallRow(*content, digest(content))
-
-
-def row_values(row: CallRow) -> tuple[Any, ...]:
-    """Return the values of a row as they stand in the table: a long response compressed."""
-    if row.response is None or len(row.response) < _SHORT_ANSWER:
+    It is sealed anew, so that it can be checked without the text of its request.
+    """
+    answer: str | bytes | None = row.response
+    if isinstance(answer, str) and len(answer) >= _SHORT_ANSWER:
+        answer = MARK + _deflated(answer.encode(), _ANSWER_LIKE)
+    if name is None and answer is row.response:
         return row
-    values = row._asdict() | {"response": MARK + _deflated(row.response.encode(), _ANSWER_LIKE)}
-    return tuple(values.values())
-
-
-def row_of(values: Iterable[Any]) -> CallRow:
-    """Return the row that such values are of."""
-    row = CallRow._make(values)
-    return row._replace(response=whole_answer(row.response)) if isinstance(row.response, bytes) else row
+    content = row._replace(request=name or row.request, response=answer)[:-1]
+    return CallRow(*content, digest(content))
 
 
 def whole_answer(kept: str | bytes | None) -> str | None:
