@@ -556,7 +556,7 @@ def sources_needed(value: float, limit: float, *, most: int = 5_000) -> int | No
 
     Example:
         >>> sources_needed(0.0, 0.05), sources_needed(0.02, 0.05), sources_needed(0.05, 0.05)
-        (76, 203, None)
+        (76, 206, None)
     """
     if value >= limit:
         return None
