@@ -315,7 +315,7 @@ class _Attacking:
     ) -> AttackReport:
         """Search, then read what was found."""
         search, steps = self._searched(searched, queries, writer)
-        attacks = search.best()
+        attacks = search.reported()
         if not attacks:
             raise JudgeError("No call of the search has a usable answer, so there is no attack to report.")
         arms, accuracy = self._arms(self.judge, attacks)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from scipy.special import betaincinv
 
 from jrh_mlflow.attacks.attack_strings import PLACES, AttackPart, AttackString, AttackTarget
 
 ROUNDS = 5
 """So many times answers are looked at before more is asked: each is one batch file."""
 MOST_REPORTED = 5
+_UNSEEN = 0.01
+"""Least share that a first guess gives to winning and to losing."""
 _LEADERS = 6
 """Attacks that are asked again and mutated."""
 _AGAIN, _NEAR = 0.35, 0.8
@@ -75,9 +79,19 @@ class Search:
         own = list(self.tried[attack].values())
         return (sum(own) + 2 * self._mean) / (len(own) + 2)
 
-    def best(self, most: int = MOST_REPORTED) -> list[AttackString]:
+    def sure_score(self, attack: AttackString) -> float:
+        """Share that an attack wins at least, with a chance of 90 %: one that won twice of two is not yet the best."""
+        own, pseudo = list(self.tried[attack].values()), 2 * min(max(self._mean, _UNSEEN), 1 - _UNSEEN)
+        return float(betaincinv(sum(own) + pseudo, len(own) - sum(own) + 2 - pseudo, 0.1))
+
+    def reported(self) -> list[AttackString]:
+        """Return the attacks that are read on held-out sources."""
+        return self.best(MOST_REPORTED, by=self.sure_score)
+
+    def best(self, most: int, *, by: Callable[[AttackString], float] | None = None) -> list[AttackString]:
         """Return the attacks with the highest score, each set of parts once."""
-        ranked = sorted(self.tried, key=lambda attack: (-self.score(attack), len(attack.parts), attack.name))
+        score = by or self.score
+        ranked = sorted(self.tried, key=lambda attack: (-score(attack), len(attack.parts), attack.name))
         apart: dict[frozenset[AttackPart], AttackString] = {}
         for attack in ranked:
             apart.setdefault(frozenset(attack.parts), attack)

@@ -98,7 +98,7 @@ def attacked(world: AttackedWorld, seed: int) -> Attacked:
             won = [target.won(record) for record in _asked(judge, target.attacked(attack, f"attack/s{number}.{at}"))]
             search.tell(attack, target.source, float(np.mean(won)))  # type: ignore[arg-type]
     answers: dict[str, list[tuple[AttackTarget, list[CallRecord]]]] = defaultdict(list)
-    attacks = search.best()
+    attacks = search.reported()
     for target, item in items_of(held_out, attacks):
         answers[item.id.partition("|")[2]].append((target, _asked(judge, item)))
     arms = {arm: ArmAnswers.of(own) for arm, own in answers.items()}

@@ -228,10 +228,21 @@ def test_the_search_finds_the_part_that_works_and_never_asks_the_same_twice():
             works = any(part.name == "gold" for part in attack.parts) and attack.place != "before"
             search.tell(attack, target.source, float(works))
     assert len(asked) == len(set(asked)) == 250
-    assert all("gold" in attack.name and attack.place != "before" for attack in search.best())
-    assert len({frozenset(attack.parts) for attack in search.best()}) == len(search.best()) <= 5
+    assert all("gold" in attack.name and attack.place != "before" for attack in search.reported())
+    assert len({frozenset(attack.parts) for attack in search.reported()}) == len(search.reported()) <= 5
     again = Search(targets=searched, parts=known_parts("pair"), seed=3)
     assert [trial[0] for trial in again.round(50)] == [attack for attack, _ in asked[:50]]
+
+
+def test_an_attack_that_won_often_is_reported_before_one_that_won_twice_of_two():
+    search = Search(targets=[], parts=known_parts("pair"))
+    often, twice, rest = (AttackString(parts=(part,), place="after") for part in search.parts[:3])
+    for at in range(20):
+        search.tell(often, f"s{at}", float(at < 17))
+        search.tell(rest, f"s{at}", float(at < 10))
+    for at in range(2):
+        search.tell(twice, f"s{at}", 1.0)
+    assert [attack.parts for attack in search.reported()] == [often.parts, twice.parts, rest.parts]
 
 
 def test_defences_are_written_into_what_is_asked():
