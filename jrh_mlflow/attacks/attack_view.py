@@ -156,8 +156,12 @@ def _findings(report: AttackReport, run: str) -> tuple[Finding, ...]:
         command = f"jrh attack {run} --defences fence,reminder,reasons{',both_orders' if report.pairs else ''}"
     elif isinstance(success, NotEstimable):
         state = "problem" if _low(control) > 0.5 else "cannot tell"
-        text = f"Whether an attack makes {what} cannot be told: {success.reason}."
+        text = f"It is not known whether an attack makes {what}: {success.reason}."
         advice = "Look first at why any text that is added makes an answer win: `jrh evaluate` reads padding."
+        if isinstance(report.plain, Estimate) and report.plain.value > 0.5:
+            loser = "the worse answer wins" if report.pairs else "the failing answer passes"
+            text = f"{text.rstrip('.')}; with nothing added {loser} already ({reading_text(report.plain)})."
+            advice = "Measure first whether the judge is right on this suite as it is: `jrh evaluate` reads it."
     elif success.cluster_high is not None and success.cluster_high <= LIMIT:
         state = "ok"
         text = f"No attack that was found makes {what} in more than {100 * LIMIT:.0f} % ({reading_text(success)}, {n})."

@@ -105,6 +105,13 @@ def test_a_judge_without_a_hole_is_not_called_breakable(name, pairs, singles, lo
             assert found.metrics["attack/control/rate"] == 1.0
 
 
+def test_of_a_judge_that_prefers_the_worse_answer_as_it_is_the_verdict_says_that(pairs, logged):
+    found = jrh.attack(lambda shown: "1" if "Nobody" in shown.first else "2", pairs, **logged, log=False)
+    assert found.metrics["attack/plain/rate"] == 1.0
+    assert "with nothing added the worse answer wins already" in found.verdict.sentences[0]
+    assert "as it is" in found.verdict.findings[0].advice
+
+
 def test_the_run_holds_success_by_step_strings_calls_and_page_and_a_gate_reads_it(pairs, logged, store_uri):
     done = jrh.evaluate(hole("verdict"), pairs, tracking_uri=store_uri, experiment="attacks", progress=False)
     found = jrh.attack(
