@@ -33,7 +33,7 @@ LEFT_BEHIND = shutil.ignore_patterns(
 BESIDE = ("CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "pyproject.toml")
 MADE = ("PKG-INFO", ".gitignore")
 """What the builder adds: the second so that a wheel made of the archive leaves out the same files."""
-DATA = {".css", ".csv", ".html", ".js", ".json", ".svg", ".txt", ".xz", ".yaml"}
+DATA = {".css", ".csv", ".html", ".js", ".json", ".svg", ".txt", ".xz", ".yaml", ".yml"}
 """Kinds of files of the package that are no Python; another kind is added here on purpose, or does not belong."""
 
 BUILD = """
