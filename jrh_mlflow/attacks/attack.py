@@ -362,11 +362,13 @@ class _Attacking:
             shares = []
             for (attack, target), item in zip(trials, items, strict=True):
                 won = [target.won(record) for record in found.get(item.id, [])]
-                share = None if not won or None in won else sum(map(float, won)) / len(won)  # type: ignore[arg-type]
+                known = [float(one) for one in won if one is not None]
+                share = sum(known) / len(known) if known and len(known) == len(won) else None
                 search.tell(attack, target.source, share)
                 shares += [] if share is None else [share]
             asked += calls * len(trials)
-            steps.append((asked, sum(shares) / len(shares) if shares else 0.0))
+            # A round without an answer has won nothing and lost nothing.
+            steps += [(asked, sum(shares) / len(shares))] if shares else []
             if writer is not None and number in _WRITTEN and search.tried:
                 search.parts += self._written(writer, search.best(3), number)
         return search, steps

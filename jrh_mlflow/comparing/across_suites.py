@@ -128,7 +128,7 @@ class AcrossSuites:
 
     @property
     def rivals(self) -> list[str]:
-        """Judges that are not told apart from the leader."""
+        """Judges that do not differ significantly from the leader."""
         return [name for name, ends in self.behind.items() if ends is None or ends[0] <= 0]
 
     def to_dict(self) -> dict[str, Any]:

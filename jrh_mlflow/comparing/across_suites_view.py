@@ -323,7 +323,7 @@ def report_points(found: AcrossSuites) -> list[keys.Point]:
 
 
 def report_verdict(found: AcrossSuites) -> Verdict:
-    """Say who is right most often over the suites and who is not told apart, the hardest test, and dollars."""
+    """Say who is right most often over the suites and who does not differ from it, the hardest test, and dollars."""
     sentences = [_leading(found), *_hardest(found), *_cheapest(found), *_best_trio(found)]
     return Verdict(sentences=tuple(sentences[:4]))
 
@@ -340,7 +340,8 @@ def _leading(found: AcrossSuites) -> str:
         return f"{over}, {leader} is right more often than every other judge."
     rivals = [f"{short_name(name)} ({reading_text(found.overall[name])})" for name in found.rivals]
     more = [f"{len(rivals) - _MOST_RIVALS} more"] if len(rivals) > _MOST_RIVALS else []
-    return f"{over}, {leader} reads highest, and is not told apart from {' or '.join([*rivals[:_MOST_RIVALS], *more])}."
+    others = " or ".join([*rivals[:_MOST_RIVALS], *more])
+    return f"{over}, {leader} reads highest, and does not differ significantly from {others}."
 
 
 def _hardest(found: AcrossSuites) -> list[str]:

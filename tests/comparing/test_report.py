@@ -174,7 +174,7 @@ def test_by_the_protocol_overall_dollars_are_all_dollars_over_the_mean_accuracy(
         assert done.found.prices[judge].value == pytest.approx(dollars / 100)
     assert done.found.leader is not None
     assert len(done.found.rivals) == 3
-    assert "is not told apart from" in done.verdict.sentences[0]
+    assert "not differ significantly from" in done.verdict.sentences[0]
 
 
 def half_wrong(test: str, number: int) -> str:
