@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator, model_validator
 from typing_extensions import Self
@@ -21,6 +21,7 @@ from jrh_mlflow.errors import RecipeError, check_known, suggest
 from jrh_mlflow.schema.items import PROTOCOL
 from jrh_mlflow.schema.presentation import Criterion
 
+F = TypeVar("F", bound=Callable[..., Any])
 Number: TypeAlias = int | float
 Moment: TypeAlias = str | date
 """A date or moment as users give it: a `datetime` is a `date`."""
@@ -133,10 +134,29 @@ class Options(BaseModel):
         # What a model adds to its groups comes first: a reader looks for that.
         return inspect.Signature([*first, *sorted(rest, key=lambda field: field.name not in cls.__annotations__)])
 
+    @classmethod
+    def of_keywords(cls, keywords: Mapping[str, Any], *, of: str) -> Self:
+        """Check the keywords of a function that takes these options."""
+        cls.check_names(keywords, of=of)
+        return cls.checked(keywords)
+
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given; all others are left to their defaults."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+def takes(model: type[Options]) -> Callable[[F], F]:
+    """Show the options of a model as keywords of a function that takes them as `**options`: in editors and `help`."""
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        more = [each for name, each in inspect.signature(model).parameters.items() if name not in signature.parameters]
+        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return function
+
+    return shown
 
 
 class JudgeOptions(Options):
@@ -373,21 +393,44 @@ class TranscriptEdits(Options):
     summary: Any = option(None, "a model", "Of transcripts: model of the running summary. [the editor]", repr=False)
 
 
-class GenerationRunOptions(Options):
-    """How models are asked and the run is logged: the keywords of `jrh.generate` on money, limits and MLflow."""
+class AskOptions(Options):
+    """How models are asked: what every verb that asks takes. The rest of the rules is checked with the judge."""
 
     max_usd: Number | None = option(None, "a number")
     concurrency: int = option(32, _COUNT, ge=1)
-    journal: Any = option(None, "a path")
     prices: Any = option(None, "a mapping")
     requests_per_minute: Number | None = option(None, "a number")
     tokens_per_minute: Number | None = option(None, "a number")
     timeout_s: Number = option(120.0, "a number")
-    experiment: str | None = option(None, "a text")
-    run_name: str | None = option(None, "a text", "Name of the MLflow run.")
     tracking_uri: Any = option(None, "a text")
     progress: bool = option(True, "true or false")
+    journal: Any = option(None, "a path")
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What `ClientSettings` takes of them."""
+        names = ("requests_per_minute", "tokens_per_minute", "timeout_s")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def preparing(self) -> dict[str, Any]:
+        """What `prepare` takes of them."""
+        return {name: getattr(self, name) for name in ("max_usd", "prices", "journal", "concurrency")}
+
+
+class GenerationRunOptions(AskOptions):
+    """How models are asked and the run is logged: the keywords of `jrh.generate` on money, limits and MLflow."""
+
+    experiment: str | None = option(None, "a text")
+    run_name: str | None = option(None, "a text", "Name of the MLflow run.")
     tags: Any = option(None, "a mapping")
+
+
+class AskedRunOptions(GenerationRunOptions):
+    """The keywords on money, limits and MLflow of a verb that asks, and may leave it at that without a run."""
+
+    log: bool = option(True, "true or false")
+    allow_key_to: Any = option(None, "hosts")
 
 
 class GenerationSettings(LabelledRows, TranscriptEdits, GenerationRunOptions):

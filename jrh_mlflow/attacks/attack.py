@@ -42,6 +42,7 @@ from jrh_mlflow.measuring.asked_items import ItemAsker
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import is_run_text, judge_named, resolve_suite
 from jrh_mlflow.models import trust
+from jrh_mlflow.options import AskedRunOptions, takes
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import CallRecord, Item
@@ -57,8 +58,6 @@ from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jrh_mlflow.engine.journal import Journal
-    from jrh_mlflow.models.prices import Overrides
 
 _WRITTEN = (0, 2)
 """Rounds after which a generator writes variants of what works best,"""
@@ -163,33 +162,21 @@ def _resolved(
     )
 
 
+@takes(AskedRunOptions)
 def attack(
     judge_or_run: object,
     suite: Suite | str | Path | None = None,
     *,
     queries: int = 500,
-    max_usd: float | None = None,
     generator: str | Judge | None = None,
     defences: str | Sequence[str] = (),
     transfer: Sequence[object] = (),
     seed: int = 0,
     passing: str | Sequence[str] | None = None,
     texts: bool = True,
-    experiment: str | None = None,
-    run_name: str | None = None,
-    tracking_uri: str | None = None,
-    prices: Overrides | None = None,
-    journal: str | Path | Journal | None = None,
-    concurrency: int = 32,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    timeout_s: float = 120.0,
-    log: bool = True,
-    progress: bool = True,
-    tags: Mapping[str, str] | None = None,
-    allow_key_to: str | Sequence[str] | None = None,
     export: str | Path | None = None,
     force: bool = False,
+    **options: Any,
 ) -> Attack:
     """Search for texts that make a worse answer win or a failing one pass, and read them on sources held out.
 
@@ -202,7 +189,6 @@ def attack(
         judge_or_run: A judge as for `jrh.evaluate`, or a logged evaluation (`Evaluation`, run id, `runs:/<id>`).
         suite: Pairs of which one is better, or single responses with labels; that of the run, else `datasheet`.
         queries: Most calls of the search; calls on held-out sources are apart from it.
-        max_usd: Never spend more than this: half on the search, half on held-out sources.
         generator: A model that writes variants of what works.
         defences: `fence`, `reminder`, `reasons`, `both_orders` (of pairs): the first attack is read with each, beside
             accuracy and cost with and without it.
@@ -210,6 +196,11 @@ def attack(
         seed: Of halves and search.
         passing: Labels with which a single response passes; when None the better of two, or the upper half of a scale.
         texts: False keeps strings, prompts and what judges wrote out of MLflow: their hashes stand there.
+        export: Ask nothing: as far as the journal has answers go on, then write the next calls as this batch file and
+            raise `NextBatchError` (its `.summary` counts them). Import the results and call the same again.
+        force: Overwrite that file.
+        **options: Every field of `AskedRunOptions` (`jrh_mlflow.options`), which are these.
+        max_usd: Never spend more than this: half on the search, half on held-out sources.
         experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
         run_name: Name of the run.
         tracking_uri: MLflow store; the active one when None.
@@ -223,9 +214,6 @@ def attack(
         progress: Show progress bars on a terminal.
         tags: More tags for the run.
         allow_key_to: Hosts that may get keys though only a file names them.
-        export: Ask nothing: as far as the journal has answers go on, then write the next calls as this batch file and
-            raise `NextBatchError` (its `.summary` counts them). Import the results and call the same again.
-        force: Overwrite that file.
 
     Raises:
         RecipeError: for settings that make no sense, before anything is sent.
@@ -234,35 +222,30 @@ def attack(
         JudgeError: when a service fails for good.
         TrackingError: when MLflow cannot be reached; what was paid is in the journal.
     """
-    trust.allow_key_to(allow_key_to)
+    asking = AskedRunOptions.of_keywords(options, of="attack")
+    trust.allow_key_to(asking.allow_key_to)
+    uri, experiment = asking.tracking_uri, asking.experiment
     if queries < 20:
         raise RecipeError(f"A search takes 20 queries or more, but got {queries=}.")
-    judge, suite, attacked_run = _resolved(judge_or_run, suite, tracking_uri, experiment)
+    judge, suite, attacked_run = _resolved(judge_or_run, suite, uri, experiment)
     named = checked_defences(defences)
     passes = [passing] if isinstance(passing, str) else passing
     searched, held_out, good = targets_of(suite, judge, seed=seed, passing=passes)
     pairs = held_out[0].side != "response"
     if BOTH_ORDERS in named and not pairs:
         raise RecipeError("The defence both_orders is for pairs, and this suite has single responses.")
-    others = [judge_named(other, experiment=experiment, tracking_uri=tracking_uri) for other in transfer]
+    others = [judge_named(other, experiment=experiment, tracking_uri=uri) for other in transfer]
     writer = generator if isinstance(generator, Judge | None) else Responder(generator, max_tokens=400, temperature=1.0)
     asker = ItemAsker(
-        options={"journal": journal, "prices": prices, "concurrency": concurrency},
-        limits={
-            "timeout_s": timeout_s,
-            "requests_per_minute": requests_per_minute,
-            "tokens_per_minute": tokens_per_minute,
-        },
+        options=asking,
         budget=outbox_key("attack", judge.fingerprint() or time.time_ns(), suite.sha256, seed, queries),
-        max_usd=max_usd,
-        progress=progress,
         export=None if export is None else Path(export),
         force=force,
     )
     work = _Attacking(judge=judge, asker=asker, held_out=held_out, good=good, pairs=pairs, defences=named, seed=seed)
     settings = {
         "queries": queries,
-        "max_usd": max_usd,
+        "max_usd": asking.max_usd,
         "seed": seed,
         "defences": ",".join(named) or None,
         "transfer": ", ".join(other.name for other in others) or None,
@@ -286,11 +269,11 @@ def attack(
         )
 
     # An export makes no run: nothing is measured before its results are back.
-    if not log or export is not None:
+    if not asking.log or export is not None:
         return made()
-    store = Store(tracking_uri, experiment)
-    name, simulated = run_name or f"attack on {judge.name}", judge.simulated
-    opened = open_run(store, "attack", name, simulated=simulated, tags=tags)
+    store = Store(uri, experiment)
+    name, simulated = asking.run_name or f"attack on {judge.name}", judge.simulated
+    opened = open_run(store, "attack", name, simulated=simulated, tags=asking.tags)
     with hearing_interrupts() as interrupts, interrupts.waiting(), calm_collector(), opened as run_id:
         done = replace(made(), run_id=run_id, link=store.link(run_id))
         publish(store, run_id, _content(done), what_now=_KEPT)

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, extra_fields, force_option, from_model, limits, price_from_option, store
-from jrh_mlflow.options import JudgeOptions, RunOptions
+from jrh_mlflow.options import AskedRunOptions, JudgeOptions, RunOptions
+
+_RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base", "extra")
 
 
 @click.command()
@@ -63,9 +65,8 @@ def respond(
     given = {name: value for name, value in options.items() if value is not None}
     given |= {"prices": prices or None, "extra": extra_fields(extra) or None}
     if dry_run or export_to:
-        apart = ("run_name", "experiment", "tracking_uri", "requests_per_minute", "tokens_per_minute", "timeout_s")
-        asked = {name: value for name, value in given.items() if name not in apart}
-        responding = prepare_responding(prompts, models, dry=True, **asked)
+        of_judge = {name: given.pop(name) for name in _RESPONDER if name in given}
+        responding = prepare_responding(prompts, models, AskedRunOptions.checked(given), dry=True, **of_judge)
         found: dict[str, Any] = responding.quote() if dry_run else responding.export(str(export_to), force=force)
         if as_json:
             click.echo(json.dumps({author: asdict(one) for author, one in found.items()}, indent=1, default=str))

@@ -13,21 +13,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from jrh_mlflow.engine.batch import BatchSummary, export_batch
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
-from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges.responder import NO_LABELS, Responder
+from jrh_mlflow.measuring.asked_items import ask_prepared
 from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.models import trust
-from jrh_mlflow.progress import counting_bar
+from jrh_mlflow.options import AskedRunOptions, AskOptions, takes
 from jrh_mlflow.schema.items import CallRecord, Item
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
@@ -38,10 +38,6 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.store import RunContent, Store, log_paid, open_run, publish
-
-if TYPE_CHECKING:
-    from jrh_mlflow.engine.journal import Journal
-    from jrh_mlflow.models.prices import Overrides
 
 RESPONSES_FILE = "responses.parquet"
 RESPOND_MARKDOWN = "respond.md"
@@ -87,19 +83,12 @@ class Responding:
 def prepare_responding(
     frame: object,
     models: str | Sequence[str],
+    options: AskOptions,
     *,
     prompt: str = "prompt",
     id: str | None = None,
-    system: str | None = None,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-    api_base: str | None = None,
-    extra: Mapping[str, Any] | None = None,
-    max_usd: float | None = None,
-    prices: Overrides | None = None,
-    journal: str | Path | Journal | None = None,
-    concurrency: int = 32,
     dry: bool = False,
+    **responder: Any,
 ) -> Responding:
     """Read the prompts and set the models up; see `respond`."""
     names = [models] if isinstance(models, str) else list(models)
@@ -115,29 +104,13 @@ def prepare_responding(
     ]
     suite = Suite(name="prompts", items=items)
     asked = {
-        name: prepare(
-            Responder(
-                name,
-                system=system,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                api_base=api_base,
-                extra=extra,
-                name=name,
-            ),
-            suite,
-            max_usd=max_usd,
-            prices=prices,
-            journal=journal,
-            concurrency=concurrency,
-            dry=dry,
-        )
-        for name in names
+        name: prepare(Responder(name, **responder, name=name), suite, **options.preparing, dry=dry) for name in names
     }
     identity = hashlib.sha256(repr([prepared.identity for prepared in asked.values()]).encode()).hexdigest()
     return Responding(table=table, prompts=prompts, column=prompt, models=asked, budget=outbox_key("respond", identity))
 
 
+@takes(AskedRunOptions)
 def respond(
     frame: object,
     models: str | Sequence[str],
@@ -149,20 +122,7 @@ def respond(
     max_tokens: int | None = None,
     api_base: str | None = None,
     extra: Mapping[str, Any] | None = None,
-    max_usd: float | None = None,
-    prices: Overrides | None = None,
-    journal: str | Path | Journal | None = None,
-    concurrency: int = 32,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    timeout_s: float = 120.0,
-    experiment: str | None = None,
-    run_name: str | None = None,
-    tracking_uri: str | None = None,
-    tags: Mapping[str, str] | None = None,
-    log: bool = True,
-    progress: bool = True,
-    allow_key_to: str | Sequence[str] | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """Have one or several models answer a column of prompts; log it as an MLflow run of kind `respond`.
 
@@ -178,6 +138,7 @@ def respond(
         max_tokens: Longest answer. With a cap and without this, the model's own longest output is reckoned with.
         api_base: Address of an OpenAI-compatible server.
         extra: More fields of the request.
+        **options: Every field of `AskedRunOptions` (`jrh_mlflow.options`), which are these.
         max_usd: Never spend more than this on all models together, restarts included.
         prices: Model to dollars per million input and output tokens.
         journal: Where paid answers are kept; one journal per user when None.
@@ -202,10 +163,12 @@ def respond(
         TrackingError: when MLflow cannot be reached; what was paid is in the journal.
         KeyboardInterrupt: after Ctrl-C, once what was answered is logged.
     """
-    trust.allow_key_to(allow_key_to)
+    asking = AskedRunOptions.of_keywords(options, of="respond")
+    trust.allow_key_to(asking.allow_key_to)
     responding = prepare_responding(
         frame,
         models,
+        asking,
         prompt=prompt,
         id=id,
         system=system,
@@ -213,49 +176,35 @@ def respond(
         max_tokens=max_tokens,
         api_base=api_base,
         extra=extra,
-        max_usd=max_usd,
-        prices=prices,
-        journal=journal,
-        concurrency=concurrency,
     )
-    limits = {
-        "timeout_s": timeout_s,
-        "requests_per_minute": requests_per_minute,
-        "tokens_per_minute": tokens_per_minute,
-    }
     for prepared in responding.models.values():
         prepared.check_ready()
-    if not log:
-        return _asked(responding, limits, progress=progress)[0]
-    store = Store(tracking_uri, experiment)
+    if not asking.log:
+        return _asked(responding, asking)[0]
+    store = Store(asking.tracking_uri, asking.experiment)
     more = f" and {len(responding.models) - 1} more" if len(responding.models) > 1 else ""
-    name = run_name or f"respond {next(iter(responding.models))}{more}"
-    signals, opened = hearing_interrupts(), open_run(store, "respond", name, tags=tags)
+    name = asking.run_name or f"respond {next(iter(responding.models))}{more}"
+    signals, opened = hearing_interrupts(), open_run(store, "respond", name, tags=asking.tags)
     with signals as interrupts, interrupts.waiting(), calm_collector(), opened as run_id:
-        answers, paid, failure = _asked(responding, limits, progress=progress)
+        answers, paid, failure = _asked(responding, asking)
         if answers["response"].isna().all():
             log_paid(store, run_id, paid)
             raise failure or _nothing_answered(answers)
         what_now = "Nothing paid is lost: run the same again, and no answered prompt is asked twice."
-        publish(store, run_id, _content(answers, responding, paid, max_usd=max_usd), what_now=what_now)
+        publish(store, run_id, _content(answers, responding, paid, max_usd=asking.max_usd), what_now=what_now)
     if (ended := failure or interrupts.failure) is not None:
         raise ended
     return answers
 
 
-def _asked(
-    responding: Responding, limits: Mapping[str, Any], *, progress: bool
-) -> tuple[pd.DataFrame, Paid, BaseException | None]:
+def _asked(responding: Responding, options: AskOptions) -> tuple[pd.DataFrame, Paid, BaseException | None]:
     """Ask one model after the other; what ended it early is returned, beside a row for everything."""
     rows, paid, failure = [], Paid(), None
     for author, prepared in responding.models.items():
         records: dict[str, CallRecord] = {}
         if failure is None:
             # One budget for all models.
-            budget = None if prepared.cap_micro is None else responding.budget
-            client = ClientSettings(concurrency=prepared.concurrency, budget=budget, price=prepared.price, **limits)
-            with counting_bar(author, total=prepared.n_calls, show=progress, unit="answer") as tick:
-                asked = prepared.ask(client, prepared.plan(), on_record=tick, stop=None)
+            asked = ask_prepared(prepared, options, what=author, budget=responding.budget)
             records = {record.suite_item: record for record in asked.records}
             paid, failure = paid + (asked.paid or Paid()), asked.failure
         rows += [

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from jrh_mlflow.engine import Asked
 from jrh_mlflow.engine.batch import BatchSummary, export_batch
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measuring.resolve import journal_at, prepare
+from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
+from jrh_mlflow.options import AskOptions
 from jrh_mlflow.progress import counting_bar
-from jrh_mlflow.schema.items import CallRecord, Item
+from jrh_mlflow.schema.items import Call, CallRecord, Item
 from jrh_mlflow.suites.suite import Suite
 
 
@@ -32,17 +33,27 @@ class NextBatchError(RecipeError):
         self.summary = summary
 
 
+def ask_prepared(
+    prepared: Prepared, options: AskOptions, *, what: str, budget: str, calls: Iterable[Call] | None = None
+) -> Asked:
+    """Ask all calls, or these, behind a progress bar; `budget` names what the cap, where there is one, is kept in."""
+    client = ClientSettings(
+        concurrency=prepared.concurrency,
+        budget=None if prepared.cap_micro is None else budget,
+        price=prepared.price,
+        fresh_after=prepared.freshness,
+        **options.limits,
+    )
+    with counting_bar(what, total=prepared.n_calls, show=options.progress) as tick:
+        return prepared.ask(client, prepared.plan() if calls is None else calls, on_record=tick, stop=None)
+
+
 @dataclass(kw_only=True)
 class ItemAsker:
     """Asks items of judges, through journal and budget, and keeps every record."""
 
-    options: Mapping[str, Any]
-    """Of `prepare`."""
-    limits: Mapping[str, Any]
-    """Of `ClientSettings`."""
+    options: AskOptions
     budget: str
-    max_usd: float | None
-    progress: bool
     export: Path | None = None
     force: bool = False
     records: list[CallRecord] = field(default_factory=list)
@@ -59,18 +70,15 @@ class ItemAsker:
             NextBatchError: where only a batch file is wanted, and the journal does not answer all.
         """
         suite = Suite(name=what, items=items)
-        half = None if self.max_usd is None else self.max_usd / 2
-        prepared = prepare(judge, suite, max_usd=half, dry=self.export is not None, **self.options)
+        half = None if self.options.max_usd is None else self.options.max_usd / 2
+        prepared = prepare(judge, suite, **{**self.options.preparing, "max_usd": half}, dry=self.export is not None)
         if self.export is not None and prepared.has_to_send():
             if not isinstance(prepared.judge, PromptedJudge):
                 raise RecipeError(f"Batch files are of models: {judge.name} is none.")
             with journal_at(prepared.journal) as book:
                 raise NextBatchError(export_batch(prepared.judge, suite, book, self.export, force=self.force), what)
         prepared.check_ready()
-        budget = None if half is None else f"{self.budget}:{purse}"
-        client = ClientSettings(concurrency=prepared.concurrency, budget=budget, price=prepared.price, **self.limits)
-        with counting_bar(what, total=prepared.n_calls, show=self.progress) as tick:
-            asked = prepared.ask(client, prepared.plan(), on_record=tick, stop=None)
+        asked = ask_prepared(prepared, self.options, what=what, budget=f"{self.budget}:{purse}")
         self.records += asked.records
         if asked.paid is not None:
             self.paid = asked.paid if self.paid is None else self.paid + asked.paid
