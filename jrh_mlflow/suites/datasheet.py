@@ -34,17 +34,15 @@ from jrh_mlflow.suites.tasks import (
     States,
     T,
     Task,
+    TaskMixes,
     Unmet,
     built_in_tasks,
     join,
     ladder,
     load_tasks,
-    nearest,
     rank,
-    surface_pair,
     task_digest,
     task_language,
-    task_mixes,
     task_sentences,
 )
 
@@ -189,10 +187,10 @@ class _TaskItems:
         listed = [f"- {requirement.text}" for requirement in task.requirements if requirement.id in self.climb]
         self.instruction = "\n".join([task.instruction, "", task_language(task.language).heading, *listed])
 
-    def _pools(self, levels: Sequence[float], unmet: Unmet) -> dict[float, list[Candidate]]:
-        return {level: task_mixes(self.task, self.climb, self._states(level), unmet=unmet) for level in levels}
+    def _pools(self, levels: Sequence[float], unmet: Unmet) -> dict[float, TaskMixes]:
+        return {level: TaskMixes(self.task, self.climb, self._states(level), unmet=unmet) for level in levels}
 
-    def _rungs(self, pools: Mapping[float, Sequence[Candidate]]) -> dict[float, Candidate]:
+    def _rungs(self, pools: Mapping[float, TaskMixes]) -> dict[float, Candidate]:
         # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
         # better one in exactly half of the pairs at every step.
         order = rank(list(pools), self.seed, "length", self.index // 2)
@@ -312,7 +310,7 @@ class _TaskItems:
             yield self._step(condition, low, high, pair)
 
     def _worded(self, level: float, wording: tuple[int, ...]) -> Candidate:
-        return next(candidate for candidate in self.matched[level] if candidate.wording == wording)
+        return self.matched[level].candidate(wording)
 
     def _states(self, level: float) -> States:
         full = int(level)
@@ -358,14 +356,14 @@ class _TaskItems:
         return self._pair(condition, name, u, v, delta=high - low, better="v" if v_better else "u")
 
     def _same(self, level: int) -> Item:
-        u, v = surface_pair(self.pools[float(level)], self.seed, self.task.id, level)
+        u, v = self.pools[float(level)].surface_pair(self.seed, self.task.id, level)
         return self._pair(DELTA_0_SAME, str(level), u, v, delta=0.0)
 
     def _different(self, count: int) -> Item:
         # The first and the last requirements of the climb: as many, and as different as can be.
         both = (self.climb[:count], self.climb[-count:])
-        pools = [task_mixes(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
-        first, last = (nearest(pool, self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))
+        pools = [TaskMixes(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
+        first, last = (pool.nearest(self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))
         return self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)
 
     def _filler_levels(self) -> list[int]:
@@ -383,6 +381,6 @@ class _TaskItems:
         return replace(plain, text=join([parts[0], *body, parts[-1]], self.task.language))
 
 
-def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:
-    lengths = [len(candidate.text) for pool in pools.values() for candidate in pool]
+def _mean_length(pools: Mapping[float, TaskMixes]) -> float:
+    lengths = [length for pool in pools.values() for length in pool.lengths]
     return sum(lengths) / len(lengths)

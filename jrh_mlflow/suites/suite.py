@@ -506,6 +506,8 @@ MAX_LENGTH_RATIO = 1.10
 
 _LEAK = re.compile(r"\bQ_?\d\b|\bdelta[_ ]?\d|\bpair id\b|\bexpected winner\b|\brequirement \d|\bhigher level\b", re.I)
 """Words of the protocol that would tell a judge what the experimenter knows."""
+_LEAK_WORDS = ("delta", "pair id", "expected winner", "requirement ", "higher level")
+_LEAK_NUMBER = re.compile(r"q_?\d")
 
 
 def check_suite(items: Sequence[Item]) -> None:
@@ -649,8 +651,15 @@ def _check_leaks(item: Item) -> None:
     # An id that is a common word ("a", "1") tells nothing; looked for as it is first, because a pattern takes long.
     held = len(item.id) > 3 and item.id in shown
     named = re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown) if held else None
-    if leak := named or _LEAK.search(shown):
+    if leak := named or _leak(shown):
         raise SuiteError(f"Item {item.id!r} would tell the judge about the experiment: {leak[0]!r}.")
+
+
+def _leak(shown: str) -> re.Match[str] | None:
+    lower = shown.lower()
+    # Plain words first: the pattern takes a fifth of a suite's building, and nearly every text has none of them.
+    is_likely = any(words in lower for words in _LEAK_WORDS) or _LEAK_NUMBER.search(lower)
+    return _LEAK.search(shown) if is_likely else None
 
 
 def _met(item: Item, side: str) -> tuple[set[str], set[str]]:

@@ -331,31 +331,54 @@ def join(parts: Sequence[str], language: str = "en") -> str:
     return "\n\n".join([parts[0], task_language(language).joined_by.join(parts[1:-1]), parts[-1]])
 
 
-def task_mixes(task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> list[Candidate]:
-    """Assemble every mix of wordings of one quality."""
-    n_sentences = len(depth_ids) + 2
-    either = (task_sentences(task, depth_ids, states, [choice] * n_sentences, unmet=unmet) for choice in (0, 1))
-    # Sentences are picked once: hundreds of mixes share them.
-    mixes = itertools.product(*zip(*either, strict=True))
-    wordings = itertools.product((0, 1), repeat=n_sentences)
-    return [
-        Candidate(text=join(mix, task.language), states=states, wording=wording)
-        for mix, wording in zip(mixes, wordings, strict=True)
-    ]
+class TaskMixes:
+    """Every mix of wordings of one quality, by number: the bits of a mix choose its wordings, the opening's first.
+
+    Lengths are known without a text: a suite takes few of the thousands of mixes that it looks at.
+    """
+
+    def __init__(self, task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> None:
+        self._n = len(depth_ids) + 2
+        either = (task_sentences(task, depth_ids, states, [choice] * self._n, unmet=unmet) for choice in (0, 1))
+        self._sentences, self._states, self._language = list(zip(*either, strict=True)), states, task.language
+        self.lengths = [len(join([""] * self._n, task.language))]
+        for first, second in self._sentences:
+            more = len(first), len(second)
+            self.lengths = [length + own for length in self.lengths for own in more]
+
+    def _wording(self, mix: int) -> tuple[int, ...]:
+        return tuple(mix >> place & 1 for place in reversed(range(self._n)))
+
+    def candidate(self, wording: tuple[int, ...]) -> Candidate:
+        """Assemble the mix of some wordings."""
+        chosen = [both[choice] for both, choice in zip(self._sentences, wording, strict=True)]
+        return Candidate(text=join(chosen, self._language), states=self._states, wording=wording)
+
+    def nearest(self, length: float, *key: object, above: int = -1) -> Candidate:
+        """Return the candidate whose length is nearest to `length`, of those longer than `above` if there are any."""
+        above = above if max(self.lengths) > above else -1
+        gaps = [(abs(own - length), mix) for mix, own in enumerate(self.lengths) if own > above]
+        return self.candidate(self._first(gaps, key))
+
+    def surface_pair(self, *key: object) -> tuple[Candidate, Candidate]:
+        """Pick two candidates of one quality that share no wording and are nearly, but not exactly, of one length."""
+        half = len(self.lengths) // 2
+        # Each pair of opposite wordings once: the other half begins with 1, and lies in the opposite order.
+        apart = [
+            abs(first - second)
+            for first, second in zip(self.lengths[:half], self.lengths[: half - 1 : -1], strict=True)
+        ]
+        wording = self._first([((gap == 0, gap), mix) for mix, gap in enumerate(apart)], key)
+        return self.candidate(wording), self.candidate(tuple(1 - choice for choice in wording))
+
+    def _first(self, gaps: Sequence[tuple[Any, int]], key: Sequence[object]) -> tuple[int, ...]:
+        smallest, _ = min(gaps)
+        # Ties are broken by a hash and not by order, so that wordings are not picked from the front.
+        tied = (self._wording(mix) for gap, mix in gaps if gap == smallest)
+        return min(tied, key=lambda wording: task_digest(*key, wording))
 
 
-def nearest(pool: Iterable[Candidate], length: float, *key: object) -> Candidate:
-    """Return the candidate whose length is nearest to `length`; a hash breaks ties."""
-    gaps = [(abs(len(candidate.text) - length), candidate) for candidate in pool]
-    # Ties are broken by a hash and not by order, so that wordings are not picked from the front.
-    smallest = min(gap for gap, _ in gaps)
-    tied = (candidate for gap, candidate in gaps if gap == smallest)
-    return min(tied, key=lambda candidate: task_digest(*key, candidate.wording))
-
-
-def ladder(
-    pools: Mapping[float, Sequence[Candidate]], *, order: Sequence[float], target: float
-) -> dict[float, Candidate]:
+def ladder(pools: Mapping[float, TaskMixes], *, order: Sequence[float], target: float) -> dict[float, Candidate]:
     """Pick one candidate per level, all near `target` characters, their lengths rising in `order`.
 
     `order` is unrelated to quality, so the longer of two candidates says nothing of which is better. Where the pools
@@ -369,27 +392,10 @@ def ladder(
     return _rising(pools, order=order, target=target)
 
 
-def _rising(
-    pools: Mapping[float, Sequence[Candidate]], *, order: Sequence[float], target: float
-) -> dict[float, Candidate]:
+def _rising(pools: Mapping[float, TaskMixes], *, order: Sequence[float], target: float) -> dict[float, Candidate]:
     chosen: dict[float, Candidate] = {}
     previous = 0
     for position, level in enumerate(order):
-        longer = [candidate for candidate in pools[level] if len(candidate.text) > previous] or list(pools[level])
-        chosen[level] = nearest(longer, target + 2 * (position - len(order) / 2), level)
+        chosen[level] = pools[level].nearest(target + 2 * (position - len(order) / 2), level, above=previous)
         previous = len(chosen[level].text)
     return chosen
-
-
-def surface_pair(pool: Sequence[Candidate], *key: object) -> tuple[Candidate, Candidate]:
-    """Pick two candidates of one quality that share no wording and are nearly, but not exactly, of one length."""
-    by_wording = {candidate.wording: candidate for candidate in pool}
-    # Each pair of opposite wordings once: the other half begins with 1.
-    others = {wording: tuple(1 - choice for choice in wording) for wording in by_wording if wording[0] == 0}
-    pairs = [(by_wording[wording], by_wording[other]) for wording, other in others.items()]
-    return min(pairs, key=lambda pair: (_gap(pair), task_digest(*key, pair[0].wording)))
-
-
-def _gap(pair: tuple[Candidate, Candidate]) -> tuple[bool, int]:
-    gap = abs(len(pair[0].text) - len(pair[1].text))
-    return gap == 0, gap
