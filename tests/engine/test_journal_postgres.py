@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.engine.journal import Journal, Recovery, open_journal
+from jrh_mlflow.engine.journal import Journal, Recovery, Reservation, open_journal
 from jrh_mlflow.engine.journal.postgres import read_address
 from jrh_mlflow.engine.journal.rows import digest
 from jrh_mlflow.engine.journal.writer import spool_owners
@@ -213,8 +213,8 @@ def test_foreign_tables_of_the_same_schema_are_refused_and_others_do_not_matter(
 
 def test_another_schema_version_is_refused(address: str) -> None:
     open_journal(address).close()
-    postgres.execute(address, "UPDATE jrh_journal.about SET version = 3")
-    with pytest.raises(JournalError, match=r"schema version 3, .* 2: pip install --upgrade"):
+    postgres.execute(address, "UPDATE jrh_journal.about SET version = 4")
+    with pytest.raises(JournalError, match=r"schema version 4, .* 3: pip install --upgrade"):
         open_journal(address)
 
 
@@ -247,11 +247,29 @@ def test_a_journal_of_the_first_version_is_served_and_goes_on(address: str) -> N
     with open_journal(address) as journal:
         assert journal.get("k") == '"k!"'
         journal.open_budget("b", 100)
-        asyncio.run(journal.answered("more", request_json=text, response_json="{}", cost_micro=3, budget="b"))
+        asyncio.run(journal.reserve("ab" * 32, budget="b", worst_micro=5))
+        asyncio.run(journal.answered("ab" * 32, request_json=text, response_json="{}", cost_micro=3, budget="b"))
+        assert journal.peek(["ab" * 32]) == {"ab" * 32: "{}"}
         assert (journal.spent_micro("b"), journal.summary().answered, journal.summary().hits) == (6, 2, 6)
         assert [request for _, request, _ in journal.settled_since(0)] == ['"k?"', text]
     assert postgres.execute(address, "SELECT * FROM jrh_journal.calls WHERE key = 'k'") == before
     assert journal.id == "4d8fb1b3cf9a4f6f8f9a6c0a7b1f2e3d"
+
+
+def test_keys_that_are_hashes_are_kept_as_bytes_and_damage_to_their_rows_is_seen(address: str) -> None:
+    hashes = ["ab" * 32, "cd" * 32]
+    with open_journal(address) as journal:
+        for key in hashes:
+            asyncio.run(ask(journal, key))
+        assert asyncio.run(journal.reserve(hashes[0], budget=None, worst_micro=1)) is Reservation.IS_ANSWERED
+        asyncio.run(journal.reserve("ef" * 32, budget=None, worst_micro=1))
+        taken = asyncio.run(journal.reserve("ef" * 32, budget=None, worst_micro=1))
+        assert taken is Reservation.IS_IN_FLIGHT
+        sizes = postgres.execute(address, "SELECT DISTINCT length(key), length(sha256) FROM jrh_journal.calls")
+        assert sizes == [(33, 17)]
+        damage = "UPDATE jrh_journal.calls SET sha256 = substr(sha256, 1, 9) WHERE key = %s"
+        postgres.execute(address, damage, b"\xff" + b"\xab" * 32)
+        assert journal.peek(hashes) == {hashes[1]: f'"{hashes[1]}!"'}
 
 
 def test_a_journal_that_a_process_of_an_earlier_version_has_open_is_left_to_it(address: str) -> None:

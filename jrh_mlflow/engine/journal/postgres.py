@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +22,7 @@ from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolati
 from sqlalchemy.dialects import postgresql
 
 from jrh_mlflow.engine.journal._base import Journal
-from jrh_mlflow.engine.journal.rows import CallRow, Recovery
+from jrh_mlflow.engine.journal.rows import SHORT_SEAL, CallRow, Recovery
 from jrh_mlflow.engine.journal.tables import (
     CALLS,
     Database,
@@ -39,8 +41,10 @@ _log = logging.getLogger("jrh_mlflow")
 _OLDEST = 12
 _PATIENCE_SECONDS = 20.0
 _APPLICATION = "jrh_mlflow journal"
-_SCHEMA_VERSION = 2
-"""2 has the table of texts."""
+_SCHEMA_VERSION = 3
+"""3 keeps keys and seals as bytes."""
+_WITH_TEXTS = 2
+"""The version that an earlier journal is brought to: it gets the table of texts, and its columns stay as they are."""
 _ABOUT = {"application", "version", "id"}
 _LOOK_UP = 1024
 _DEFAULTS = {
@@ -62,11 +66,7 @@ _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-
 _TYPES = {name: CALLS.c[name].type.compile(_DIALECT) for name in CallRow._fields}
 _BYTES = {name for name, kind in _TYPES.items() if kind == "BYTEA"}
 _COLUMNS = ", ".join(CallRow._fields)
-_NEW = f"unnest(%b::bigint[], {', '.join(f'%b::{_TYPES[name]}[]' for name in CallRow._fields)}) AS new (id, {_COLUMNS})"
-"""In binary, `%b`: psycopg writes lists as text otherwise, character by character."""
-_INSERT = f"INSERT INTO calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_NEW} RETURNING id, sha256"  # noqa: S608
-_FILL = f"""UPDATE calls AS old SET {", ".join(f"{name} = new.{name}" for name in CallRow._fields)}
-    FROM {_NEW} WHERE old.id = new.id AND old.state = %s"""  # noqa: S608
+_HASH = re.compile("[0-9a-f]{64}")
 _FIND = f"SELECT {_COLUMNS} FROM calls WHERE key = ANY(%b) AND state = 'answered'"  # noqa: S608
 _INSERT_TEXTS = """INSERT INTO texts SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])
     ON CONFLICT (name) DO NOTHING"""
@@ -154,10 +154,12 @@ class PostgresDatabase(Database):
     damage = JournalError
     transient = (DeadlockDetected, SerializationFailure)
     for_update = " FOR UPDATE"
+    numbers_first = True
 
-    def __init__(self, address: ServerAddress) -> None:
+    def __init__(self, address: ServerAddress, version: int = _SCHEMA_VERSION) -> None:
         super().__init__(_connect(address))
         self._address = address
+        self.version = version
 
     def transaction(self) -> AbstractContextManager[object]:
         """Commit, or leave nothing behind."""
@@ -180,23 +182,25 @@ class PostgresDatabase(Database):
             return []
         # PostgreSQL promises no order. Rows of one seal are equal, so which of them has which id does not matter.
         numbers: dict[str, list[int]] = {}
-        for number, sha256 in self.connection.execute(_INSERT, _arrays(rows, [0] * len(rows)), binary=True):
-            numbers.setdefault(sha256, []).append(number)
-        return [numbers[row.sha256].pop() for row in rows]
+        values = self._arrays(rows, [0] * len(rows))
+        for number, sha256 in self.connection.execute(_insert(self.version), values, binary=True):
+            numbers.setdefault(self._decode(sha256, "sha256"), []).append(number)
+        length = len(next(iter(numbers)))
+        return [numbers[row.sha256[:length]].pop() for row in rows]
 
     def fill(self, rows: Sequence[tuple[CallRow, int]], *, state: str) -> int:
         """Let rows take the place of others."""
         if not rows:
             return 0
-        values = _arrays([row for row, _ in rows], [number for _, number in rows])
-        return int(self.connection.execute(_FILL, [*values, state]).rowcount)
+        values = self._arrays([row for row, _ in rows], [number for _, number in rows])
+        return int(self.connection.execute(_fill(self.version), [*values, state]).rowcount)
 
     def select_answers(self, keys: Sequence[str]) -> Iterator[CallRow]:
         """Look keys up, many at a time."""
         for start in range(0, len(keys), _LOOK_UP):
-            chunk = [key.encode() for key in keys[start : start + _LOOK_UP]]
+            chunk = [self._encode(key, "key") for key in keys[start : start + _LOOK_UP]]
             for row in self.connection.execute(_FIND, (chunk,), binary=True):
-                yield CallRow._make(map(_decode, row))
+                yield CallRow._make(map(self._decode, row, CallRow._fields))
 
     def insert_texts(self, texts: Sequence[StoredText]) -> None:
         """Insert texts, many at a time."""
@@ -228,11 +232,33 @@ class PostgresDatabase(Database):
 
     def fetch(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a query and return its rows, text that is kept as bytes decoded."""
-        return [tuple(map(_decode, row)) for row in super().fetch(statement, **values)]
+        cursor = self._run(statement, values)
+        names = [column.name for column in cursor.description]
+        return [tuple(map(self._decode, row, names)) for row in cursor]
 
     def _run(self, statement: str, values: dict[str, Any]) -> Any:
-        encoded = {name: _encode(value, name) for name, value in values.items()}
+        encoded = {name: self._encode(value, name) for name, value in values.items()}
         return self.connection.execute(compiled(statement, self.dialect), encoded, binary=True)
+
+    def _arrays(self, rows: Sequence[CallRow], numbers: Sequence[int]) -> list[list[Any]]:
+        """Turn rows into the columns that `unnest` takes."""
+        columns = zip(CallRow._fields, zip(*rows, strict=True), strict=True)
+        return [list(numbers), *([self._encode(value, name) for value in values] for name, values in columns)]
+
+    def _encode(self, value: Any, name: str) -> Any:
+        if name not in _BYTES or not isinstance(value, str):
+            return value
+        if self.version > _WITH_TEXTS and name in ("key", "sha256") and _HASH.fullmatch(value):
+            return MARK + bytes.fromhex(value if name == "key" else value[:SHORT_SEAL])
+        return value if name == "sha256" else value.encode()
+
+    def _decode(self, value: Any, name: str) -> Any:
+        if not isinstance(value, bytes):
+            return value
+        if value.startswith(MARK):
+            return value[len(MARK) :].hex() if name in ("key", "sha256") else value
+        # What damage left need not be UTF-8; it must reach the check of the row's sha256 to be found out.
+        return value.decode("utf-8", "replace")
 
     def create_tables(self) -> None:
         """Lay out an empty journal."""
@@ -257,19 +283,22 @@ class PostgresDatabase(Database):
         super().sign_on(owner)
 
 
-def _arrays(rows: Sequence[CallRow], numbers: Sequence[int]) -> list[list[Any]]:
-    """Turn rows into the columns that `unnest` takes."""
-    columns = zip(CallRow._fields, zip(*rows, strict=True), strict=True)
-    return [list(numbers), *([_encode(value, name) for value in values] for name, values in columns)]
+@cache
+def _new(version: int) -> str:
+    """Write the rows of a statement as a table. In binary, `%b`: as text psycopg writes lists character by character."""
+    types = _TYPES if version > _WITH_TEXTS else {**_TYPES, "sha256": "TEXT"}
+    return f"unnest(%b::bigint[], {', '.join(f'%b::{kind}[]' for kind in types.values())}) AS new (id, {_COLUMNS})"
 
 
-def _encode(value: Any, name: str) -> Any:
-    return value.encode() if name in _BYTES and isinstance(value, str) else value
+@cache
+def _insert(version: int) -> str:
+    return f"INSERT INTO calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_new(version)} RETURNING id, sha256"  # noqa: S608
 
 
-def _decode(value: Any) -> Any:
-    # What damage left need not be UTF-8; it must reach the check of the row's sha256 to be found out.
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) and not value.startswith(MARK) else value
+@cache
+def _fill(version: int) -> str:
+    fill = ", ".join(f"{name} = new.{name}" for name in CallRow._fields)
+    return f"UPDATE calls AS old SET {fill} FROM {_new(version)} WHERE old.id = new.id AND old.state = %s"  # noqa: S608
 
 
 class PostgresJournal(Journal):
@@ -306,7 +335,7 @@ class PostgresJournal(Journal):
                 spool = Spool(spools)
             undo.callback(spool.close, remove=True)
             database.sign_on(spool.owner)
-            reader = PostgresDatabase(self._address)
+            reader = PostgresDatabase(self._address, database.version)
             undo.callback(reader.connection.close)
             self._begin(database, reader, spool)
             undo.pop_all()
@@ -322,7 +351,7 @@ class PostgresJournal(Journal):
         except psycopg.OperationalError:
             if not self._reader.connection.closed:
                 raise
-        self._reader = PostgresDatabase(self._address)
+        self._reader = PostgresDatabase(self._address, self._database.version)
         return super()._read(work)
 
     @contextmanager
@@ -351,10 +380,11 @@ def _open_tables(database: PostgresDatabase, shown: str) -> str:
         columns = _columns(connection)
         if not columns:
             database.create_tables()
-        about = _about(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
-        if about[0] < _SCHEMA_VERSION:
+        version, journal_id = _about(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
+        if version < _WITH_TEXTS:
             _upgrade(database, shown)
-        return about[1]
+        database.version = max(version, _WITH_TEXTS)
+        return journal_id
 
 
 def _upgrade(database: PostgresDatabase, shown: str) -> None:
@@ -363,7 +393,7 @@ def _upgrade(database: PostgresDatabase, shown: str) -> None:
     if not all(_outlive(database.connection, owner, 0) for (owner,) in owners):
         raise JournalError(of_an_earlier_version(shown))
     database.create_texts()
-    database.connection.execute("UPDATE about SET version = %s", (_SCHEMA_VERSION,))
+    database.connection.execute("UPDATE about SET version = %s", (_WITH_TEXTS,))
 
 
 def _columns(connection: psycopg.Connection[Any]) -> dict[str, set[str]]:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 _PIECE = 2047
 """Bytes hashed at once: for more, Python lets go of its lock, and the event loop waits until it has it back."""
+SHORT_SEAL = 32
+"""Digits of a row's sha256 where all of them take too much room: damage meets half of them no more often."""
 RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
 
 
@@ -56,7 +58,7 @@ class CallRow(NamedTuple):
 
     def is_intact(self) -> bool:
         """Whether the content is what was sealed."""
-        return digest(self[:-1]) == self.sha256
+        return digest(self[:-1])[: max(SHORT_SEAL, len(self.sha256))] == self.sha256
 
 
 class JournalledAnswer(NamedTuple):

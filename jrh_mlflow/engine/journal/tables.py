@@ -67,7 +67,7 @@ CALLS = sa.Table(
     sa.Column("budget", _Given, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("at", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=False),
-    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("sha256", _Given, nullable=False),
 )
 BUDGETS = sa.Table(
     "budgets",
@@ -148,6 +148,8 @@ class Database(ABC):
     """Errors of a transaction that may succeed when it is made again."""
     for_update: ClassVar[str] = ""
     """Ends a SELECT whose rows must stay as they are until the transaction ends."""
+    numbers_first: ClassVar[bool] = False
+    """Whether a number behind a text takes more room than before it."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -206,7 +208,10 @@ class Database(ABC):
     def create_tables(self) -> None:
         """Lay out an empty journal."""
         for table in _TABLES:
-            self.connection.execute(str(CreateTable(table).compile(dialect=self.dialect)))
+            making = CreateTable(table)
+            if self.numbers_first and table is CALLS:
+                making.columns.sort(key=lambda column: isinstance(column.element.type, sa.Text))
+            self.connection.execute(str(making.compile(dialect=self.dialect)))
             for index in sorted(table.indexes, key=lambda index: str(index.name)):
                 self.connection.execute(str(CreateIndex(index).compile(dialect=self.dialect)))
         self.change("INSERT INTO budgets VALUES (:budget, NULL, 0, 0)", budget="")
