@@ -7,8 +7,12 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from jrh_mlflow.engine.journal import Journal, Recovery, Reservation, open_journal
@@ -120,17 +124,79 @@ def cut_off(address: str) -> None:
     postgres.execute(address, query.replace("%s", "pg_backend_pid()"))
 
 
-def test_a_lost_connection_ends_writing_keeps_what_arrived_and_goes_on_reading(address: str) -> None:
+@contextmanager
+def unreachable(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End every connection to a database and let nobody in."""
+    monkeypatch.setattr("jrh_mlflow.engine.journal.postgres._RETURN_SECONDS", 0.0)
+    name = address.partition("@/")[2].partition("?")[0]
+    others = postgres.server().address("postgres")
+    postgres.execute(others, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    postgres.execute(others, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    try:
+        yield
+    finally:
+        postgres.execute(others, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+
+def test_a_lost_connection_is_made_again_with_every_reservation_in_one_line(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(journal: Journal) -> None:
+        await ask(journal, "before", budget="b")
+        await journal.reserve("after", budget="b", worst_micro=50)
+        cut_off(address)
+        await asyncio.gather(
+            journal.answered("after", request_json="long" * 99, response_json="1", cost_micro=4, budget="b"),
+            journal.reserve("more", budget="b", worst_micro=7),
+        )
+        assert await journal.reserve("more", budget="b", worst_micro=7) is Reservation.IS_IN_FLIGHT
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 100)
+        asyncio.run(scenario(journal))
+        assert journal.get_many(["before", "after"]) == {"before": '"before!"', "after": "1"}
+        assert [request for _, request, _ in journal.settled_since(0)] == ['"before?"', "long" * 99]
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (3 + 4, 7)
+        with open_journal(address) as other:
+            assert other.recovery == Recovery()
+        cut_off(address)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3, caplog.text
+    assert postgres.execute(address, "SELECT * FROM jrh_journal.owners") == []
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_batch_whose_end_was_not_heard_is_made_once(committed: bool, address: str) -> None:
+    whole = psycopg.Connection.execute
+
+    def cut(connection: psycopg.Connection[Any], query: Any, *values: Any, **more: Any) -> Any:
+        result = whole(connection, query, *values, **more)
+        if "INSERT INTO calls" in str(query):
+            cutting.undo()
+            if committed:
+                whole(connection, "COMMIT")
+            cut_off(address)
+        return result
+
+    async def scenario(journal: Journal) -> None:
+        assert await journal.reserve("k", budget="b", worst_micro=7)
+        await journal.answered("k", request_json="{}", response_json="1", cost_micro=4, budget="b")
+
+    with open_journal(address) as journal, pytest.MonkeyPatch.context() as cutting:
+        journal.open_budget("b", 100)
+        cutting.setattr(psycopg.Connection, "execute", cut)
+        asyncio.run(scenario(journal))
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (4, 0)
+
+
+def test_a_server_that_stays_away_ends_writing_and_what_arrived_is_kept(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = open_journal(address)
     journal.open_budget("b", None)
     asyncio.run(ask(journal, "before", budget="b"))
     asyncio.run(journal.reserve("after", budget="b", worst_micro=50))
-    cut_off(address)
-    for key in ("after", "later"):
-        with pytest.raises(JournalError, match="keeps what was paid"):
-            asyncio.run(journal.answered(key, request_json="{}", response_json=f'"{key}!"', cost_micro=4, budget="b"))
-    with pytest.raises(JournalError, match="keeps what was paid"):
-        asyncio.run(journal.reserve("more", budget="b", worst_micro=1))
+    with unreachable(address, monkeypatch):
+        keep_on_asking(journal)
     assert journal.get_many(["before", "after"]) == {"before": '"before!"'}
     assert journal.reserved_micro("b") == 50
     journal.close()
@@ -140,18 +206,14 @@ def test_a_lost_connection_ends_writing_keeps_what_arrived_and_goes_on_reading(a
         assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (3 + 4 + 4, 0)
 
 
-def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(address: str) -> None:
-    with open_journal(address) as journal:
-        name = address.partition("@/")[2].partition("?")[0]
-        cut_off(address)
-        postgres.execute(postgres.server().address("postgres"), f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-        try:
-            with pytest.raises(JournalError, match=r"No connection to .*Check that the server runs"):
-                journal.get("k")
-        finally:
-            postgres.execute(postgres.server().address("postgres"), f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
-        with pytest.raises(JournalError, match="start again"):
-            journal.close()
+def keep_on_asking(journal: Journal) -> None:
+    for key in ("after", "later"):
+        with pytest.raises(JournalError, match="keeps what was paid"):
+            asyncio.run(journal.answered(key, request_json="{}", response_json=f'"{key}!"', cost_micro=4, budget="b"))
+    with pytest.raises(JournalError, match="keeps what was paid"):
+        asyncio.run(journal.reserve("more", budget="b", worst_micro=1))
+    with pytest.raises(JournalError, match=r"No connection to .*Check that the server runs"):
+        journal.get("k")
 
 
 async def answer_all(journal: Journal, order: list[int], budgets: tuple[str, str]) -> None:
@@ -324,13 +386,14 @@ def test_an_address_that_does_not_work_is_said_without_its_password(address: str
 
 
 def test_the_password_is_in_no_log_file_error_or_representation(
-    address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
     journal = open_journal(address)
     asyncio.run(journal.reserve("k", budget=None, worst_micro=5))
     cut_off(address)
-    with pytest.raises(JournalError) as failed:
+    asyncio.run(ask(journal, "k2"))
+    with pytest.raises(JournalError) as failed, unreachable(address, monkeypatch):
         asyncio.run(journal.answered("k", request_json="{}", response_json="{}", cost_micro=1, budget=None))
     journal.close()
     wrong = address.replace(postgres.ESCAPED, f"{postgres.ESCAPED}x")

@@ -9,8 +9,8 @@ import re
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -40,6 +40,8 @@ T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
 _OLDEST = 12
 _PATIENCE_SECONDS = 20.0
+_RETURN_SECONDS = 60.0
+"""How long a server may be away in mid-run: a restart takes seconds."""
 _APPLICATION = "jrh_mlflow journal"
 _SCHEMA_VERSION = 3
 """3 keeps keys and seals as bytes."""
@@ -68,6 +70,10 @@ _BYTES = {name for name, kind in _TYPES.items() if kind == "BYTEA"}
 _COLUMNS = ", ".join(CallRow._fields)
 _HASH = re.compile("[0-9a-f]{64}")
 _FIND = f"SELECT {_COLUMNS} FROM calls WHERE key = ANY(%b) AND state = 'answered'"  # noqa: S608
+_LOCK_BUDGETS = """WITH locked AS (SELECT 1 FROM budgets WHERE %s::bytea[] IS NULL OR name = ANY(%s)
+    ORDER BY name FOR NO KEY UPDATE) SELECT txid_current(), count(*) FROM locked"""
+_END = """SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s
+    AND objid::bigint = %s"""
 _INSERT_TEXTS = """INSERT INTO texts SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])
     ON CONFLICT (name) DO NOTHING"""
 
@@ -160,6 +166,10 @@ class PostgresDatabase(Database):
         super().__init__(_connect(address))
         self._address = address
         self.version = version
+        self._owner: str | None = None
+        self._process = self.connection.info.backend_pid
+        self._number: int | None = None
+        """Of the transaction that is made: the server knows by it, after a lost connection, how it ended."""
 
     def transaction(self) -> AbstractContextManager[object]:
         """Commit, or leave nothing behind."""
@@ -175,6 +185,51 @@ class PostgresDatabase(Database):
             super().transact(changes, number, owner=owner)
         except psycopg.Error as error:
             raise JournalError(self._address.explain(error)) from error
+
+    def _attempt(self, *batch: Any, **how: Any) -> None:
+        self._surely(lambda: super(PostgresDatabase, self)._attempt(*batch, **how))
+
+    def sign_off(self, owner: str, *, hits: int, sent: Container[int] | None = None) -> tuple[int, int]:
+        """Count what an owner has in flight as lost; where that was done before the connection was, nothing is said."""
+        return self._surely(lambda: super(PostgresDatabase, self).sign_off(owner, hits=hits, sent=sent)) or (0, 0)
+
+    def _surely(self, transact: Callable[[], T]) -> T | None:
+        """Make a transaction, once, over as many connections as it takes.
+
+        Returns:
+            What it returns; None where a connection was lost that had committed it.
+        """
+        while True:
+            self._number = None
+            try:
+                return transact()
+            except psycopg.Error as error:
+                if not _is_lost(self.connection, error):
+                    raise
+                if self._return(error):
+                    return None
+
+    def _return(self, lost: psycopg.Error) -> bool:
+        """Connect again, as the owner that this was; True where the transaction was committed after all."""
+        began = time.monotonic()
+        committed = _patiently(self._return_once)
+        text = "The connection to the journal %s was lost (%s) and made again after %.1f s. Nothing was lost."
+        _log.warning(text, self._address.shown, self._address.explain(lost), time.monotonic() - began)
+        return committed
+
+    def _return_once(self) -> bool:
+        self.connection.close()
+        self.connection = _connect(self._address)
+        # A server that has not noticed yet holds the lock for the old connection, whose transaction may still end.
+        lock = _lock_number(self._owner or "")
+        self.connection.execute(_END, (self._process, lock & 0xFFFFFFFF))
+        self.connection.execute("SELECT pg_advisory_lock(%s)", (lock,))
+        self._process = self.connection.info.backend_pid
+        query = "SELECT coalesce(txid_status(%s) = 'committed', false) FROM owners WHERE owner = %s"
+        rows = self.connection.execute(query, (self._number, self._owner)).fetchall()
+        if not rows:
+            raise JournalError(f"{self._address.shown} is not the server it was")
+        return bool(rows[0][0])
 
     def insert(self, rows: Sequence[CallRow]) -> list[int]:
         """Insert rows and return their ids."""
@@ -226,9 +281,8 @@ class PostgresDatabase(Database):
 
     def lock_budgets(self, names: Iterable[str] | None = None) -> None:
         """Make other writers of these budgets wait, in one order, so that no two block each other."""
-        query = "SELECT 1 FROM budgets WHERE %s::bytea[] IS NULL OR name = ANY(%s) ORDER BY name FOR NO KEY UPDATE"
         encoded = None if names is None else [name.encode() for name in set(names)]
-        self.connection.execute(query, (encoded, encoded))
+        ((self._number, _),) = self.connection.execute(_LOCK_BUDGETS, (encoded, encoded))
 
     def fetch(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a query and return its rows, text that is kept as bytes decoded."""
@@ -280,12 +334,29 @@ class PostgresDatabase(Database):
         """
         # Before the row: an owner that others can see without its lock would be taken for dead.
         self.connection.execute("SELECT pg_advisory_lock(%s)", (_lock_number(owner),))
+        self._owner = owner
         super().sign_on(owner)
+
+
+def _is_lost(connection: psycopg.Connection[Any], error: psycopg.Error) -> bool:
+    """Whether a statement failed because the connection did; one that the server ends says so before it is closed."""
+    return connection.closed or (error.sqlstate or "").startswith(("08", "57P", "25P03"))
+
+
+def _patiently(connect: Callable[[], T]) -> T:
+    give_up = time.monotonic() + _RETURN_SECONDS
+    while True:
+        try:
+            return connect()
+        except (JournalError, psycopg.Error):
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(0.2)
 
 
 @cache
 def _new(version: int) -> str:
-    """Write the rows of a statement as a table. In binary, `%b`: as text psycopg writes lists character by character."""
+    """Write the rows of a statement as a table, in binary: as text psycopg writes lists character by character."""
     types = _TYPES if version > _WITH_TEXTS else {**_TYPES, "sha256": "TEXT"}
     return f"unnest(%b::bigint[], {', '.join(f'%b::{kind}[]' for kind in types.values())}) AS new (id, {_COLUMNS})"
 
@@ -304,9 +375,10 @@ def _fill(version: int) -> str:
 class PostgresJournal(Journal):
     """See `Journal`.
 
-    A process lives, for the others, as long as the connection that writes. When it is lost, writing ends with a
-    `JournalError`, the spool keeps what had arrived, and the next journal opened on this machine replays it. A pooler
-    between the two must therefore pool sessions, not transactions.
+    A process lives, for the others, as long as the connection that writes. When it is lost, it is made again and the
+    batch goes on; where the server stays away, writing ends with a `JournalError`, the spool keeps what had arrived,
+    and the next journal opened on this machine replays it. A pooler between the two must therefore pool sessions, not
+    transactions.
     """
 
     def __init__(self, url: str) -> None:
@@ -335,23 +407,27 @@ class PostgresJournal(Journal):
                 spool = Spool(spools)
             undo.callback(spool.close, remove=True)
             database.sign_on(spool.owner)
-            reader = PostgresDatabase(self._address, database.version)
+            self._version = database.version
+            reader = PostgresDatabase(self._address, self._version)
             undo.callback(reader.connection.close)
             self._begin(database, reader, spool)
             undo.pop_all()
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
-        self._another().close()
+        # A server that is away is waited for, and said, by who has something to write.
+        with suppress(JournalError):
+            self._another().close()
 
     def _read(self, work: Callable[[Database], T]) -> T:
-        """Do what may be done twice; a connection that was lost is made once again."""
+        """Do what may be done twice; a connection that was lost is made again."""
         try:
             return super()._read(work)
-        except psycopg.OperationalError:
-            if not self._reader.connection.closed:
+        except psycopg.Error as error:
+            if not _is_lost(self._reader.connection, error):
                 raise
-        self._reader = PostgresDatabase(self._address, self._database.version)
+        self._reader.connection.close()
+        self._reader = _patiently(lambda: PostgresDatabase(self._address, self._version))
         return super()._read(work)
 
     @contextmanager
