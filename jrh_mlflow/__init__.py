@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from jrh_mlflow.measuring.resolve import load_suite as load_suite
     from jrh_mlflow.measuring.resolve import pointwise as pointwise
     from jrh_mlflow.measuring.until import until as until
-    from jrh_mlflow.people.agree import Agreement as Agreement
     from jrh_mlflow.people.agree import agree as agree
+    from jrh_mlflow.people.agreement_view import Agreement as Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment as Alignment
     from jrh_mlflow.people.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
-    from jrh_mlflow.people.correct import Corrected as Corrected
     from jrh_mlflow.people.correct import correct as correct
+    from jrh_mlflow.people.corrected_view import Corrected as Corrected
     from jrh_mlflow.people.label_draw import label_draw as label_draw
     from jrh_mlflow.people.passed import passed as passed
     from jrh_mlflow.schema.estimates import Estimate as Estimate
@@ -102,10 +102,12 @@ _HOMES = dict(
             "measuring.replay": "replay",
             "measuring.resolve": "load_suite pointwise",
             "measuring.until": "until",
-            "people.agree": "Agreement agree",
+            "people.agree": "agree",
+            "people.agreement_view": "Agreement",
             "people.alignment.aligned": "Alignment",
             "people.alignment.optimizer": "CheckedOptimizer",
-            "people.correct": "Corrected correct",
+            "people.correct": "correct",
+            "people.corrected_view": "Corrected",
             "people.label_draw": "label_draw",
             "people.passed": "passed",
             "schema.estimates": "Estimate NotEstimable",

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from jrh_mlflow.comparing.self_preference import SelfPreference
     from jrh_mlflow.comparing.suite_report import SuiteReport
     from jrh_mlflow.measuring.evaluation import Evaluation
-    from jrh_mlflow.people.agree import Agreement
+    from jrh_mlflow.people.agreement_view import Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment
-    from jrh_mlflow.people.correct import Corrected
+    from jrh_mlflow.people.corrected_view import Corrected
     from jrh_mlflow.sweeps.repair import Repair
     from jrh_mlflow.sweeps.result import Sweep
     from jrh_mlflow.watching.watch import Watch

@@ -17,13 +17,7 @@ from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
 from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, question_about
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job
-from jrh_mlflow.generation.prepared import (
-    Labelling,
-    PreparedGeneration,
-    ask_for_labels,
-    graded,
-    prepare_generation,
-)
+from jrh_mlflow.generation.prepared import Labelling, PreparedGeneration, ask_for_labels, graded, prepare_generation
 from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Generator, Usage, Writer, asked_judge, call_about

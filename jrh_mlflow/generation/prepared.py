@@ -44,10 +44,7 @@ from jrh_mlflow.generation.writers import (
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import resolve_judge
-from jrh_mlflow.models.prices import (
-    price_of,
-    refuse_surcharges,
-)
+from jrh_mlflow.models.prices import price_of, refuse_surcharges
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import ReliabilityTest, Rewrite
 from jrh_mlflow.perturb.registry import PROPOSE, read_invalid

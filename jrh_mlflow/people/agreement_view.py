@@ -1,15 +1,15 @@
-"""What people see of an agreement and what MLflow is told: sentences, tables, page, figures and keys."""
+"""`Agreement`: how well judge and people agree; what people see of it and what MLflow is told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.agreement import (
     AC1,
     ACCURACY,
@@ -24,23 +24,15 @@ from jrh_mlflow.people.agreement import (
     WINNING,
     AgreementReport,
 )
+from jrh_mlflow.people.labels import LabelTable, calibration_labels, fact_texts
+from jrh_mlflow.people.people_verdicts import agreement_verdict
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.show.figures.canvas import (
-    Spot,
-    canvas,
-    hover_spots,
-    label_cells,
-    label_inches,
-    label_rows,
-    marks,
-    reach,
-    short,
-    wrapped,
-    write_cell,
-    write_corners,
-)
+from jrh_mlflow.schema.findings import Verdict
+from jrh_mlflow.show.cards import ShownResult, brief_run
+from jrh_mlflow.show.figures import canvas as drawing
+from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import cell_text, interval_text, number_text, p_text, source_ends
+from jrh_mlflow.show.numbers import cell_text, interval_text, number_text, p_text, reading_text, source_ends
 from jrh_mlflow.show.page import Drawing, Facts, Named, Only, Page, Section
 from jrh_mlflow.show.plain_text import plain
 from jrh_mlflow.show.readings import (
@@ -48,12 +40,16 @@ from jrh_mlflow.show.readings import (
     MISSING,
     PageRow,
     axis_row,
+    brief_readings,
     missing_rows,
     readings_frame,
     readings_table,
 )
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, frame_rows, reading_cell
+from jrh_mlflow.suites.spreadsheets import report_frame
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
+from jrh_mlflow.tracking.runs.store import RunContent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,6 +93,11 @@ _MOST_DRAWN = 12
 """Levels of a heatmap that can be read; the table has more."""
 _MOST_PEOPLE = 20
 """Of the figure."""
+_LONGEST_PARAM = 500
+_CAPTIONS = {
+    "ceiling.png": "Judge and people, each against the label of the other people, with 95 % intervals over items",
+    "confusion.png": "Labels of the people (rows) and of the judge (columns)",
+}
 _ROW = 0.62
 """Inches of a row of the figure."""
 _CELL_WIDTH, _CELL_HEIGHT = 1.25, 0.62
@@ -314,75 +315,6 @@ def _on_page(text: str) -> Only:
     return Only(("html",), text)
 
 
-def agreement_page(
-    report: AgreementReport,
-    *,
-    title: str,
-    disagreements: pd.DataFrame,
-    facts: Mapping[str, str] = MappingProxyType({}),
-    notes: Sequence[str] = (),
-    judge: Mapping[str, Any] = MappingProxyType({}),
-    figures: Sequence[Drawing] = (),
-    verdict: Sequence[str] = (),
-) -> Page:
-    """Return the answer in words, then readings, people, groups, the confusion matrix and disagreements.
-
-    Args:
-        report: The numbers.
-        title: Of the page.
-        disagreements: With a column `link` where items can be looked at.
-        facts: Source, items and people, shown as they are.
-        notes: What to know first.
-        judge: What identifies the judge.
-        figures: Drawn, for the page.
-        verdict: Sentences that come first.
-    """
-    spoken: list[Any] = [*verdict] or [partial(agreement_headline, report)]
-    lead, *more = spoken
-    by_person = [_people(report), *([_on_page(_PEOPLE_HOW)] if report.judge is not None else [])]
-    lists = [Only((medium,), _disagreements(disagreements, most=most)) for medium, most in _MOST_LISTED.items()]
-    return Page(
-        title=title,
-        lead=lead,
-        sentences=[*more, *([partial(agreement_headline, report)] if verdict else []), *agreement_sentences(report)],
-        notes=notes,
-        facts=facts,
-        sections=[
-            Section(
-                heading="Readings", blocks=[_readings(report), _how(report), Only(("html", "text"), DETECTABLE_NOTE)]
-            ),
-            Section(heading="Figures", blocks=[figures], media=("html",)),
-            Section(heading="By person", blocks=by_person),
-            Section(heading="By group", blocks=[_groups(report)]),
-            Section(heading="Disagreements", blocks=[_on_page(_DISAGREEMENTS_HOW), *lists], media=_DETAILS),
-            Section(
-                heading="Confusion matrix",
-                blocks=[_on_page(_CONFUSION_HOW), _confusion(report.confusion)],
-                media=_DETAILS,
-            ),
-            Section(heading="Without a number", blocks=[MISSING(missing_rows(report.estimates))]),
-            Section(heading="Judge", blocks=[Facts(judge)], media=_DETAILS),
-        ],
-    )
-
-
-def agreement_tables(
-    report: AgreementReport, *, disagreements: pd.DataFrame, calibration: pd.DataFrame | None
-) -> dict[str, pd.DataFrame]:
-    """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
-    groups = [readings_frame(readings).assign(group=name) for name, readings in report.groups.items()]
-    tables = {
-        "estimates": readings_frame(report.estimates),
-        "people": report.people,
-        # `concat` refuses an empty list.
-        "groups": pd.concat(groups) if groups else pd.DataFrame(),
-        "confusion": report.confusion.rename_axis(columns=None).reset_index(),
-        "disagreements": disagreements,
-        "calibration": calibration,
-    }
-    return {name: frame for name, frame in tables.items() if frame is not None and not frame.empty}
-
-
 def agreement_points(
     estimates: Mapping[str, Reading], groups: Mapping[str, Mapping[str, Reading]], *, counts: Mapping[str, int]
 ) -> list[keys.Point]:
@@ -412,14 +344,14 @@ def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
     rows = _rows(report)
     if not rows:
         return None
-    left = 0.15 + label_inches([label for label, _, _ in rows])
+    left = 0.15 + drawing.label_inches([label for label, _, _ in rows])
     width = max(left + 5.2, 7.0)
-    figure, axes = canvas(width, 1.75 + _ROW * len(rows), left=left, bottom=0.95, top=0.8)
+    figure, axes = drawing.canvas(width, 1.75 + _ROW * len(rows), left=left, bottom=0.95, top=0.8)
     for place, (label, *both) in enumerate(rows):
         for kind, ends, side in zip((_OF_JUDGE, _OF_PEOPLE), both, (-0.13, 0.13), strict=True):
             if ends is not None:
                 _dot(axes, ends, place + side, kind, words=f"{label}, {('judge', 'people')[kind]}")
-    label_rows(axes, [short(label) for label, _, _ in rows], dark=1)
+    drawing.label_rows(axes, [drawing.short(label) for label, _, _ in rows], dark=1)
     lowest = [end for _, *both in rows for ends in both if ends for end in ends if end is not None]
     # A kappa can be below 0.
     axes.set_xlim(min(0.0, *lowest), 1.03)
@@ -427,7 +359,7 @@ def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
     axes.set_xlabel(share if report.kind == "nominal" else "quadratic kappa against the others")
     handles = [_key(axes, kind, label) for kind, label in ((_OF_JUDGE, "judge"), (_OF_PEOPLE, "people"))]
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=10)
-    write_corners(figure, title=short(title, most=60), foot="bars: 95 % over items")
+    drawing.write_corners(figure, title=drawing.short(title, most=60), foot="bars: 95 % over items")
     return figure
 
 
@@ -448,7 +380,7 @@ def _person(row: Mapping[str, Any]) -> tuple[str, Ends | None, Ends | None]:
         None if row[name] is None else (row[name], row[f"{name}_low"], row[f"{name}_high"])
         for name in ("judge_accuracy", "accuracy")
     )
-    return short(str(row["person"]), most=30), judge, own
+    return drawing.short(str(row["person"]), most=30), judge, own
 
 
 def _ends(reading: Reading | None) -> Ends | None:
@@ -457,13 +389,13 @@ def _ends(reading: Reading | None) -> Ends | None:
 
 def _dot(axes: Axes, ends: Ends, place: float, kind: int, *, words: str) -> None:
     words = f"{words}: {number_text(ends[0])} {interval_text(*ends[1:])}"
-    hover_spots(axes, [Spot(x=ends[0], y=place, words=words)])
-    axes.errorbar([ends[0]], [place], xerr=reach([ends]), capsize=3, linestyle="none", **marks(kind))
+    drawing.hover_spots(axes, [drawing.Spot(x=ends[0], y=place, words=words)])
+    axes.errorbar([ends[0]], [place], xerr=drawing.reach([ends]), capsize=3, linestyle="none", **drawing.marks(kind))
 
 
 def _key(axes: Axes, kind: int, label: str) -> Any:
     # Points are drawn one by one and have no label, so the legend gets lines without points.
-    (line,) = axes.plot([], [], linestyle="none", label=label, **marks(kind))
+    (line,) = axes.plot([], [], linestyle="none", label=label, **drawing.marks(kind))
     return line
 
 
@@ -472,19 +404,23 @@ def confusion_heatmap(confusion: pd.DataFrame) -> Figure | None:
     levels, counts = [str(level) for level in confusion.index], confusion.to_numpy()
     if not counts.sum() or len(levels) > _MOST_DRAWN:
         return None
-    heads = [wrapped(short(level, most=30)) for level in levels]
+    heads = [drawing.wrapped(drawing.short(level, most=30)) for level in levels]
     top = 0.6 + 0.19 * max(head.count("\n") + 1 for head in heads)
-    labels = [short(level, most=30) for level in levels]
-    left, bottom, n = label_inches(labels), 0.5, len(levels)
+    labels = [drawing.short(level, most=30) for level in levels]
+    left, bottom, n = drawing.label_inches(labels), 0.5, len(levels)
     width = max(left + _CELL_WIDTH * n + 0.25, 5.0)
     right = width - left - _CELL_WIDTH * n
-    figure, axes = canvas(width, top + _CELL_HEIGHT * n + bottom, left=left, right=right, top=top, bottom=bottom)
+    figure, axes = drawing.canvas(
+        width, top + _CELL_HEIGHT * n + bottom, left=left, right=right, top=top, bottom=bottom
+    )
     for row, cells in enumerate(counts.tolist()):
         for column, cell in enumerate(cells):
             words = f"people say {levels[row]}, the judge says {levels[column]}"
             _cell(axes, column, row, cell, of=sum(cells), words=words)
-    label_cells(axes, heads, labels, range(n), fontsize=10)
-    write_corners(figure, title="People say (rows), the judge says (columns)", foot="items, and share of the row")
+    drawing.label_cells(axes, heads, labels, range(n), fontsize=10)
+    drawing.write_corners(
+        figure, title="People say (rows), the judge says (columns)", foot="items, and share of the row"
+    )
     return figure
 
 
@@ -497,4 +433,273 @@ def _cell(axes: Axes, column: int, row: int, n: int, *, of: int, words: str) -> 
     ink = "white" if share > 0.65 else "black"
     below = f"{100 * share:.0f} %" if of else ""
     words = f"{words}: {n:,} of {of:,} items"
-    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{n:,}", at=0.36, below=below, words=words)
+    drawing.write_cell(axes, column, row, colour=colour, ink=ink, value=f"{n:,}", at=0.36, below=below, words=words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(ShownResult):
+    """How well a judge and people agree, and where it is logged."""
+
+    report: AgreementReport
+    source: LabelTable
+    """What was said, under the one name that is reported."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """What else was chosen: params of the run."""
+    seed: int = 0
+    run_id: str | None = None
+    """None when it was not logged."""
+    link: str | None = None
+    """Where the run can be looked at."""
+
+    @property
+    def title(self) -> str:
+        """Names the judge and how many people there are."""
+        n, judge = len(self.report.people_names), self.report.judge
+        people = "1 person" if n == 1 else f"{n} people"
+        return f"Agreement of {people}" if judge is None else plain(f"Agreement of {judge} with {people}")
+
+    @property
+    def verdict(self) -> Verdict:
+        """How well judge and people agree, whether as well as people do, and what to do, in plain words."""
+        return agreement_verdict(self.report, source=self.source.shown, is_logged=self.run_id is not None)
+
+    @property
+    def estimates(self) -> Mapping[str, Reading]:
+        """Axis to its number with n and interval, or why there is none."""
+        return self.report.estimates
+
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, Reading]]:
+        """Group to its estimates."""
+        return self.report.groups
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """Items by the label of the people (rows) and of the judge (columns)."""
+        return self.report.confusion
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """One row per person: how well they agree with the others, and their alternative annotator test."""
+        return self.report.people
+
+    @cached_property
+    def disagreements(self) -> pd.DataFrame:
+        """Items on which the judge and the people differ, the worst first, with a `link` where one is known."""
+        table: pd.DataFrame = self.report.disagreements.copy()
+        if links := self.source.links:
+            table[LINK] = [links.get(item) for item in table["item"]]
+        return table
+
+    @cached_property
+    def calibration(self) -> pd.DataFrame | None:
+        """Items that judge and people labelled as booleans, `judge` and `human`: is it the positive label?
+
+        None without a judge, and where no label is positive: name it with `positive`.
+        """
+        compared, positive = self.report.compared, self.report.positive
+        if positive is None or self.report.judge is None:
+            return None
+        table: pd.DataFrame = compared[["item"]].copy()
+        for name, column in (("judge", "judge"), ("human", "reference")):
+            table[name] = compared[column] == positive
+        for name in ("cluster", "inclusion"):
+            cells = self.source.per_item(name)
+            if cells:
+                table[name] = [cells.get(item) for item in table["item"]]
+        return table
+
+    @property
+    def label_table(self) -> LabelTable:
+        """The calibration as labels, for a correction.
+
+        Raises:
+            RecipeError: when there is none.
+        """
+        if self.calibration is None:
+            raise RecipeError("The agreement has no calibration: give agree the judge, and the label that is positive.")
+        return calibration_labels(
+            self.calibration,
+            shown=self.title,
+            levels=self.report.levels,
+            positive=self.report.positive,
+            facts=fact_texts(self.judge),
+            simulated=self.source.simulated,
+        )
+
+    @property
+    def judge(self) -> Mapping[str, Any]:
+        """What identifies the judge, as far as it is known: name, source, model, hash of its prompt."""
+        return self.source.facts
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Every number by its key."""
+        return keys.last_values(self.points)
+
+    @property
+    def logged(self) -> dict[str, float]:
+        """Those that are metrics of the run: every axis with n and interval, without the groups."""
+        return keys.last_values(headline_agreement(self.points, self.estimates))
+
+    @property
+    def points(self) -> list[keys.Point]:
+        """Every number as a metric."""
+        counts = {"items": self.report.counts["items"], "people": len(self.report.people_names)}
+        counts["disagreements"] = len(self.report.disagreements)
+        return agreement_points(self.estimates, self.groups, counts=counts)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know first."""
+        return [*self.source.notes, *self.report.notes]
+
+    def to_html(self) -> str:
+        """Return the agreement as one self-contained HTML file: no script, no request, every text escaped."""
+        return self._page(self._drawings).to_html()
+
+    def _page(self, figures: Sequence[Drawing] = ()) -> Page:
+        """Return the answer in words, then readings, people, groups, the confusion matrix and disagreements."""
+        report, (lead, *more) = self.report, self.verdict.sentences
+        by_person = [_people(report), *([_on_page(_PEOPLE_HOW)] if report.judge is not None else [])]
+        lists = [
+            Only((medium,), _disagreements(self.disagreements, most=most)) for medium, most in _MOST_LISTED.items()
+        ]
+        return Page(
+            title=self.title,
+            lead=lead,
+            sentences=[*more, partial(agreement_headline, report), *agreement_sentences(report)],
+            notes=self.notes,
+            facts=self._facts,
+            sections=[
+                Section(
+                    heading="Readings",
+                    blocks=[_readings(report), _how(report), Only(("html", "text"), DETECTABLE_NOTE)],
+                ),
+                Section(heading="Figures", blocks=[figures], media=("html",)),
+                Section(heading="By person", blocks=by_person),
+                Section(heading="By group", blocks=[_groups(report)]),
+                Section(heading="Disagreements", blocks=[_on_page(_DISAGREEMENTS_HOW), *lists], media=_DETAILS),
+                Section(
+                    heading="Confusion matrix",
+                    blocks=[_on_page(_CONFUSION_HOW), _confusion(report.confusion)],
+                    media=_DETAILS,
+                ),
+                Section(heading="Without a number", blocks=[MISSING(missing_rows(report.estimates))]),
+                Section(heading="Judge", blocks=[Facts(self.judge)], media=_DETAILS),
+            ],
+        )
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        report = self.report
+        levels = ", ".join(report.levels[:12]) + (", …" if len(report.levels) > 12 else "")
+        positive = "" if report.positive is None else f"; positive: {report.positive}"
+        return {
+            "source": self.source.shown,
+            "items": f"{report.counts['items']:,} ({report.counts['compared']:,} compared)",
+            **({} if report.n_clusters is None else {"clusters": f"{report.n_clusters:,}"}),
+            "people": ", ".join(report.people_names[:12]) + (", …" if len(report.people_names) > 12 else ""),
+            "labels": f"{levels or 'numbers'} ({report.kind}{positive})",
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "verdict": self.verdict.to_dict(),
+            "headline": agreement_headline(self.report),
+            "source": self.source.shown,
+            **self.report.to_dict(),
+            "judge": dict(self.judge),
+            "notes": self.notes,
+            "disagreements": frame_rows(self.disagreements),
+            "calibration": None if self.calibration is None else frame_rows(self.calibration),
+            "metrics": self.metrics,
+        }
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What there is to tabulate, by name; what is missing is an empty cell, never 0."""
+        groups = [readings_frame(readings).assign(group=name) for name, readings in self.groups.items()]
+        tables = {
+            "estimates": readings_frame(self.estimates),
+            "people": self.people,
+            # `concat` refuses an empty list.
+            "groups": pd.concat(groups) if groups else pd.DataFrame(),
+            "confusion": self.confusion.rename_axis(columns=None).reset_index(),
+            "disagreements": self.disagreements,
+            "calibration": self.calibration,
+        }
+        return {name: frame for name, frame in tables.items() if frame is not None and not frame.empty}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and interval, or why there is none."""
+        return readings_frame(self.estimates)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw judge and people against the same references, or the `confusion` matrix."""
+        return drawing.plotted(agreement_figures(self.report, title=self.title), kind)
+
+    @cached_property
+    def _drawings(self) -> list[Drawing]:
+        """Of the page and of the run's files."""
+        return draw(agreement_figures(self.report, title=self.title), _CAPTIONS)
+
+    @cached_property
+    def figures(self) -> dict[str, bytes]:
+        """File name to PNG."""
+        return {name: drawing.png(figure) for name, figure in agreement_figures(self.report, title=self.title).items()}
+
+    def __repr__(self) -> str:
+        read = {"accuracy": self.estimates[ACCURACY], "ceiling": self.estimates[CEILING]}
+        who = f"{len(self.report.people_names)} people" if self.report.judge is None else brief_name(self.report.judge)
+        return f"Agreement({who}: {brief_readings(read)}, {brief_run(self.run_id)})"
+
+    def _card(self) -> dict[str, Any]:
+        return {
+            "profile": agreement_headline(self.report).removesuffix("."),
+            "marks": ["simulated"] if self.source.simulated else [],
+            "tables": agreement_card(self.report),
+            "notes": [*agreement_sentences(self.report), *self.notes],
+            "facts": self._facts,
+        }
+
+
+def agreement_content(done: Agreement) -> RunContent:
+    """Return what the run of an agreement holds."""
+    report, markdown = done.report, done.to_markdown()
+    own = {
+        **done.options,
+        "source": done.source.shown,
+        "people": ", ".join(report.people_names)[:_LONGEST_PARAM],
+        "labels": ", ".join(report.levels)[:_LONGEST_PARAM],
+        "kind": report.kind,
+        "positive": report.positive,
+        "epsilon": report.epsilon,
+        "seed": done.seed,
+    }
+    return RunContent(
+        points=headline_agreement(done.points, report.estimates),
+        params={"agree": own, "judge": done.judge, **done.source.params},
+        description=markdown,
+        described_in=keys.AGREEMENT_MARKDOWN,
+        tags=_tags(done),
+        artifacts={
+            keys.AGREEMENT_JSON: done.to_dict(),
+            keys.AGREEMENT_MARKDOWN: markdown,
+            keys.AGREEMENT_PAGE: done.to_html(),
+            keys.PAGE_JSON: done._page(done._drawings).to_dict(),
+            # Labels and names come from anywhere: none of them is to run as a formula.
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
+            **figure_files(done._drawings),
+        },
+    )
+
+
+def _tags(done: Agreement) -> dict[str, str]:
+    """Return the headline in words, and each reading as `jrh.<axis>`: a column of runs shows it with its interval."""
+    readings = {axis: reading for axis, reading in done.estimates.items() if isinstance(reading, Estimate)}
+    shown = {keys.own_key(axis): reading_text(reading) for axis, reading in readings.items()}
+    return {keys.TAG_PROFILE: agreement_headline(done.report), **shown}

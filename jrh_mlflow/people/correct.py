@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,11 +12,9 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.corrected import (
-    OPEN,
     CorrectedDifference,
     Graded,
     LabelledSample,
-    Pool,
     Sampling,
     correct_difference,
     correct_rate,
@@ -24,16 +22,16 @@ from jrh_mlflow.people.corrected import (
     rate_if_fewer_found,
 )
 from jrh_mlflow.people.corrected_view import (
+    Corrected,
+    VersionDifference,
     corrected_axis,
-    corrected_figures,
-    corrected_page,
+    corrected_content,
     corrected_points,
-    level_text,
+    main_reading,
     void_points,
 )
 from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.labels.evaluations import source_run
-from jrh_mlflow.people.people_verdicts import corrected_verdict, versions_verdict
 from jrh_mlflow.people.verdicts import (
     Judged,
     Samples,
@@ -48,240 +46,20 @@ from jrh_mlflow.people.verdicts import (
     shared_labels,
 )
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
-from jrh_mlflow.show.cards import ShownResult, brief_run
-from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import draw, figure_files
 from jrh_mlflow.show.numbers import interval_text, reading_text
-from jrh_mlflow.show.page import Drawing, Page
-from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.corrected_rates import bounded_mean
 from jrh_mlflow.stats.max_t import max_t_of_estimates
 from jrh_mlflow.stats.proportions import t_quantile
-from jrh_mlflow.text import brief_name, two_places
+from jrh_mlflow.text import two_places
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import RunContent, Store, add_to_run, open_run, publish
+from jrh_mlflow.tracking.runs.store import Store, add_to_run, open_run, publish
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
-    from jrh_mlflow.show.figures.canvas import Figure
-
-_DIFFERENCE_COLUMNS = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "told_apart"]
 _SHARED = NotEstimable(reason="the labels are shared by both versions")
-_DRAWN: dict[Sampling | None, str] = {
-    None: "not known",
-    "random": "at random among all items",
-    "stratified": "within the person's labels",
-    "by_verdict": "within the judge's verdicts",
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VersionDifference:
-    """Version b minus version a."""
-
-    a: str
-    b: str
-    estimate: Reading
-    p: float | None
-    """By itself; None where there is no estimate."""
-    p_adjusted: float | None
-    """For all pairs of versions, by max-T."""
-    told_apart: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corrected(ShownResult):
-    """A rate (or win rate, or difference of two versions) corrected for its judge, and where it is logged."""
-
-    estimate: Reading
-    naive: Reading
-    """The mean of the judge's verdicts."""
-    people_only: Reading
-    """From the people's labels alone, where that is valid."""
-    method: str
-    note: str
-    """What a reader must know, one sentence each."""
-    sampling: Sampling | None
-    """How the labelled items were drawn; None: not known."""
-    level: float
-    scorer: str
-    """Name of the judge."""
-    pool: Pool
-    """Whether the labels are of the items whose rate is asked for: `same`, `other` (their verdicts differ), or
-    `unknown`."""
-    n_labelled: int
-    n_unlabelled: int
-    sensitivity: Reading | None = None
-    specificity: Reading | None = None
-    if_fewer_found: float | None = None
-    """The rate if the judge finds .10 fewer of the failures here than on the labelled items."""
-    n_clusters: int | None = None
-    """Clusters that the labelled items are of, where they are known."""
-    positional: Reading | None = None
-    """Of pairs: share in which both orders choose the same slot; each counts ½."""
-    ties: Reading | None = None
-    """Of pairs: share with a tie in one order or both; each counts ½."""
-    versions: Mapping[str, Corrected] = field(default_factory=dict)
-    """Of a difference: each version by itself. The estimate is the second minus the first; of more than two versions
-    there is none, but `differences`."""
-    of_pairs: tuple[VersionDifference, ...] = ()
-    """Of versions: every pair."""
-    effects: Mapping[Hashable, float] = field(default_factory=dict, repr=False, compare=False)
-    """Of a difference: what each item adds to it, where that is known; in no file."""
-    judge: Mapping[str, str] = field(default_factory=dict)
-    """What identifies the judge."""
-    lost: Mapping[str, int] = field(default_factory=dict)
-    """What was left out, by reason."""
-    weighted: bool = False
-    """Whether the labels were drawn with known chances; `sampling` then does not matter."""
-    of_scores: bool = False
-    """Whether people gave scores: the estimate is their mean, on their scale, not a rate."""
-    simulated: bool = False
-    run_id: str | None = None
-    """The run that holds it; None when it was not logged."""
-    link: str | None = None
-
-    @property
-    def title(self) -> str:
-        """Names the judge, and the versions of a difference."""
-        names = " − ".join(reversed(list(self.versions)))
-        names = ", ".join(self.versions) if len(self.versions) > 2 else names
-        return f"{self._what} by {self.scorer}, corrected" + (f": {names}" if names else "")
-
-    @property
-    def readings(self) -> dict[str, Reading]:
-        """Every reading by its name."""
-        main: dict[str, Reading] = {"corrected": self.estimate, "naive": self.naive, "people_only": self.people_only}
-        more = {name: getattr(self, name) for name in ("sensitivity", "specificity", "positional", "ties")}
-        return main | {name: reading for name, reading in more.items() if reading is not None}
-
-    @property
-    def differences(self) -> pd.DataFrame:
-        """Every pair of versions, b minus a: `a`, `b`, `difference`, `low`, `high`, `p`, `p_adjusted`, `told_apart`."""
-        import pandas as pd
-
-        frame: pd.DataFrame = pd.DataFrame(self._difference_rows, columns=_DIFFERENCE_COLUMNS)
-        return frame
-
-    @property
-    def _difference_rows(self) -> list[dict[str, Any]]:
-        return [
-            {
-                **{name: getattr(pair, name) for name in ("a", "b", "p", "p_adjusted", "told_apart")},
-                "difference": getattr(pair.estimate, "value", None),
-                "low": getattr(pair.estimate, "ci_low", None),
-                "high": getattr(pair.estimate, "ci_high", None),
-            }
-            for pair in self.of_pairs
-        ]
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """What is logged to a run of its own."""
-        return {point.key: point.value for point in _points(self)}
-
-    @property
-    def verdict(self) -> Verdict:
-        """The true rate, how far the judge alone is off, and how many labels would narrow it, in plain words."""
-        if len(self.versions) > 2:
-            told = [(pair.a, pair.b, pair.estimate, pair.told_apart) for pair in self.of_pairs]
-            return versions_verdict(told, what=self._what.lower(), n_labelled=self.n_labelled, of_scores=self.of_scores)
-        return corrected_verdict(
-            self.estimate,
-            self.naive,
-            what=self._what.lower(),
-            n_labelled=self.n_labelled,
-            versions=list(self.versions),
-            if_fewer_found=self.if_fewer_found,
-            is_open=self.method == OPEN,
-            of_scores=self.of_scores,
-            is_logged=self.run_id is not None,
-        )
-
-    @property
-    def _what(self) -> str:
-        pairs = any(rate.positional is not None for rate in (self, *self.versions.values()))
-        return "Win rate" if pairs else "Mean score" if self.of_scores else "Pass rate"
-
-    @property
-    def _headline(self) -> str:
-        if isinstance(self.estimate, NotEstimable):
-            held = self.estimate.withheld and self.estimate.bounds is not None
-            ends = f" It lies {reading_text(self.estimate)}." if held else ""
-            return f"{'Withheld' if self.estimate.withheld else 'Not estimable'}: {self.estimate.reason}.{ends}"
-        corrected, naive = (reading_text(reading) for reading in (self.estimate, self.naive))
-        return f"{corrected} ({level_text(self.level)}), where the judge alone says {naive}."
-
-    @property
-    def _facts(self) -> dict[str, str]:
-        counts = f"{self.n_labelled:,} labelled, {self.n_unlabelled:,} without a label"
-        labels = "with known chances" if self.weighted else _DRAWN[self.sampling]
-        own = {"same": "yes", "other": "no", "unknown": "not known"}[self.pool]
-        facts = {"method": self.method, "labels drawn": labels, "labels are of these items": own, "items": counts}
-        if self.n_clusters is not None:
-            facts["clusters with labels"] = f"{self.n_clusters:,}"
-        if self.lost:
-            facts["left out"] = ", ".join(f"{count:,} {reason}" for reason, count in self.lost.items())
-        return facts | {f"judge, {key}": value for key, value in self.judge.items()}
-
-    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
-        return corrected_page(
-            self.readings,
-            title=self.title,
-            headline=self._headline,
-            verdict=self.verdict.sentences,
-            level=self.level,
-            note=self.note,
-            facts=self._facts,
-            versions=self._version_readings,
-            differences=self._difference_rows if len(self.versions) > 2 else [],
-            drawings=drawings,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        plain = ("run_id", "link", "scorer", "method", "note", "sampling", "level", "n_labelled", "n_unlabelled")
-        of_labels = ("pool", "if_fewer_found", "n_clusters")
-        return {
-            **{name: getattr(self, name) for name in (*plain, *of_labels, "simulated")},
-            "verdict": self.verdict.to_dict(),
-            "judge": dict(self.judge),
-            "left_out": dict(self.lost),
-            "estimate": self.estimate.to_dict(),
-            **{name: reading.to_dict() for name, reading in self.readings.items() if name != "corrected"},
-            "versions": {name: rate.to_dict() for name, rate in self.versions.items()},
-            "differences": [{**asdict(pair), "estimate": pair.estimate.to_dict()} for pair in self.of_pairs],
-        }
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per reading; of a difference also those of each version."""
-        named = {
-            f"{name}/{axis}": reading for name, own in self.versions.items() for axis, reading in own.readings.items()
-        }
-        return readings_frame({**self.readings, **named})
-
-    def __repr__(self) -> str:
-        numbers = f"{reading_text(self.estimate)}, naive {reading_text(self.naive)}"
-        on = f"{self.n_labelled:,} labels, {self.n_unlabelled:,} verdicts"
-        return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
-
-    def _card(self) -> dict[str, Any]:
-        return {"tables": self.page.tables, "notes": self.page.notes, "facts": self._facts}
-
-    @property
-    def _version_readings(self) -> dict[str, dict[str, Reading]]:
-        return {name: rate.readings for name, rate in self.versions.items()}
-
-    def _figures(self) -> dict[str, Figure]:
-        return corrected_figures(self.readings, self._version_readings, title=self.title, level=self.level)
-
-    def plot(self, kind: str | None = None) -> Figure:
-        """Draw the judge alone, people alone and both together; of a difference also the rates of the `versions`."""
-        return plotted(self._figures(), kind)
 
 
 def correct(
@@ -420,22 +198,17 @@ class _Correction:
         return read_judged(source, options, positive=self.positive, scorer=self.scorer, human=human, means=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Drawn:
-    """How labelled items were drawn, as the caller or the chances beside them say."""
-
-    sampling: Sampling | None
-    weights: Array | None
-
-    @staticmethod
-    def of(labelled: Judged, settings: _Correction) -> _Drawn:
-        chances = labelled.inclusion
-        if settings.sampling is not None or labelled.weights is not None or chances is None:
-            return _Drawn(sampling=settings.sampling, weights=labelled.weights)
-        if not (np.isfinite(chances) & (chances > 0) & (chances <= 1)).all():
-            raise RecipeError("Chances of inclusion must be known for every labelled item, over 0 and up to 1.")
-        # Equal chances are a random sample, for which people's labels can be read alone, too.
-        return _Drawn(sampling="random", weights=None if np.ptp(chances) < 1e-9 else 1 / chances)
+def _drawn(labelled: Judged, settings: _Correction) -> tuple[Sampling | None, Array | None]:
+    """Return how labelled items were drawn and their weights, as the caller or the chances beside them say."""
+    chances = labelled.inclusion
+    if settings.options.weights is not None and labelled.weights is None:
+        raise RecipeError(f"The calibration has no column {settings.options.weights!r} of weights.")
+    if settings.sampling is not None or labelled.weights is not None or chances is None:
+        return settings.sampling, labelled.weights
+    if not (np.isfinite(chances) & (chances > 0) & (chances <= 1)).all():
+        raise RecipeError("Chances of inclusion must be known for every labelled item, over 0 and up to 1.")
+    # Equal chances are a random sample, for which people's labels can be read alone, too.
+    return "random", None if np.ptp(chances) < 1e-9 else 1 / chances
 
 
 def given_labels(labels: object) -> tuple[object, ...]:
@@ -507,14 +280,13 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     check_positive(settings.positive, verdicts, *([] if calibration is None else [calibration]))
     samples = match(verdicts, calibration)
     labelled = samples.labelled
-    _check_weights(labelled, settings)
-    drawn, clusters = _Drawn.of(labelled, settings), _clusters(samples, settings)
+    (sampling, weights), clusters = _drawn(labelled, settings), _clusters(samples, settings)
     correct_by = partial(
         correct_rate,
         judge_labelled=labelled.judge,
         human=_people(labelled),
-        sampling=drawn.sampling,
-        weights=drawn.weights,
+        sampling=sampling,
+        weights=weights,
         # Ids can show that labelled items were taken out of the verdicts; without them it is not known.
         labelled_apart=False if samples.taken_out else None,
         level=settings.level,
@@ -530,29 +302,29 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         ends = (correct_by(whole.judge, scores=_scores(whole, labelled)).estimate for whole in filled)
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
-    counted = _Counted(lost=samples.lost, pairs=positional is not None)
+    is_pairs = positional is not None
     return Corrected(
-        estimate=counted(report.estimate),
+        estimate=_counted(report.estimate, samples.lost, is_pairs=is_pairs),
         naive=_judge_mean(verdicts, settings.level),
-        people_only=counted(report.people_only),
+        people_only=_counted(report.people_only, samples.lost, is_pairs=is_pairs),
         method=report.method,
         note=_note(report.note, samples, positional, ties),
-        sampling=drawn.sampling,
+        sampling=sampling,
         level=settings.level,
-        scorer=_name(verdicts, settings),
+        scorer=verdicts.scorer or settings.scorer or verdicts.facts.get("name") or "judge",
         pool=report.pool,
         n_labelled=len(labelled),
         n_unlabelled=len(samples.unlabelled),
         # Sensitivity is of yes and no, and the value of a pair may be a half.
-        sensitivity=None if counted.pairs else report.sensitivity,
-        specificity=None if counted.pairs else report.specificity,
-        if_fewer_found=None if counted.pairs else report.if_fewer_found,
+        sensitivity=None if is_pairs else report.sensitivity,
+        specificity=None if is_pairs else report.specificity,
+        if_fewer_found=None if is_pairs else report.if_fewer_found,
         n_clusters=None if clusters is None else len(set(clusters[1])),
         positional=positional,
         ties=ties,
         judge=verdicts.facts,
         lost=samples.lost,
-        weighted=drawn.weights is not None,
+        weighted=weights is not None,
         simulated=verdicts.simulated or labelled.simulated,
     )
 
@@ -609,33 +381,16 @@ def _value_ends(reading: Reading) -> tuple[float, float] | None:
     return None if reading.bounds is None else (reading.bounds.low, reading.bounds.high)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Counted:
-    """Writes into readings what was left out, and whether they are of pairs."""
-
-    lost: Mapping[str, int]
-    pairs: bool
-
-    def __call__(self, reading: Reading) -> Reading:
-        excluded = sum(self.lost.values())
-        if isinstance(reading, NotEstimable):
-            return replace(reading, excluded=excluded, left_out=dict(self.lost))
-        return replace(reading, excluded=excluded, left_out=dict(self.lost), unit="pair" if self.pairs else "item")
+def _counted(reading: Reading, lost: Mapping[str, int], *, is_pairs: bool) -> Reading:
+    """Write into a reading what was left out, and whether it is of pairs."""
+    reading = replace(reading, excluded=sum(lost.values()), left_out=dict(lost))
+    return reading if isinstance(reading, NotEstimable) else replace(reading, unit="pair" if is_pairs else "item")
 
 
 def _people(labelled: Judged) -> Array:
     if labelled.human is None:
         raise ValueError("Labelled items have people's labels.")
     return labelled.human
-
-
-def _check_weights(labelled: Judged, settings: _Correction) -> None:
-    if settings.options.weights is not None and labelled.weights is None:
-        raise RecipeError(f"The calibration has no column {settings.options.weights!r} of weights.")
-
-
-def _name(verdicts: Judged, settings: _Correction) -> str:
-    return verdicts.scorer or settings.scorer or verdicts.facts.get("name") or "judge"
 
 
 def _judge_mean(verdicts: Judged, level: float) -> Estimate:
@@ -826,32 +581,26 @@ def _by_own_labels(
 ) -> Corrected:
     rates = {name: _corrected(versions[name], own[name], settings) for name in versions}
     samples = {name: match(versions[name], own[name]) for name in versions}
-    drawn = [_Drawn.of(sample.labelled, settings) for sample in samples.values()]
+    drawn = [_drawn(sample.labelled, settings) for sample in samples.values()]
     clusters = [_clusters(sample, settings) for sample in samples.values()]
-    labelled = tuple(
-        LabelledSample(
-            judge=sample.labelled.judge,
-            human=_people(sample.labelled),
-            weights=own_drawn.weights,
-            items=sample.labelled.items or [(name, "label", at) for at in range(len(sample.labelled))],
-            clusters=None if both is None else both[1],
-            scores=sample.labelled.scores,
-        )
-        for (name, sample), own_drawn, both in zip(samples.items(), drawn, clusters, strict=True)
-    )
+    labelled = [
+        _labels(sample.labelled, weights, None if both is None else both[1])
+        for sample, (_, weights), both in zip(samples.values(), drawn, clusters, strict=True)
+    ]
     first, second = (False if sample.taken_out else None for sample in samples.values())
     subtract = partial(
         correct_difference,
         calibration=(labelled[0], labelled[1]),
-        sampling=drawn[0].sampling if len({own_drawn.sampling for own_drawn in drawn}) == 1 else None,
+        sampling=drawn[0][0] if drawn[0][0] == drawn[1][0] else None,
         labelled_apart=(first, second),
         level=settings.level,
     )
-    graded = [_graded(name, samples[name].unlabelled, both) for name, both in zip(samples, clusters, strict=True)]
-    report = subtract(*graded)
+    report = subtract(
+        *(_graded(sample.unlabelled, both) for sample, both in zip(samples.values(), clusters, strict=True))
+    )
     # What MLflow takes the means of are all items, those with a label too.
-    everything = {name: sample.population for name, sample in samples.items()}
-    naive = subtract(*(_graded(name, judged, clusters_of(judged)) for name, judged in everything.items())).naive
+    everything = [sample.population for sample in samples.values()]
+    naive = subtract(*(_graded(judged, clusters_of(judged)) for judged in everything)).naive
     notes = [report.note, *(f"{name}: {note}" for name, sample in samples.items() for note in sample.notes)]
     return _of_difference(versions, rates, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
@@ -862,13 +611,19 @@ def _filled(judged: Judged, verdict: float) -> Judged:
     return replace(judged, judge=np.where(missing, verdict, judged.judge), scores=scores)
 
 
-def _graded(name: str, judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
-    return Graded(
-        verdicts=judged.judge,
-        # Without ids no row of one version is a row of another.
-        items=judged.items or [(name, at) for at in range(len(judged))],
-        clusters=None if clusters is None else clusters[0],
-        scores=judged.scores,
+def _graded(judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
+    known = None if clusters is None else clusters[0]
+    return Graded(judge=judged.judge, items=judged.items, clusters=known, scores=judged.scores)
+
+
+def _labels(labelled: Judged, weights: Array | None, clusters: Sequence[Hashable] | None) -> LabelledSample:
+    return LabelledSample(
+        judge=labelled.judge,
+        human=_people(labelled),
+        weights=weights,
+        items=labelled.items,
+        clusters=clusters,
+        scores=labelled.scores,
     )
 
 
@@ -882,26 +637,13 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     # Without ids: shared labels belong to no version, and none is taken out of its verdicts.
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
-    _check_weights(labelled, settings)
-    drawn, clusters = _Drawn.of(labelled, settings), clusters_of(labelled)
-    known = {name: judged.take(~np.isnan(judged.judge)) for name, judged in versions.items()}
-    first, second = (_graded(name, judged, clusters_of(judged)) for name, judged in known.items())
-    subtract = partial(
-        correct_difference,
-        calibration=LabelledSample(
-            judge=labelled.judge,
-            human=_people(labelled),
-            weights=drawn.weights,
-            clusters=None if clusters is None else clusters[0],
-            scores=labelled.scores,
-        ),
-        sampling=drawn.sampling,
-        level=settings.level,
-    )
-    report = subtract(first, second)
+    (sampling, weights), clusters = _drawn(labelled, settings), clusters_of(labelled)
+    calibrated = _labels(replace(labelled, items=None), weights, None if clusters is None else clusters[0])
+    subtract = partial(correct_difference, calibration=calibrated, sampling=sampling, level=settings.level)
+    known = [judged.take(~np.isnan(judged.judge)) for judged in versions.values()]
+    report = subtract(*(_graded(judged, clusters_of(judged)) for judged in known))
     ends = [
-        subtract(*(_graded(name, _filled(judged, verdict)) for name, judged in versions.items())).rates
-        for verdict in (0.0, 1.0)
+        subtract(*(_graded(_filled(judged, verdict)) for judged in versions.values())).rates for verdict in (0.0, 1.0)
     ]
     alone = {name: _corrected(replace(judged, items=None), calibration, settings) for name, judged in versions.items()}
     rates = {
@@ -928,12 +670,12 @@ def _of_difference(
 ) -> Corrected:
     first, second = rates.values()
     lost = {f"{name}: {reason}": count for name, rate in rates.items() for reason, count in rate.lost.items()}
-    counted = _Counted(lost=lost, pairs=first.positional is not None)
+    is_pairs = first.positional is not None
     shared = first.people_only is _SHARED
     return Corrected(
-        estimate=counted(_withheld_difference(rates) or report.estimate),
+        estimate=_counted(_withheld_difference(rates) or report.estimate, lost, is_pairs=is_pairs),
         naive=replace(report.naive, excluded=sum(_missing(judged) for judged in versions.values())),
-        people_only=counted(report.people_only),
+        people_only=_counted(report.people_only, lost, is_pairs=is_pairs),
         method=report.method,
         note=note,
         sampling=first.sampling,
@@ -956,20 +698,6 @@ def _missing(judged: Judged) -> int:
     return int(np.isnan(judged.judge).sum())
 
 
-def _main(done: Corrected) -> dict[str, Reading]:
-    return {"corrected_difference" if done.versions else "corrected": done.estimate}
-
-
-def _points(done: Corrected) -> list[keys.Point]:
-    """Every number of a result, for a run of its own."""
-    more = {name: reading for name, reading in done.readings.items() if name != "corrected"}
-    if done.versions:
-        more = {f"{name}_difference": reading for name, reading in more.items()}
-        names = keys.category_names(done.versions)
-        more |= {f"corrected/{names[name]}": rate.estimate for name, rate in done.versions.items()}
-    return corrected_points(done.scorer, {**_main(done), **more})
-
-
 def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
     """Add the corrected rate to the run of an evaluation, beside the mean that MLflow logged there.
 
@@ -979,7 +707,7 @@ def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
     store = Store(uri, experiment_id=target.experiment_id)
     done = replace(done, run_id=target.run_id, link=store.link(target.run_id))
     name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
-    ((axis, reading),) = _main(done).items()
+    ((axis, reading),) = main_reading(done).items()
     key = corrected_axis(done.scorer, axis)
     text = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading)
     add_to_run(
@@ -1000,24 +728,3 @@ def _with_versions_logged(done: Corrected, versions: Mapping[str, Judged], track
         for name, rate in done.versions.items()
     }
     return replace(done, versions=logged)
-
-
-def corrected_content(done: Corrected) -> RunContent:
-    """Return what a run of kind `correct` holds."""
-    markdown, drawings = done.to_markdown(), draw(done._figures())
-    names = ("scorer", "level", "method", "n_labelled", "n_unlabelled", "pool")
-    return RunContent(
-        points=_points(done),
-        params={
-            "correct": {"sampling": done.sampling or "not known", **{name: getattr(done, name) for name in names}},
-            "judge": dict(done.judge),
-        },
-        description=markdown,
-        described_in=keys.CORRECTED_MARKDOWN,
-        artifacts={
-            keys.CORRECTED_JSON: done.to_dict(),
-            keys.CORRECTED_MARKDOWN: markdown,
-            keys.PAGE_JSON: done._page(drawings).to_dict(),
-            **figure_files(drawings),
-        },
-    )

@@ -60,30 +60,25 @@ _LEAST_WIDER = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledSample:
-    """Calibration: items that have the judge's value and a person's, both in 0 … 1."""
+class Graded:
+    """The judge's values, 0 … 1, on items of one version of an application."""
 
     judge: Array
-    human: Array
-    weights: Array | None = None
-    """Inverse inclusion probabilities, up to a common factor."""
     items: Sequence[Hashable] | None = None
     """Ids, so that two versions can be paired."""
     clusters: Sequence[Hashable] | None = None
-    """What each item was sampled together with; here and in `Graded`, or in neither."""
+    """What each item was sampled together with."""
     scores: Array | None = None
-    """The judge's scores, where it gives some; likewise."""
+    """The judge's scores, where it gives some: of items with and without a person's label, or of neither."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graded:
-    """One version of an application: the judge's values on items without a person's label."""
+class LabelledSample(Graded):
+    """Calibration: items that have the judge's value and a person's, both in 0 … 1."""
 
-    verdicts: Array
-    items: Sequence[Hashable] | None = None
-    """Ids, so that two versions can be paired."""
-    clusters: Sequence[Hashable] | None = None
-    scores: Array | None = None
+    human: Array
+    weights: Array | None = None
+    """Inverse inclusion probabilities, up to a common factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +100,6 @@ class CorrectedRate:
     sensitivity: Reading
     specificity: Reading
     pool: Pool
-    weight: float | None = None
-    """λ of PPI++."""
     if_fewer_found: float | None = None
     """The rate if the judge finds .10 fewer of the failures here; None where it would then tell nothing, or no rate
     of passes and fails is given."""
@@ -592,13 +585,8 @@ def _report(data: _Data, estimate: Reading, *, method: str, note: str, pool: Poo
         sensitivity=sensitivity,
         specificity=specificity,
         pool=pool,
-        weight=_weight(data.read_by) if "PPI" in method else None,
         if_fewer_found=rate_if_fewer_found(estimate, sensitivity, specificity),
     )
-
-
-def _weight(data: _Data) -> float:
-    return rates.ppi_weight(data.verdicts, data.judge, data.human, data.weights)
 
 
 def rate_if_fewer_found(rate: Reading, sensitivity: Reading | None, specificity: Reading | None) -> float | None:
@@ -679,9 +667,12 @@ def correct_difference(
     own = (calibration, calibration) if isinstance(calibration, LabelledSample) else calibration
     apart = labelled_apart if isinstance(labelled_apart, tuple) else (labelled_apart, labelled_apart)
     old, new = (
-        _Version(
+        _Version.of(
+            graded,
+            its,
+            name=str(at),
             data=_checked(
-                graded.verdicts,
+                graded.judge,
                 its.judge,
                 its.human,
                 sampling,
@@ -691,15 +682,6 @@ def correct_difference(
                 None if graded.clusters is None and its.clusters is None else (graded.clusters, its.clusters),
                 None if graded.scores is None or its.scores is None else (graded.scores, its.scores),
             ),
-            clusters=dict(
-                zip(
-                    [*(graded.items or ()), *(its.items or ())],
-                    [*(graded.clusters or ()), *(its.clusters or ())],
-                    strict=False,
-                )
-            ),
-            graded=_ids(graded.items, len(graded.verdicts), f"verdicts {at}"),
-            labelled=_ids(its.items, len(its.human), f"labels {at}"),
         )
         for at, (graded, its) in enumerate(zip((first, second), own, strict=True))
     )
@@ -715,6 +697,14 @@ class _Version:
     labelled: Sequence[Hashable]
     clusters: dict[Hashable, Hashable]
     """Of items, where they are known."""
+
+    @classmethod
+    def of(cls, graded: Graded, its: LabelledSample, *, name: str, data: _Data) -> _Version:
+        ids = _ids(graded.items, len(graded.judge), f"verdicts {name}")
+        labelled = _ids(its.items, len(its.human), f"labels {name}")
+        sides = ((ids, graded.clusters), (labelled, its.clusters))
+        clusters = {item: name for names, known in sides for item, name in zip(names, known or (), strict=False)}
+        return cls(data=data, graded=ids, labelled=labelled, clusters=clusters)
 
     def influences(self, method: Method) -> dict[Hashable, float]:
         """What each item, or cluster, adds to the estimate of this method; nothing where two methods share it."""

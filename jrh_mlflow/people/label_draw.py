@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError, check_known
-from jrh_mlflow.people.labels import CODE, JUDGE, LabelOptions, LabelTable, chosen_by_scorer, labels_of
+from jrh_mlflow.people.label_reader import chosen_by_scorer, labels_of
+from jrh_mlflow.people.labels import CODE, JUDGE, LabelOptions, LabelTable
 from jrh_mlflow.people.labels.traces import DRAWN, INCLUSION
 from jrh_mlflow.schema.label_words import label_number, label_text
 from jrh_mlflow.stats import Array, Codes

@@ -11,7 +11,8 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.label_draw import judge_texts, scores_from_0_to_1
-from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_scorer, labels_of
+from jrh_mlflow.people.label_reader import chosen_by_scorer, labels_of
+from jrh_mlflow.people.labels import LabelOptions, LabelTable
 from jrh_mlflow.people.verdicts import Judged, clusters_of, read_judged
 from jrh_mlflow.schema.label_words import label_number
 from jrh_mlflow.show.page import Page, Section

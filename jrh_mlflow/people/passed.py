@@ -17,7 +17,8 @@ from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.people.correct import given_labels
 from jrh_mlflow.people.corrected import FEWER_FOUND, Pool, question_labels
-from jrh_mlflow.people.labels import LabelOptions, LabelTable, labels_of
+from jrh_mlflow.people.label_reader import labels_of
+from jrh_mlflow.people.labels import LabelOptions, LabelTable
 from jrh_mlflow.people.labels.evaluations import LABELLED, names_run, source_run
 from jrh_mlflow.people.people_verdicts import sensitivity_line
 from jrh_mlflow.people.verdicts import (

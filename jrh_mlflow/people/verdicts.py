@@ -14,16 +14,8 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.people.labels import (
-    CODE,
-    JUDGE,
-    PERSON,
-    LabelOptions,
-    LabelTable,
-    chosen_by_scorer,
-    fact_texts,
-    labels_of,
-)
+from jrh_mlflow.people.label_reader import chosen_by_scorer, labels_of
+from jrh_mlflow.people.labels import CODE, JUDGE, PERSON, LabelOptions, LabelTable, fact_texts
 from jrh_mlflow.people.labels.tables import numbered_rows
 from jrh_mlflow.schema.label_words import BOOLEANS, label_word
 from jrh_mlflow.stats import Array, Interval, Mask

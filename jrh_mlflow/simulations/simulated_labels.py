@@ -359,7 +359,7 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> CorrectedDifference:
 
 def _graded(judge: Array, without: Codes | list[int]) -> Graded:
     kept = np.delete(np.arange(len(judge)), without)
-    return Graded(verdicts=judge[kept], items=[str(at) for at in kept.tolist()])
+    return Graded(judge=judge[kept], items=[str(at) for at in kept.tolist()])
 
 
 def _checks(scenario: Scenario, reports: Sequence[Corrected]) -> Iterator[CorrectionCheck]:

@@ -11,13 +11,13 @@ from markupsafe import escape
 
 from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
 from jrh_mlflow.people.agreement_view import (
+    Agreement,
     agreement_card,
     agreement_figures,
     agreement_headline,
-    agreement_page,
     agreement_sentences,
-    agreement_tables,
 )
+from jrh_mlflow.people.labels import LabelTable
 from jrh_mlflow.people.ratings import read_ratings
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.show.numbers import value_text
@@ -53,24 +53,22 @@ def report(errors: dict[str, float] | None = None, *, judge: str | None = "gpt",
     return measure_agreement(read_ratings(frame, judge=judge, scale=scale, group="kind"))
 
 
-def page(found: AgreementReport, **options) -> str:
-    links = [f"https://mlflow.example/#/{item}" for item in found.disagreements["item"]]
-    given = {
-        "title": "Agreement",
-        "facts": {"source": "labels.csv"},
-        "notes": [],
-        "disagreements": found.disagreements.assign(link=links),
-        "judge": {"name": found.judge},
-        "figures": [Drawing("Figure", DRAWING)],
-    }
-    return agreement_page(found, **given | options).to_html()
+def agreement(found: AgreementReport, *, link: str | None = None, **known) -> Agreement:
+    links = [link or f"https://mlflow.example/#/{item}" for item in found.disagreements["item"]]
+    frame = pd.DataFrame({"item": found.disagreements["item"], "link": links})
+    given = {"shown": "labels.csv", "facts": {"name": found.judge}}
+    return Agreement(report=found, source=LabelTable(frame=frame, **given | known))
+
+
+def page(found: AgreementReport, caption: str = "Figure", **known) -> str:
+    return agreement(found, **known)._page([Drawing(caption, DRAWING)]).to_html()
 
 
 def test_the_first_sentence_says_how_well_judge_and_people_agree():
     share = r"\d+ %( of 100 items)? \[\d+, \d+\]"
     pattern = f"gpt agrees with the majority of people on {share}; people agree with each other on {share}\\."
     assert re.fullmatch(pattern, agreement_headline(report()))
-    assert re.search(r'<p class="profile">gpt agrees with the majority of people on \d+ %', page(report()))
+    assert re.search(r">gpt agrees with the majority of people on \d+ %", page(report()))
     ordered = agreement_headline(report(words=("low", "mid", "high"), scale=("low", "mid", "high")))
     assert re.search(r"on \d+ % of \d+ items \[\d+, \d+\] \(quadratic kappa 0\.\d+ \[", ordered)
     alone = {name: GOOD[name] for name in ("ann", "bob")}
@@ -96,8 +94,8 @@ def test_every_reading_is_on_the_page_with_n_and_interval_or_its_reason():
         assert (f"<b>{escape(value_text(reading))}</b>" if isinstance(reading, Estimate) else reading.reason) in html
     assert html.count("100 items") >= 8
     assert "quadratic kappa</td>" in html
-    tables = agreement_tables(found, disagreements=found.disagreements, calibration=None)
-    assert set(tables) == {"estimates", "people", "groups", "confusion", "disagreements"}
+    tables = agreement(found).tables
+    assert set(tables) == {"estimates", "people", "groups", "confusion", "disagreements", "calibration"}
     assert set(tables["estimates"]["axis"]) == set(found.estimates)
     assert [table.columns[0].head for table in agreement_card(found)] == ["measure", "person"]
     assert "https://mlflow.example/#/" in html
@@ -107,14 +105,14 @@ def test_long_lists_are_cut_and_say_so():
     found = report({**GOOD, "gpt": 0.5}, n=600)
     assert len(found.disagreements) > 200
     assert f"The first 200 of {len(found.disagreements)}; the table `disagreements` has all." in page(found)
-    markdown = agreement_page(found, title="t", disagreements=found.disagreements).to_markdown()
+    markdown = agreement(found).to_markdown()
     assert f"The first 25 of {len(found.disagreements)};" in markdown
 
 
 @pytest.mark.parametrize("links", ["javascript:alert(1)", 'https://x.example/"><script>', "run 3f in sqlite:///x"])
 def test_only_addresses_become_links(links):
     found = report()
-    html = page(found, disagreements=found.disagreements.assign(link=links))
+    html = page(found, link=links)
     hrefs = [str(attributes["href"]) for tag, attributes in read(html).tags if tag == "a"]
     hrefs = [href for href in hrefs if not href.startswith("#term-")]
     assert all(href.startswith("https://") for href in hrefs)
@@ -127,14 +125,7 @@ def test_hostile_text_makes_no_element_and_no_attribute():
     frame = ratings({HOSTILE[1]: 0.1, HOSTILE[6]: 0.2, HOSTILE[7]: 0.1, HOSTILE[9]: 0.2}, words=words)
     found = measure_agreement(read_ratings(frame, judge=HOSTILE[9], group="kind"), positive=words[0])
     text = "\n".join(HOSTILE)
-    html = page(
-        found,
-        title=text,
-        facts={HOSTILE[0]: text},
-        notes=[text],
-        judge={HOSTILE[1]: text},
-        figures=[Drawing(text, DRAWING)],
-    )
+    html = page(found, text, shown=text, notes=[text], facts={HOSTILE[1]: text})
     allowed = {tag for tag, _ in read(page(report())).tags} | {"section", "ul", "li"}
     for tag, attributes in read(html).tags:
         assert tag in allowed

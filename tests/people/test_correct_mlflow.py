@@ -15,7 +15,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.correct import Corrected
+from jrh_mlflow.people.corrected_view import Corrected
 from jrh_mlflow.schema.estimates import NotEstimable
 from tests.mlflow_features import before
 

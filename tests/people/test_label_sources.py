@@ -12,7 +12,8 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people import labels
-from jrh_mlflow.people.labels import LabelOptions, labels_of
+from jrh_mlflow.people.label_reader import labels_of
+from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.labels.traces import drawn_facts
 
 SOURCE = '''

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.people.agree import Agreement, agreement_content
-from jrh_mlflow.people.correct import Corrected, corrected_content
+from jrh_mlflow.people.agreement_view import Agreement, agreement_content
+from jrh_mlflow.people.corrected_view import Corrected, corrected_content
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.glossary import terms_among
 

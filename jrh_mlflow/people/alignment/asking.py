@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.parsing import Unread, read_answer
 from jrh_mlflow.people.alignment.held_out import Order, TraceAnswer
-from jrh_mlflow.people.labels import PERSON, labels_of
+from jrh_mlflow.people.label_reader import labels_of
+from jrh_mlflow.people.labels import PERSON
 from jrh_mlflow.perturb import NotApplicable
 from jrh_mlflow.perturb.english import apply
 from jrh_mlflow.perturb.surface import Indentation, SpaceClusters, VerticalSpacing
@@ -27,13 +28,7 @@ from jrh_mlflow.schema.label_words import label_key, label_number, label_of_numb
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
 from jrh_mlflow.tracking.judges.scorer_facts import asked_values, possible_values
 from jrh_mlflow.tracking.judges.scorers import answer_for, ask_scorer
-from jrh_mlflow.tracking.traces.traces_in import (
-    HUMAN,
-    expectations_of,
-    same_name,
-    shown_fields,
-    without_assessments,
-)
+from jrh_mlflow.tracking.traces.traces_in import HUMAN, expectations_of, same_name, shown_fields, without_assessments
 
 Trace: TypeAlias = Any
 """A trace of MLflow's."""

@@ -1,320 +1,197 @@
-"""The one reader of what people and judges said: tables, files, traces, review queues, evaluations and their runs.
-
-Each source is one file of this folder with an object `SOURCE` (see `LabelSource`); a file that is added is found. All
-of them give one long table, `LabelTable`, which is all that agree, correct, passed and align know of a source.
-
-MLflow keeps what people and judges said under names of assessments. Of a source that asks several questions the one is
-chosen that is meant: agreement starts from what people were asked, a correction from what the judge said.
-"""
+"""The long table of what people and judges said about items, and what a source of it must do."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from importlib import import_module
-from pkgutil import iter_modules
-from types import SimpleNamespace
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.people.labels._base import (
-    CODE,
-    JUDGE,
-    MODEL,
-    PERSON,
-    LabelOptions,
-    LabelSource,
-    LabelTable,
-    calibration_labels,
-    fact_texts,
-    long_frame,
-    safe_frame,
-)
-from jrh_mlflow.tracking.traces.traces_in import HUMAN, LLM_JUDGE, UNNAMED, same_name
+import pandas as pd
 
-__all__ = [
-    "CODE",
-    "JUDGE",
-    "MODEL",
-    "PERSON",
-    "LabelOptions",
-    "LabelSource",
-    "LabelTable",
-    "calibration_labels",
-    "chosen_by_people",
-    "chosen_by_scorer",
-    "fact_texts",
-    "labels_of",
-    "long_frame",
-]
-_TABLES = "tables"
-"""Anything may be a table, so that it is asked last."""
-Answer = SimpleNamespace
-"""A row of the table by its columns, and `place`, its number."""
-_DEFINITIONS = {"scorer_digest": "digests", "scorer_version": "versions"}
+from jrh_mlflow.suites.dataset import is_missing
+from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets, hashed
+
+PERSON, JUDGE, CODE, MODEL = "person", "judge", "code", "model"
+"""Kinds of raters: people, whose labels count; a judge and code, who gave verdicts; a model that wrote a label."""
+COLUMNS = ("item", "rater", "kind", "label", "when", "cluster", "inclusion", "text", "link")
+"""Of every table. `cluster` is what was sampled together (session, document, source), empty where an item stands for
+itself; `inclusion` the chance with which the item was drawn to be labelled. A source adds what else it knows:
+
+- `name`: the question, where a source asks several; `source_id` and `facts` of who answered it
+- `outcome`: why there is no label: `failed`, `overridden` …
+- `version` of the application, `group` that is reported by, `weight`, `experiment` of a trace
+- `drawn`: how `jrh label draw` chose the item
+- `order` and `replicate`: of pairs, in which order the two contents were shown; the label is then `u`, `v` or `tie`
+"""
+Part = Literal["labels", "verdicts", "calibration"]
+"""What is read: labels in long form, verdicts of a judge, or items with the judge's verdict and a person's label."""
+_LONGEST_FACT = 120
 
 
-def labels_of(source: object, options: LabelOptions | None = None) -> LabelTable:
-    """Read what people and judges said, whatever holds it.
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """What a verb says about a source; a source reads what concerns it."""
 
-    Raises:
-        RecipeError: when it cannot be read, in one line.
-        TrackingError: when MLflow cannot be reached.
+    part: Part = "labels"
+    item: str = "item"
+    """Column of a table that names the item."""
+    rater: str = "rater"
+    label: str = "label"
+    judge: str | None = None
+    """The rater that is the judge; of verdicts and calibrations the column of its verdicts."""
+    human: str = "human"
+    """Of verdicts and calibrations: the column of the person's labels."""
+    weights: str | None = None
+    """Column with inverse inclusion probabilities."""
+    group: str | None = None
+    """Column, tag of the traces or field of the items' meta to report by."""
+    cluster: str | None = None
+    """Column, tag of the traces or field of the items' meta with what was sampled together; None takes the column
+    `cluster`, the session of a trace, the source of a suite's item."""
+    max_traces: int | None = None
+    tracking_uri: str | None = None
+    fresh: bool = False
+    """Whether the store is asked again for a result in hand: people may have labelled since."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTable:
+    """What people and judges said, one row per item and rater, and what is known of where it comes from."""
+
+    frame: pd.DataFrame
+    """The first columns are `COLUMNS`. An item about which nothing was said is a row without a rater."""
+    shown: str
+    """How the source is named."""
+    judge: str | None = None
+    """The rater that is the judge, where it is known."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What identifies the judge, as far as it is known."""
+    name: str | None = None
+    """The question, where the source asks several and one was chosen."""
+    notes: Sequence[str] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Assessments under the chosen names that are no label, by reason."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """Column, or kind of rater, to how the user calls it."""
+    has_ids: bool = True
+    """Whether items have names of their own, or are only numbered."""
+    of_traces: bool = False
+    of_calls: bool = False
+    """Whether they are the calls of an evaluation of ours."""
+    nobody: str = "No item has a label of a person."
+    """What to say where no person labelled anything."""
+    params: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Further groups of params for a run about it."""
+    simulated: bool = False
+    scale: Sequence[str] | None = None
+    """Ordered labels, where the source knows them."""
+    positive: str | None = None
+    """The positive label, where the source knows it."""
+    levels: Sequence[str] = ()
+    """Of an agreement's calibration: what could be said. Its rows hold whether it was the positive label."""
+    tracking_uri: str | None = None
+    """Store that a run about it belongs to."""
+    experiment: str | None = None
+    experiment_id: str | None = None
+    run_id: str | None = None
+    """The run that the verdicts are of."""
+
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a column, None in each row where the source has no such column."""
+        return self.frame[name].tolist() if name in self.frame else [None] * len(self.frame)
+
+    def per_item(self, name: str) -> dict[str, Any]:
+        """Return item to its cell of a column, where it has one."""
+        rows = zip(self.frame["item"], self.column(name), strict=True)
+        return {str(item): cell for item, cell in rows if not is_missing(cell)}
+
+    @property
+    def has_people(self) -> bool:
+        """Whether any person said anything."""
+        return PERSON in set(self.frame["kind"])
+
+    @property
+    def links(self) -> dict[str, str]:
+        """Item to where it can be looked at."""
+        return {item: link for item, link in self.per_item("link").items() if isinstance(link, str) and link.strip()}
+
+    @property
+    def experiments(self) -> dict[str, str]:
+        """Trace to the id of its experiment."""
+        return dict(zip(self.frame["item"], self.column("experiment"), strict=True))
+
+
+class LabelSource(ABC):
+    """One kind of place that labels are kept in. A file of this folder that has a `SOURCE` is a source."""
+
+    @abstractmethod
+    def takes(self, source: object) -> bool:
+        """Whether it is what a user gave."""
+
+    @abstractmethod
+    def read(self, source: Any, options: LabelOptions) -> LabelTable:
+        """Read all that was said.
+
+        Raises:
+            RecipeError: when it cannot be read, in one line.
+        """
+
+
+def long_frame(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Make the long table of some columns; those of `COLUMNS` that are missing are empty."""
+    n = len(columns["item"])
+    known = {name: list(columns.get(name) or [None] * n) for name in COLUMNS}
+    more = {name: list(cells) for name, cells in columns.items() if name not in COLUMNS}
+    frame: pd.DataFrame = pd.DataFrame({**known, **more}, dtype=object)
+    return frame
+
+
+def safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table without characters that no store can hold, and without keys that a model may have echoed."""
+    secrets = environment_secrets()
+    # The same few labels and names fill the whole table: each is cleaned once.
+    cleaned: dict[str, str] = {}
+
+    def safe(cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        if cell not in cleaned:
+            cleaned[cell] = blank_secrets(clean_text(cell), secrets)
+        return cleaned[cell]
+
+    # As objects: pandas would make one type of texts, booleans and what is missing.
+    texts = {
+        name: pd.Series([safe(cell) for cell in frame[name].tolist()], index=frame.index, dtype=object)
+        for name in ("item", "rater", "label", "group", "cluster")
+        if name in frame
+    }
+    safe_cells: pd.DataFrame = frame.assign(**texts)
+    return safe_cells
+
+
+def fact_texts(facts: Mapping[str, object]) -> dict[str, str]:
+    """Return facts of a judge as short texts: long ones, such as a rubric, by their hash."""
+    # The same judge has many runs, so a run does not identify it.
+    known = {key: str(value) for key, value in facts.items() if value is not None and key != "run_id"}
+    return {key: text if len(text) <= _LONGEST_FACT else hashed(text) for key, text in known.items()}
+
+
+def stacked(of_items: Mapping[str, Sequence[Any]], *blocks: Mapping[str, Any]) -> pd.DataFrame:
+    """Put what several raters said about the same items under one another, one block for each.
+
+    A block holds a cell for each item, or one text for all of them; a rater without a name is called by its kind.
     """
-    # An agreement has its labels in hand; to ask for its class would import it in a circle.
-    known = getattr(source, "label_table", source)
-    if isinstance(known, LabelTable):
-        return known
-    reader = next(reader for reader in sources() if reader.takes(source))
-    labels = reader.read(source, options or LabelOptions())
-    return replace(labels, frame=safe_frame(labels.frame))
+    columns = {name: list(cells) * len(blocks) for name, cells in of_items.items()}
+    n = len(of_items["item"])
+    for name in dict.fromkeys(name for block in blocks for name in block):
+        cells = [block.get(name, "") for block in blocks]
+        columns[name] = [cell for own in cells for cell in ([own] * n if isinstance(own, str) else own)]
+    return long_frame({"rater": columns.get("kind", []), **columns})
 
 
-def sources() -> Iterator[LabelSource]:
-    """Yield every source: the files of this folder, tables last."""
-    names = sorted((file.name for file in iter_modules(__path__)), key=lambda name: (name == _TABLES, name))
-    for name in names:
-        if not name.startswith("_"):
-            yield import_module(f"{__name__}.{name}").SOURCE
-
-
-def chosen_by_people(labels: LabelTable, *, name: str | None, judge: str | None) -> LabelTable:
-    """Keep what people said under one name, and what one judge said about it.
-
-    Args:
-        labels: All that was said.
-        name: None takes the only question that people answered, or the only one of theirs that a judge answered too.
-        judge: Source of the judge, or the name of its assessment where that is another; None takes the only one, or
-            the only model beside code.
-
-    Raises:
-        RecipeError: when nobody labelled anything, several judges spoke and none is named, or a judge has the name of
-            a person.
-    """
-    if "name" not in labels.frame:
-        return labels
-    people, judges = _answers(labels)
-    name = _chosen_name(people, judges, name, labels.nobody)
-    verdicts = _verdicts(judges, people, name, judge)
-    own = [*(answer for answer in people if same_name(answer.name, name)), *verdicts]
-    names = {name, *(answer.name for answer in verdicts)}
-    counts = _left_out(labels, names)
-    facts = judge_facts(verdicts)
-    counted = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.items())
-    return replace(
-        labels,
-        frame=labels.frame.iloc[sorted(answer.place for answer in own)].reset_index(drop=True),
-        judge=verdicts[0].rater if verdicts else None,
-        facts=facts,
-        name=name,
-        left_out=counts,
-        notes=[
-            *labels.notes,
-            *_several(facts, verdicts),
-            *(_code_beside(judges, verdicts) if judge is None else ()),
-            *([f"Assessments that are no label: {counted}."] if counted else []),
-        ],
-    )
-
-
-def chosen_by_scorer(labels: LabelTable, *, scorer: str | None, human: str | None) -> LabelTable:
-    """Keep what one scorer said, on which items it failed, and what people said under its name.
-
-    Args:
-        labels: All that was said.
-        scorer: Name of its feedback, or its source; None takes the only one, or the only one that people answered too.
-        human: Name of what people answered, where it is another.
-
-    Raises:
-        RecipeError: when there is no such scorer, several and none is named, or several definitions of it.
-    """
-    if "name" not in labels.frame:
-        return labels
-    people, judges = _answers(labels)
-    own = _of_scorer(labels, people, judges, scorer)
-    _check_one_judge(own)
-    name = own[0].name
-    labelled = [answer for answer in people if same_name(answer.name, human or name)]
-    frame = labels.frame
-    failed = [place for place, (of, why) in _outcomes(labels).items() if why == "failed" and same_name(of, name)]
-    rows = {answer.place for answer in (*own, *labelled)} | set(failed)
-    spoken = set(frame["item"].iloc[sorted(rows)])
-    # An item that the scorer left out is a missing verdict: one row of it stays, without a word.
-    silent = frame[~frame["item"].isin(spoken)].drop_duplicates("item").index
-    kept = frame.iloc[sorted(rows | set(silent))].copy()
-    kept.loc[silent, ["rater", "kind", "label", "outcome"]] = None
-    return replace(labels, frame=_as_before(kept, frame), judge=own[0].rater, facts=judge_facts(own), name=name)
-
-
-def _as_before(kept: Any, frame: Any) -> Any:
-    """Let items stand in the order in which they came."""
-    place = {item: number for number, item in enumerate(dict.fromkeys(frame["item"]))}
-    # Stable, so that the rows of one item keep their order.
-    return kept.sort_values("item", key=lambda items: items.map(place), kind="stable").reset_index(drop=True)
-
-
-def _answers(labels: LabelTable) -> tuple[list[Answer], list[Answer]]:
-    """Return what people said, and what judges and code did."""
-    cells: list[dict[str, Any]] = labels.frame.rename(columns=str).to_dict("records")
-    rows = [Answer(place=place, **row) for place, row in enumerate(cells)]
-    judges = [row for row in rows if row.kind in (JUDGE, CODE)]
-    return [row for row in rows if row.kind == PERSON], judges
-
-
-def _outcomes(labels: LabelTable) -> dict[int, tuple[str, str]]:
-    """Return by their place the rows that are no label: name and reason."""
-    rows = zip(labels.column("name"), labels.column("outcome"), strict=True)
-    return {place: (name, reason) for place, (name, reason) in enumerate(rows) if reason is not None}
-
-
-def _left_out(labels: LabelTable, names: Iterable[str]) -> dict[str, int]:
-    counts = Counter(reason for of, reason in _outcomes(labels).values() if any(same_name(of, name) for name in names))
-    return dict(counts)
-
-
-def _chosen_name(people: Sequence[Answer], judges: Sequence[Answer], name: str | None, nobody: str) -> str:
-    names = _names(answer.name for answer in people)
-    if name is not None:
-        if same := next((other for other in names if same_name(other, name)), None):
-            return same
-    else:
-        shared = [own for own in names if any(same_name(own, answer.name) for answer in judges)]
-        possible = shared or names
-        if len(possible) == 1:
-            return possible[0]
-        if possible:
-            raise RecipeError(f"People gave {_listed(possible)} on these traces. Say which one: name=, --name.")
-    known = f"{suggest(name or '', names)} Names with labels of people: {_listed(names)}." if names else ""
-    named = (
-        nobody
-        if name is None
-        else nobody.replace("a label of a person", f"a label of a person under the name {name!r}")
-    )
-    raise RecipeError(f"{named}{known}")
-
-
-def _verdicts(judges: Sequence[Answer], people: Sequence[Answer], name: str, judge: str | None) -> list[Answer]:
-    """Return the verdicts of the one judge that is meant; a model goes before code."""
-    under = [answer for answer in judges if same_name(answer.name, name)]
-    if judge is not None:
-        under = _named_judge(judges, under, judge, people)
-    elif len({answer.rater for answer in under if answer.kind == JUDGE}) == 1:
-        under = [answer for answer in under if answer.kind == JUDGE]
-    raters = _names(answer.rater for answer in under)
-    if len(raters) > 1:
-        raise RecipeError(
-            f"Several judges gave {under[0].name!r}: {', '.join(raters)}. Say which one: judge=, --judge."
-        )
-    # What code expects under another name is about something else.
-    both = [
-        answer
-        for answer in people
-        if answer.rater in raters and (answer.source_type == HUMAN or same_name(answer.name, name))
-    ]
-    if both:
-        raise RecipeError(
-            f"{raters[0]!r} is a person and a judge on these traces: whose labels are they? Give the judge a source id "
-            "of its own."
-        )
-    return under
-
-
-def _named_judge(
-    judges: Sequence[Answer], under: Sequence[Answer], judge: str, people: Sequence[Answer]
-) -> list[Answer]:
-    """Find a judge by its source among those of the name, by the name of its assessment, by its source anywhere."""
-    by_source = [answer for answer in judges if judge in (answer.source_id, answer.rater)]
-    own = [answer for answer in under if answer in by_source]
-    meant = own or [answer for answer in judges if same_name(answer.name, judge)] or by_source
-    if len(names := _names(answer.name for answer in meant)) > 1:
-        raise RecipeError(f"The judge {judge!r} gave {_listed(names)}. Say which one: judge=, --judge.")
-    if meant:
-        return meant
-    if any(answer.rater == judge for answer in people):
-        raise RecipeError(f"{judge!r} is a person on these traces; a judge is a model or code (LLM_JUDGE or CODE).")
-    known = _names(f"{answer.rater} ({answer.name})" for answer in judges)
-    there = f"Judges there are: {', '.join(known)}." if known else "No model and no code gave feedback on them."
-    raise RecipeError(f"There is no judge {judge!r} on these traces.{suggest(judge, known)} {there}")
-
-
-def judge_facts(verdicts: Sequence[Answer]) -> dict[str, str]:
-    """Return what is known of a judge; where its verdicts differ in it, all that was found."""
-    if not verdicts:
-        return {}
-    first = verdicts[0]
-    model = first.source_id if first.source_type == LLM_JUDGE and first.source_id not in UNNAMED else None
-    known = {"source_id": first.source_id, "source_type": first.source_type, "name": first.name, "model": model}
-    for fact in ("scorer", "scorer_version", "scorer_digest", "run_id"):
-        known[fact] = ", ".join(_names(answer.facts.get(fact, "") for answer in verdicts))
-    return {fact: str(value) for fact, value in known.items() if value}
-
-
-def _several(facts: Mapping[str, str], verdicts: Sequence[Answer]) -> tuple[str, ...]:
-    """Say that verdicts come from several definitions of a judge: they are not one judge's."""
-    for fact in ("scorer_digest", "scorer_version", "scorer"):
-        if len({answer.facts.get(fact) for answer in verdicts}) > 1:
-            what = f"The verdicts of {verdicts[0].rater} come from several definitions ({fact}: {facts[fact]})"
-            return (f"{what}; on each trace the newest counts.",)
-    return ()
-
-
-def _code_beside(judges: Sequence[Answer], verdicts: Sequence[Answer]) -> tuple[str, ...]:
-    """Say that code gave the name of the judge's assessment, too."""
-    names = {(answer.name, answer.rater) for answer in verdicts}
-    others = _names(
-        answer.rater
-        for answer in judges
-        for name, rater in names
-        if same_name(answer.name, name) and answer.rater != rater
-    )
-    if not others:
-        return ()
-    judge = verdicts[0]
-    return (f"Code gave {judge.name!r}, too ({', '.join(others)}): {judge.rater} is taken as the judge.",)
-
-
-def _of_scorer(
-    labels: LabelTable, people: Sequence[Answer], judges: Sequence[Answer], scorer: str | None
-) -> list[Answer]:
-    """Find what one scorer said, by the name of its feedback or by its source; beside code a model is the judge."""
-    names = _names(answer.name for answer in judges)
-    if scorer is None and len(names) > 1:
-        shared = [name for name in names if any(same_name(name, answer.name) for answer in people)]
-        if len(shared) != 1:
-            raise RecipeError(f"Several scorers gave feedback: {', '.join(names)}. Say which one: scorer= (--scorer).")
-        scorer = shared[0]
-    named = [answer for answer in judges if scorer is None or same_name(answer.name, scorer)]
-    models = [answer for answer in named if answer.kind == JUDGE]
-    own = models or named or [answer for answer in judges if scorer in (answer.rater, answer.source_id)]
-    if own:
-        return own
-    failed = sum(reason == "failed" for _, reason in _outcomes(labels).values())
-    lost = f" ({failed} failed)" if failed else ""
-    if not names:
-        raise RecipeError(f"No scorer gave a verdict on these traces{lost}: feedback of models and code is looked for.")
-    known = f"{suggest(str(scorer), names)} There are: {', '.join(names)}."
-    raise RecipeError(f"No scorer {scorer!r} gave a verdict on these traces{lost}.{known}")
-
-
-def _check_one_judge(verdicts: Sequence[Answer]) -> None:
-    """Refuse verdicts of several sources, or of several definitions of a scorer: no one calibration holds for them."""
-    name, raters = verdicts[0].name, _names(answer.rater for answer in verdicts)
-    if len(raters) > 1 or len({answer.name for answer in verdicts}) > 1:
-        raise RecipeError(f"Several judges gave {name!r}: {', '.join(raters)}. Say which one: scorer= (--scorer).")
-    for fact, what in _DEFINITIONS.items():
-        definitions = _names(answer.facts.get(fact, "") for answer in verdicts)
-        if len(definitions) > 1:
-            raise RecipeError(
-                f"The verdicts of {name!r} come from {len(definitions)} definitions of it ({what} "
-                f"{', '.join(definitions)}). A correction is of one judge: take the run of one evaluation."
-            )
-
-
-def _names(several: Iterable[str]) -> list[str]:
-    """Return names once each, sorted, without empty ones."""
-    return sorted({name for name in several if name})
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
+def calibration_labels(frame: pd.DataFrame, *, shown: str, levels: Sequence[str], **known: Any) -> LabelTable:
+    """Return the calibration of an agreement: of each item whether judge and people gave it the positive label."""
+    of_items = {name: frame[name].tolist() for name in ("item", "cluster", "inclusion") if name in frame}
+    judge, people = {"kind": JUDGE, "label": frame["judge"]}, {"kind": PERSON, "label": frame["human"]}
+    return LabelTable(frame=stacked(of_items, judge, people), shown=shown, judge=JUDGE, levels=levels, **known)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
-from jrh_mlflow.people.labels._base import (
+from jrh_mlflow.people.labels import (
     JUDGE,
     PERSON,
     LabelOptions,

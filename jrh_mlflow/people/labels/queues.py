@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, TrackingError
-from jrh_mlflow.people.labels._base import LabelOptions, LabelSource, LabelTable
+from jrh_mlflow.people.labels import LabelOptions, LabelSource, LabelTable
 from jrh_mlflow.people.labels.traces import TraceLabels
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.tracking.traces.review_queues import queue_disagreements, queued_traces

@@ -12,7 +12,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import choices, normalise
-from jrh_mlflow.people.labels._base import (
+from jrh_mlflow.people.labels import (
     JUDGE,
     PERSON,
     LabelOptions,

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.people.labels._base import CODE, JUDGE, PERSON, LabelOptions, LabelSource, LabelTable, long_frame
+from jrh_mlflow.people.labels import CODE, JUDGE, PERSON, LabelOptions, LabelSource, LabelTable, long_frame
 from jrh_mlflow.tracking.runs.keys import own_key
 from jrh_mlflow.tracking.runs.store import active_uri
 from jrh_mlflow.tracking.runs.view import trace_link

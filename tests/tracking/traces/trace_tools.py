@@ -11,7 +11,8 @@ import mlflow
 import pytest
 from mlflow.entities import AssessmentSource
 
-from jrh_mlflow.people.labels import LabelOptions, LabelTable, chosen_by_people, labels_of
+from jrh_mlflow.people.label_reader import chosen_by_people, labels_of
+from jrh_mlflow.people.labels import LabelOptions, LabelTable
 
 with warnings.catch_warnings():
     # MLflow loads this with the first span, and takes a warning of its libraries there for a reason to trace nothing.
