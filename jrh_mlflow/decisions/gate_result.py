@@ -157,7 +157,12 @@ class Gate(ShownResult):
     @property
     def checks(self) -> pd.DataFrame:
         """One row per rule: state, estimate, the interval that decided, and how many further tasks would decide it."""
-        return checks_frame(gate_rows(self.results))
+        return checks_frame(self.rows)
+
+    @property
+    def rows(self) -> list[DecidedRule]:
+        """The checks as every table shows them."""
+        return decided_rules(check.to_dict() for check in self.results)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the checks."""
@@ -188,7 +193,7 @@ class Gate(ShownResult):
     def page(self) -> Page:
         """What the page of its run shows: the rules, each number with the calls behind it."""
         shares = {check.rule.text: _served(check, self.gated_run) for check in self.results}
-        rows = [replace(row, **shares[row.rule]) for row in gate_rows(self.results)]
+        rows = [replace(row, **shares[row.rule]) for row in self.rows]
         return Page(
             title=self.title,
             lead=self.verdict.sentences[0],
@@ -200,7 +205,15 @@ class Gate(ShownResult):
 
     def to_lines(self) -> list[str]:
         """Return what a terminal shows."""
-        return [*said_lines(self.verdict.sentences), "", *gate_lines(self.results), *wrapped_line("gate", self.reason)]
+        rules = CHECKS(self.rows).to_text().splitlines()
+        advice = (line for said in self._advice for line in wrapped_line(*said))
+        return [*said_lines(self.verdict.sentences), "", *rules, "", *advice, *wrapped_line("gate", self.reason)]
+
+    @property
+    def _advice(self) -> list[tuple[str, str]]:
+        """Of every rule that does not hold its state, and what would decide it or why it fails."""
+        rows = [row for row in self.rows if row.state != "holds"]
+        return [(STATE_WORDS[row.state], f"{rule_name(row.rule)} ({row.rule}): {row.advice}") for row in rows]
 
     def to_markdown(self) -> str:
         """Return the outcome and one row per rule, as a pull request or a build shows them."""
@@ -209,14 +222,33 @@ class Gate(ShownResult):
         parts = [f"{MARKDOWN_HEAD}{line_text(self.subject)}", f"**{lead}**", " ".join(more)]
         parts += [f"**{state.capitalize()}**: {rest}"]
         parts += [f"> {line_text(note)}" for note in self.shown_notes]
-        parts += [CHECKS(gate_rows(self.results)).to_markdown()]
+        parts += [CHECKS(self.rows).to_markdown()]
         parts += ["\n".join(f"- {line_text(key)}: {line_text(value)}" for key, value in self._shown_facts.items())]
         return "\n\n".join([*(part for part in parts if part), ""])
 
     def to_junit(self) -> str:
-        """Return JUnit XML with one test case per rule; one that is undecided fails, or is skipped with `pass`."""
-        facts = {"outcome": self.reason, **self._shown_facts}
-        return gate_junit(self.results, subject=self.subject, facts=facts, undecided_fails=self.undecided == "fail")
+        """Return JUnit XML with one test case per rule; one that is undecided fails, or is skipped with `pass`.
+
+        What was measured stands in every case. Texts are one line of printable characters: XML holds no others.
+        """
+        undecided: _Outcome = "failure" if self.undecided == "fail" else "skipped"
+        states: dict[State, _Outcome] = {"holds": "passed", "fails": "failure", "undecided": undecided}
+        outcomes = [states[check.state] for check in self.results]
+        counted = Counter(outcomes)
+        counts = {"tests": len(outcomes), "failures": counted["failure"], "errors": 0, "skipped": counted["skipped"]}
+        about = {name: str(count) for name, count in counts.items()} | {"time": "0"}
+        root = Element("testsuites", {"name": JUNIT_NAME, **about})
+        suite = SubElement(root, "testsuite", {"name": plain(f"gate: {self.subject}"), **about})
+        properties = SubElement(suite, "properties")
+        for name, value in {"outcome": self.reason, **self._shown_facts}.items():
+            SubElement(properties, "property", {"name": plain(name), "value": plain(value)})
+        for check, row, outcome in zip(self.results, self.rows, outcomes, strict=True):
+            named = {"classname": plain(self.subject), "name": plain(row.rule), "time": "0"}
+            _fill(SubElement(suite, "testcase", named), measured_text(check), row, outcome)
+        ElementTree.indent(root)
+        # Bytes: of a text it would declare the encoding of this machine.
+        content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+        return f"{content.decode()}\n"
 
     @property
     def _shown_facts(self) -> dict[str, str]:
@@ -234,8 +266,8 @@ class Gate(ShownResult):
         return f"Gate({said} {brief_run(self.run_id).capitalize()})"
 
     def _card(self) -> dict[str, Any]:
-        advice = (f"{state.capitalize()}: {text}." for state, text in gate_advice(self.results))
-        tables = [CHECKS(gate_rows(self.results))]
+        advice = (f"{state.capitalize()}: {text}." for state, text in self._advice)
+        tables = [CHECKS(self.rows)]
         return {"profile": self.reason, "tables": tables, "notes": [*self.shown_notes, *advice], "facts": self.facts}
 
 
@@ -411,29 +443,6 @@ def _needs(check: RuleCheck, harmless: Callable[[str], str]) -> str:
     return f", decided after some {check.further_tasks:,} further tasks like these"
 
 
-def gate_rows(checks: Sequence[RuleCheck]) -> list[DecidedRule]:
-    """Return the checks as every table shows them."""
-    return decided_rules(check.to_dict() for check in checks)
-
-
-def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
-    """Show a row for each rule on a screen, then of those that do not hold what would decide them."""
-    return [
-        *CHECKS(gate_rows(checks)).to_text().splitlines(),
-        "",
-        *(line for text in gate_advice(checks) for line in wrapped_line(*text)),
-    ]
-
-
-def gate_advice(checks: Sequence[RuleCheck]) -> list[tuple[str, str]]:
-    """Say of every rule that does not hold its state, and what would decide it or why it fails."""
-    return [
-        (STATE_WORDS[rule.state], f"{rule_name(rule.rule)} ({rule.rule}): {rule.advice}")
-        for rule in gate_rows(checks)
-        if rule.state != "holds"
-    ]
-
-
 def _code(text: str) -> str:
     """Write a rule as code, so that its comparison stays readable; nothing in it can end the code."""
     return f"`{plain(text).replace('`', chr(39))}`"
@@ -468,35 +477,6 @@ def gate_sections(run: LoggedEvaluation, addresses: Addresses | None) -> list[De
         return []
     link = "" if addresses is None or not gate.experiment_id else addresses.mlflow(gate.experiment_id, gate.run_id)
     return [gate_section(gate.reason, gate.checks, notes=gate.notes, ended_ms=gate.started_ms, link=link)]
-
-
-def gate_junit(checks: Sequence[RuleCheck], *, subject: str, facts: Mapping[str, str], undecided_fails: bool) -> str:
-    """Render JUnit XML in which a rule that fails is a failure; an undecided one is too, or it is skipped.
-
-    What was measured stands in every case. Texts are one line of printable characters: XML holds no others.
-    """
-    outcomes = [_outcome(check, undecided_fails=undecided_fails) for check in checks]
-    counted = Counter(outcomes)
-    counts = {"tests": len(checks), "failures": counted["failure"], "errors": 0, "skipped": counted["skipped"]}
-    about = {name: str(count) for name, count in counts.items()} | {"time": "0"}
-    root = Element("testsuites", {"name": JUNIT_NAME, **about})
-    suite = SubElement(root, "testsuite", {"name": plain(f"gate: {subject}"), **about})
-    properties = SubElement(suite, "properties")
-    for name, value in facts.items():
-        SubElement(properties, "property", {"name": plain(name), "value": plain(value)})
-    for check, row, outcome in zip(checks, gate_rows(checks), outcomes, strict=True):
-        case = SubElement(suite, "testcase", {"classname": plain(subject), "name": plain(row.rule), "time": "0"})
-        _fill(case, measured_text(check), row, outcome)
-    ElementTree.indent(root)
-    # Bytes: of a text it would declare the encoding of this machine.
-    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return f"{content.decode()}\n"
-
-
-def _outcome(check: RuleCheck, *, undecided_fails: bool) -> _Outcome:
-    if check.state == "holds":
-        return "passed"
-    return "failure" if check.state == "fails" or undecided_fails else "skipped"
 
 
 def _fill(case: Element, measured: str, row: DecidedRule, outcome: _Outcome) -> None:

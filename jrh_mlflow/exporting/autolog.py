@@ -29,10 +29,6 @@ from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors
 from jrh_mlflow.tracking.traces.traces_in import models_of
 
 _CODE = "code"
-Before = Callable[[], None]
-"""Is called when an evaluation begins; must not raise."""
-After = Callable[[Any, Callable[[], Mapping[str, Any]]], None]
-"""Is given the result of an evaluation and what gives its arguments; must not raise."""
 _HEADING = "## Judges of this evaluation"
 _LINE = re.compile(
     r"\s*- (`[^`]*`|\(empty\)): (?:Simulated judge\. )?(?:Measured|Stale|Never measured|code, not a judge)\b"
@@ -45,8 +41,7 @@ _LONGEST_NAME = 230
 _LOCK = threading.Lock()
 _PLAIN: list[types.FunctionType] = []
 """MLflow's function as it is when nobody listens; kept for calls that are on their way."""
-_LISTENERS: list[tuple[Before, After]] = []
-"""One or none."""
+_ENABLED = threading.Event()
 
 
 def autolog(disable: bool = False) -> None:
@@ -57,13 +52,23 @@ def autolog(disable: bool = False) -> None:
     stay as they are; what goes wrong here is a warning. Functions that were imported earlier are included. Before an
     evaluation on a database `MLFLOW_GENAI_EVAL_MAX_WORKERS` is set unless you have, so that no feedback is lost.
 
+    MLflow offers no place for this. Its function stays the same object, so that names which were imported earlier
+    are heard as well; only its code is another while it is on.
+
     Args:
         disable: Stop it.
+
+    Raises:
+        RecipeError: when something else stands in the place of MLflow's function.
     """
-    if disable:
-        stop_listening()
-    else:
-        listen(_prepared, _noted)
+    with _LOCK:
+        function = _function()
+        if disable:
+            _ENABLED.clear()
+            run_code_of(_PLAIN[0], function=function, signature=None)
+        else:
+            _ENABLED.set()
+            run_code_of(_entrance, function=function, signature=inspect.signature(_PLAIN[0]))
 
 
 def _prepared() -> None:
@@ -192,29 +197,6 @@ def _warn(problem: str, *, did: str = "note the datasheets of the judges") -> No
 # Around the evaluation
 
 
-def listen(before: Before, after: After) -> None:
-    """Let one function be called before every evaluation from now on, and one be told of each that ends well.
-
-    MLflow offers no place for this. Its function stays the same object, so that names which were imported earlier
-    are heard as well; only its code is another while somebody listens.
-
-    Raises:
-        RecipeError: when something else stands in the place of MLflow's function.
-    """
-    with _LOCK:
-        function = _function()
-        _LISTENERS[:] = [(before, after)]
-        run_code_of(_entrance, function=function, signature=inspect.signature(_PLAIN[0]))
-
-
-def stop_listening() -> None:
-    """Give MLflow's function back its own code."""
-    with _LOCK:
-        function = _function()
-        _LISTENERS.clear()
-        run_code_of(_PLAIN[0], function=function, signature=None)
-
-
 @cache
 def _function() -> types.FunctionType:
     """Return MLflow's function under whatever wraps it; the first time it is copied, while nobody listens."""
@@ -238,13 +220,14 @@ def _entrance(*args: Any, **options: Any) -> Any:
 
 
 def evaluated(*args: Any, **options: Any) -> Any:
-    """Evaluate as MLflow does, and tell whoever listens."""
+    """Evaluate as MLflow does, and note the datasheets of the judges."""
     [plain] = _PLAIN
-    for before, _ in tuple(_LISTENERS):
-        before()
+    if _ENABLED.is_set():
+        _prepared()
     result = plain(*args, **options)
-    for _, after in tuple(_LISTENERS):
-        after(result, lambda: inspect.signature(plain).bind(*args, **options).arguments)
+    # It may have been disabled meanwhile.
+    if _ENABLED.is_set():
+        _noted(result, lambda: inspect.signature(plain).bind(*args, **options).arguments)
     return result
 
 

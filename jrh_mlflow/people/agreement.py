@@ -348,9 +348,8 @@ def _alike(table: Array) -> tuple[Codes, Codes, Array]:
 
 def _references(values: Array, ratings: Ratings) -> Array:
     """Most frequent label of each row, or its median; NaN where there is none, or two."""
-    n = (~np.isnan(values)).sum(axis=1)
+    some = (~np.isnan(values)).any(axis=1)
     reference = np.full(len(values), np.nan)
-    some = n > 0
     if ratings.kind == "nominal":
         cells = np.zeros((len(values), len(ratings.levels)))
         rows, columns = np.nonzero(~np.isnan(values))
@@ -360,10 +359,7 @@ def _references(values: Array, ratings: Ratings) -> Array:
         clear = some & ((cells == top[:, None]).sum(axis=1) == 1)
         reference[clear] = cells.argmax(axis=1)[clear]
         return reference
-    # NaN is sorted to the end, so that the first n of a row are its labels.
-    ordered = np.sort(values, axis=1)[some]
-    at, middle = np.arange(len(ordered)), n[some]
-    reference[some] = (ordered[at, (middle - 1) // 2] + ordered[at, middle // 2]) / 2
+    reference[some] = np.nanmedian(values[some], axis=1)
     if ratings.kind == "ordinal":
         # Half way between two levels is nothing that a judge could say.
         reference[reference != np.floor(reference)] = np.nan

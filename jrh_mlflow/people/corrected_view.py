@@ -64,7 +64,7 @@ def corrected_table(done: Corrected, *, signed: bool = False) -> FilledTable[tup
     table: Table[tuple[str, Reading]] = Table.of(
         Column("reading", lambda row: LABELS[row[0]]),
         Column("value", lambda row: reading_cell(row[1], _value(row[1], signed=signed))),
-        Column(level_text(done.level), lambda row: _interval(row[1])),
+        Column(level_text(done.level), lambda row: _ends(row[1])),
         Column("n", lambda row: f"{row[1].n:,}"),
         Column("left out", lambda row: f"{row[1].excluded:,}"),
         Column("how", lambda row: row[1].method if isinstance(row[1], Estimate) else row[1].reason),
@@ -73,12 +73,10 @@ def corrected_table(done: Corrected, *, signed: bool = False) -> FilledTable[tup
 
 
 def _value(reading: Reading, *, signed: bool) -> str:
-    if isinstance(reading, NotEstimable):
-        return missing_text(reading)
-    return number_text(reading.value, signed=signed)
+    return missing_text(reading) if isinstance(reading, NotEstimable) else number_text(reading.value, signed=signed)
 
 
-def _interval(reading: Reading) -> str:
+def _ends(reading: Reading) -> str:
     return interval_text(*source_ends(reading)) if isinstance(reading, Estimate) else "–"
 
 
@@ -99,21 +97,13 @@ def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[keys.
         >>> corrected_points("polite", {})
         []
     """
-    known = {
-        corrected_axis(scorer, axis): reading for axis, reading in readings.items() if isinstance(reading, Estimate)
+    values = {
+        f"{corrected_axis(scorer, axis)}/{name}": getattr(reading, name)
+        for axis, reading in readings.items()
+        if isinstance(reading, Estimate)
+        for name in ("value", "ci_low", "ci_high", "n")
     }
-    return [
-        point
-        for axis, reading in known.items()
-        for point in keys.known_points(
-            {
-                f"{axis}/value": reading.value,
-                f"{axis}/ci_low": reading.ci_low,
-                f"{axis}/ci_high": reading.ci_high,
-                f"{axis}/n": reading.n,
-            }
-        )
-    ]
+    return keys.known_points(values)
 
 
 def corrected_axis(scorer: str, axis: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -11,6 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from jrh_mlflow.decisions.gate import tasks_needed
 from jrh_mlflow.decisions.gate_result import APPLICATION, Gate, log_gate
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rule
@@ -468,20 +468,7 @@ def _further(rule: Rule, tally: FailureTally, level: float) -> tuple[int | None,
             over = over and _ppi_bounds(grown.best, level)[0] > rule.limit
         return over or grown.is_under(rule.limit, level)
 
-    rows = _fewest(is_decided, tally.rows)
+    rows = tasks_needed(is_decided, tally.rows, most=max(2, MOST_ROWS // tally.rows), guess=2)
     if rows is not None:
         return rows - tally.rows, ""
     return None, f"; {MOST_ROWS:,} rows like these would not decide it: label more items to know the judge better"
-
-
-def _fewest(is_decided: Callable[[int], bool], present: int) -> int | None:
-    """Find the fewest rows that decide: by doubling, then by halving."""
-    low, high = present, 2 * present
-    while not is_decided(high):
-        if high >= MOST_ROWS:
-            return None
-        low, high = high, min(MOST_ROWS, 2 * high)
-    while high - low > 1:
-        middle = math.ceil((low + high) / 2)
-        low, high = (low, middle) if is_decided(middle) else (middle, high)
-    return high

@@ -12,7 +12,6 @@ import os
 import shutil
 import tempfile
 import threading
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -468,27 +467,19 @@ class Review:
             mark_review(self.folder, state, result=result or None)
 
 
-class ReviewCatalog(ABC):
-    """The suites that can be reviewed."""
+class ReviewCatalog:
+    """The suites that can be reviewed: folders, as `jrh review` serves them."""
 
-    @abstractmethod
+    def __init__(self, folders: Iterable[Path] = ()) -> None:
+        self._reviews = [folder_review(folder) for folder in folders]
+
     def reviews(self) -> list[Review]:
         """Return all of them, those of newer runs first."""
+        return self._reviews
 
     def find(self, key: str) -> Review | None:
         """Return one by its key."""
         return next((review for review in self.reviews() if review.key == key), None)
-
-
-class FolderCatalog(ReviewCatalog):
-    """Suite folders, as `jrh review` serves them."""
-
-    def __init__(self, folders: list[Path]) -> None:
-        self._reviews = [folder_review(folder) for folder in folders]
-
-    def reviews(self) -> list[Review]:
-        """Return one review per folder."""
-        return self._reviews
 
 
 def folder_review(folder: Path) -> Review:
@@ -580,7 +571,7 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
     for folder in folders:
         if not any((folder / name).is_file() for name in (ITEMS_FILE, PARTIAL_FILE)):
             raise ReviewError(f"There is no suite in {folder}, nor one that is being generated into it.")
-    catalog = FolderCatalog(folders)
+    catalog = ReviewCatalog(folders)
     for review in catalog.reviews():
         content = review.content()
         if not content.entries and not content.growing:

@@ -13,7 +13,6 @@ from junitparser import JUnitXml
 
 import jrh_mlflow as jrh
 from jrh_mlflow.decisions.gate import JudgeCalls, RunEvidence
-from jrh_mlflow.decisions.gate_result import gate_lines
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures import rules
 from jrh_mlflow.measures.rules import BaselineRule, Judges, paired_readings, parse_rule, rule_form
@@ -113,7 +112,7 @@ def test_every_medium_shows_it(runs: dict[str, jrh.Evaluation], store_uri: str) 
     name = "chooses the better (δ = 1) / baseline ≤ 0.5"
     assert f"`{RATIO} <= 0.5`" in gate.to_markdown()
     assert name in gate.to_markdown()
-    assert name in "\n".join(gate_lines(gate.results))
+    assert name in "\n".join(gate.to_lines())
     assert name in gate._repr_html_()
     assert gate.checks["rule"].tolist()[0] == gate.to_dict()["checks"][0]["rule"] == f"{RATIO} <= 0.5"
     (suite,) = JUnitXml.fromstring(gate.to_junit().encode())

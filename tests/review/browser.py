@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.review.app import review_app
-from jrh_mlflow.review.contents import FolderCatalog
+from jrh_mlflow.review.contents import ReviewCatalog
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import PARTIAL_FILE, Suite, item_line
@@ -78,7 +78,7 @@ def served(*folders: Path) -> Iterator[str]:
     """Serve suites and give the link with its token."""
     import uvicorn
 
-    app = review_app(FolderCatalog(list(folders)), token=TOKEN)
+    app = review_app(ReviewCatalog(list(folders)), token=TOKEN)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import uvicorn
 
 from jrh_mlflow.review.app import review_app
-from jrh_mlflow.review.contents import FolderCatalog, Review, folder_review
+from jrh_mlflow.review.contents import Review, ReviewCatalog, folder_review
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite
 from tests.processes import JRH, Forked
@@ -132,7 +132,7 @@ class Client:
 @contextmanager
 def reviewing(*folders: Path) -> Iterator[Client]:
     """The application on a real port of this machine, in a thread."""
-    catalog = FolderCatalog(list(folders))
+    catalog = ReviewCatalog(list(folders))
     config = uvicorn.Config(review_app(catalog, token=TOKEN), log_level="critical", lifespan="off")
     server = uvicorn.Server(config)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:

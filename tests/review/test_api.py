@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from jrh_mlflow.review.app import bare_app
-from jrh_mlflow.review.contents import FolderCatalog
+from jrh_mlflow.review.contents import ReviewCatalog
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import item_line, read_suite
@@ -274,7 +274,7 @@ def test_no_request_that_the_description_allows_or_forbids_ends_in_a_500(tmp_pat
     from schemathesis import GenerationMode
 
     folder = saved_suite(tmp_path / "suite")
-    schema = schemathesis.openapi.from_dict(bare_app(FolderCatalog([])).openapi())
+    schema = schemathesis.openapi.from_dict(bare_app(ReviewCatalog([])).openapi())
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) == 9
     with reviewing(folder) as client:
