@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.models.transports.dialect import encode
 from jrh_mlflow.perturb.checks import TfidfSimilarity
-from jrh_mlflow.text import clean_data, clean_json, clean_text, two_places
+from jrh_mlflow.schema.requests import Request
+from jrh_mlflow.text import clean_data, clean_json, clean_text, json_text, two_places
 
 pytestmark = pytest.mark.quick
 
@@ -74,3 +75,15 @@ def test_an_end_beyond_a_limit_is_not_printed_as_the_limit():
     assert two_places(0.0996, limit=0.1) == "<0.10"
     assert two_places(0.1, limit=0.1) == "0.10"
     assert two_places(0.12, limit=0.1) == "0.12"
+
+
+@given(HOSTILE | st.text('ab"\\\n\t\x7f'), st.sampled_from([0, 0.0, False, 1e-7, None]), st.booleans())
+def test_texts_and_requests_are_written_as_the_plain_encoder_writes_them(text, temperature, structured):
+    long = text + "x" * 200
+    assert json_text(long) == json.dumps(long, ensure_ascii=False)
+    schema = {"b": text, "a": 1} if structured else None
+    messages = ({"role": "user", "content": long}, {"role": "user", "content": [{"text": text}]})
+    request = Request(model="m", messages=messages, temperature=temperature, response_schema=schema, endpoint="e")
+    facts = {"model": "m", "messages": messages, "temperature": temperature, "response_schema": schema}
+    facts |= {"api_base": "e", "extra": {}, "logprobs": False, "max_tokens": None, "seed": None}
+    assert request.canonical() == json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -234,10 +234,12 @@ def violation_third(item: Item) -> str:
     The earlier one where two hold as much. Empty for other items, and where a person has edited the text since: the
     places of the edits are then not known.
     """
+    if not item.transcript:
+        return ""
     meta = item.meta
     edited, test = meta.get("edited"), AGENT_TESTS.get(str(meta.get("test")))
     reviewed = (meta.get("review") or {}).get("state") == "edited"
-    if not (edited and item.transcript and test and test.breaks) or reviewed:
+    if not (edited and test and test.breaks) or reviewed:
         return ""
     ends = list(accumulate((len(message_block(message, "")) for message in item.transcript), initial=0))
     spans = [(ends[place], ends[place + 1]) for place in edited if 0 <= place < len(item.transcript)]

@@ -27,7 +27,7 @@ from jrh_mlflow.models.prices import (
 )
 from jrh_mlflow.models.transports import TransportError, known_secrets, make_transport, pick_transport
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.text import blank_secrets
+from jrh_mlflow.text import SHORTEST_SECRET, blank_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -160,7 +160,7 @@ class ModelClient:
         self._circuit = Circuit(concurrency=settings.concurrency, service=f"The service of {model}")
         name = settings.transport or pick_transport(model, api_base)
         self._transport = make_transport(name, concurrency=settings.concurrency)
-        self._secrets = known_secrets()
+        self._secrets = [secret for secret in known_secrets() if len(secret) >= SHORTEST_SECRET]
         self._warned = self._stopped = False
         self.paid = Paid()
         """All attempts, whatever became of their calls."""
@@ -277,9 +277,8 @@ class ModelClient:
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         text = response.to_json()
-        safe = blank_secrets(text, self._secrets)
-        if safe != text:
-            response = Response.from_json(safe)
+        if any(secret in text for secret in self._secrets):
+            response = Response.from_json(blank_secrets(text, self._secrets))
         self._note_model(response.model)
         return believed(self.settings.price, response)
 

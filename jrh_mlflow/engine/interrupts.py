@@ -63,29 +63,32 @@ def check_stopped() -> None:
         raise NotAsked
 
 
-@contextmanager
-def idle() -> Iterator[None]:
+class idle:  # noqa: N801 - a block, entered twice a call: a generator would cost more
     """Wait inside this block with nothing in flight: stopping the run ends the waiting.
 
     Raises:
         NotAsked: The run was stopped, before or meanwhile.
     """
-    check_stopped()
-    stop, task = _STOP.get(), asyncio.current_task()
-    # A block inside another one leaves its task to the outer one.
-    if stop is None or task is None or task in stop.idle:
-        yield
-        return
-    stop.idle.add(task)
-    try:
-        yield
-    except asyncio.CancelledError:
+
+    __slots__ = ("_stop", "_task")
+
+    def __enter__(self) -> None:
+        stop, task = _STOP.get(), asyncio.current_task()
+        if stop is not None and stop.stopped:
+            raise NotAsked
+        # A block inside another one leaves its task to the outer one.
+        self._task = None if stop is None or task in stop.idle else task
+        self._stop = stop
+        if stop is not None and self._task is not None:
+            stop.idle.add(self._task)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._stop is None or self._task is None:
+            return
+        self._stop.idle.discard(self._task)
         # The cancelling was ours; that of anybody else passes through as it is.
-        if stop.stopped:
+        if self._stop.stopped and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise NotAsked from None
-        raise
-    finally:
-        stop.idle.discard(task)
 
 
 class Interrupts:

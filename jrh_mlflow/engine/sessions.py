@@ -29,7 +29,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -451,7 +451,7 @@ class ModelSession(JudgeSession):
             latency_s=seconds,
             cached=cached,
             # The journal knows when recorded answers were read in, not when the model gave them.
-            asked_at=None if asked_at is None or self.judge.recorded else _utc_text(asked_at),
+            asked_at=None if asked_at is None or self.judge.recorded else _utc_text(int(asked_at)),
             model=response.model or self.judge.model,
             system_fingerprint=response.system_fingerprint,
             prompt_sha256=keyed.key,
@@ -461,7 +461,8 @@ class ModelSession(JudgeSession):
         )
 
 
-def _utc_text(moment: float) -> str:
+@lru_cache(maxsize=4096)
+def _utc_text(moment: int) -> str:
     return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="seconds")
 
 

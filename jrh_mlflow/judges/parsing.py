@@ -79,6 +79,8 @@ class Span:
     end: int
     problem: str | None = None
     """None for a whole object; `bad_json`, `too_deep`, or `listed` for objects within an array."""
+    fields: dict[str, Any] | None = None
+    """Its fields, where they were read to find it."""
 
 
 def spans(text: str) -> Iterator[Span]:
@@ -115,11 +117,11 @@ def _flat_object(text: str) -> Span | None:
     if len(body) > _LONGEST_FLAT or body[:1] != "{" or body.count("{") > 1 or "[" in body:
         return None
     try:
-        json.loads(body)
-    except ValueError:
+        fields = _DECODER.decode(body)
+    except (ValueError, UnreadableError):
         return None
     start = text.index("{")
-    return Span(start, start + len(body))
+    return Span(start, start + len(body), fields=fields)
 
 
 def object_fields(text: str) -> dict[str, Any]:
@@ -550,7 +552,7 @@ def _read_text(response: Response, names: Mapping[str, str], shown: Sequence[str
     earlier, last = _objects(spoken, shown)
     if last.problem is not None:
         raise UnreadableError(last.problem)
-    fields = object_fields(text[last.start : last.end])
+    fields = last.fields if last.fields and spoken is text else object_fields(text[last.start : last.end])
     if "verdict" not in fields:
         raise UnreadableError("missing_verdict")
     reason = fields.get("reason")

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -300,9 +301,9 @@ class PromptedJudge(ModelJudge):
             shown = replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
         style, ordinal = self.answer_style, call.item.ordinal
         messages = rendering.judge_messages(template, shown, style=style, ordinal=ordinal, texts=self.texts)
-        return self.request_with(messages, schema=answer_schema(self._names(shown)) if self.structured else None)
+        return self.request_with(messages, schema=answer_schema(tuple(self._names(shown))) if self.structured else None)
 
-    def request_with(self, messages: Sequence[Mapping[str, str]], *, schema: dict[str, Any] | None) -> Request:
+    def request_with(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None) -> Request:
         """Return these messages with the judge's settings."""
         return Request(
             model=self.model,
@@ -549,7 +550,8 @@ def _longest_answer(model: str, effort: str | None) -> int:
     return min(_MAX_TOKENS_REASONING, most) if isinstance(most, int) and most > 0 else _MAX_TOKENS_REASONING
 
 
-def answer_schema(names: Mapping[str, str]) -> dict[str, Any]:
+@lru_cache(maxsize=256)
+def answer_schema(names: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the JSON schema of an answer: the reason first, so that it is written before the verdict."""
     return {
         "type": "object",

@@ -44,6 +44,7 @@ from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.options import ANSWER_STYLES
 from jrh_mlflow.schema.items import is_scale
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, Message, Presentation, part_text
+from jrh_mlflow.text import json_text
 
 BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
 PLACEHOLDERS = ("instruction", "rubric", "candidates", "answers", "format", "tag", "slot_1", "slot_2")
@@ -69,7 +70,12 @@ class Template:
     @property
     def text(self) -> str:
         """The whole template, as `judge/prompt.txt` shows it."""
-        return f"[user]\n{self.user}" if self.system is None else f"[system]\n{self.system}\n\n[user]\n{self.user}"
+        return _template_text(self.system, self.user)
+
+
+@lru_cache(maxsize=16)
+def _template_text(system: str | None, user: str) -> str:
+    return f"[user]\n{user}" if system is None else f"[system]\n{system}\n\n[user]\n{user}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,14 +238,14 @@ def judge_messages(
     """
     slots, texts = ANSWER_STYLES[style], texts or package_texts()
     code = fence_code(shown_texts(shown))
-    names = list(answer_names(shown.kind, shown.answers, style))
+    names = tuple(answer_names(shown.kind, shown.answers, style))
     context = [fence("context", code, text) for text in shown.context or ()]
     values = {
         # Behind the task the texts that the responses were to go by: of most suites there are none.
         "instruction": "\n\n".join([fence("task", code, shown.instruction), *context]),
         "rubric": shown.rubric or texts.no_rubric,
         "candidates": _candidates(shown, code, slots),
-        "answers": ", ".join(json.dumps(name, ensure_ascii=False) for name in names),
+        "answers": _listed(names),
         "tag": code,
         "slot_1": slots[0],
         "slot_2": slots[1],
@@ -254,12 +260,23 @@ def judge_messages(
     )
 
 
+@lru_cache(maxsize=256)
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
+
+
 def fence_code(texts: Iterable[str]) -> str:
     """Return the code of the markers: a hash of all texts, regardless of order, that occurs in none of them."""
-    ordered = sorted(texts)
+    return _fence_code(tuple(sorted(texts)))
+
+
+# The other order of a pair has the same texts, and comes next.
+@lru_cache(maxsize=16)
+def _fence_code(ordered: tuple[str, ...]) -> str:
     # In any case: a model may take a marker in capitals for the same one.
     lowered = [text.lower() for text in ordered]
-    material = json.dumps(ordered).encode()
+    is_plain = all(map(str.isascii, ordered))
+    material = (f"[{', '.join(map(json_text, ordered))}]" if is_plain else json.dumps(ordered)).encode()
     while True:
         digest = hashlib.sha256(b"jrh-fence\n" + material).hexdigest()
         for length in range(_MIN_CODE, len(digest) + 1):
@@ -290,12 +307,7 @@ def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Put values where a template has their names; they are not searched for names in turn."""
-
-    def put(match: re.Match[str]) -> str:
-        literal, name = match.groups()
-        return f"{{{literal}}}" if literal else values[name]
-
-    return _PLACEHOLDER.sub(put, template)
+    return "".join([values[text] if kind == "variable" else text for kind, text in _pieces(template)])
 
 
 def _placeholders(text: str) -> set[str]:
@@ -319,6 +331,9 @@ def template_pieces(text: str) -> list[tuple[str, str]]:
         end = match.end()
     rest = literal + text[end:]
     return pieces + [("text", rest)] * bool(rest)
+
+
+_pieces = lru_cache(maxsize=64)(template_pieces)
 
 
 def section_of(pieces: Iterable[tuple[str, str]]) -> str | None:

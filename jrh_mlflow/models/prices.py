@@ -6,7 +6,6 @@ millionth, never overrun.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -144,20 +143,10 @@ def believed(price: Price | None, response: Response) -> Response:
 
 def prompt_size(request: Request) -> int:
     """Return an upper bound of a request's input tokens: all its bytes, schema and `extra` included, plus overhead."""
-    size = REQUEST_OVERHEAD_TOKENS
-    for message in request.messages:
-        size += MESSAGE_OVERHEAD_TOKENS + sum(map(_n_bytes, message.values()))
-    if request.response_schema is not None:
-        size += SCHEMA_OVERHEAD_TOKENS + _n_bytes(request.response_schema)
-    if request.extra:
-        # Tools and schemas in it are put before the model like the prompt, with as much text around them.
-        size += _n_bytes(request.extra) + (SCHEMA_OVERHEAD_TOKENS if "tools" in request.extra else 0)
-    return size
-
-
-def _n_bytes(data: Any) -> int:
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    return len(text.encode("utf-8", "replace"))
+    # Tools in `extra` are put before the model like the prompt, with as much text around them as around a schema.
+    schemas = (request.response_schema is not None) + ("tools" in request.extra)
+    overhead = REQUEST_OVERHEAD_TOKENS + MESSAGE_OVERHEAD_TOKENS * len(request.messages)
+    return request.n_bytes + overhead + SCHEMA_OVERHEAD_TOKENS * schemas
 
 
 def _from_override(name: str, given: tuple[float, float]) -> Price:

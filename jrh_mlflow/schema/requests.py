@@ -7,7 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
+
+from jrh_mlflow.text import json_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +40,38 @@ class Request:
 
     @cached_property
     def _canonical(self) -> str:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        # One endpoint is one endpoint, wherever its address comes from.
-        values["api_base"] = values.pop("endpoint") if self.api_base is None else self.api_base
-        values.pop("endpoint", None)
-        if not self.verbatim:
-            # The keys of all other requests are those of versions that knew no such field.
-            del values["verbatim"]
-        return _compact(values)
+        before, after, _ = self._around
+        return f'{before},"messages":[{",".join(map(_written, self.messages))}],{after}'
+
+    @property
+    def _around(self) -> tuple[str, str, int]:
+        """What the canonical JSON has before the messages and after them, and the bytes of schema and `extra`."""
+        schema, extra = self.response_schema, self.extra
+        # By its text: 0 and 0.0 are equal, and not the same JSON. The schema is held, so that its number stays its own.
+        key = f"{id(schema)} {[getattr(self, name) for name in _SHORT_FIELDS]}"
+        held, around = _arounds.get(key, (None, None))
+        if around is None or held is not schema or extra:
+            values = {name: getattr(self, name) for name in (*_SHORT_FIELDS, "response_schema", "extra")}
+            # One endpoint is one endpoint, wherever its address comes from.
+            endpoint = values.pop("endpoint")
+            values["api_base"] = endpoint if self.api_base is None else self.api_base
+            if not self.verbatim:
+                # The keys of all other requests are those of versions that knew no such field.
+                del values["verbatim"]
+            before = _compact({name: value for name, value in values.items() if name < "messages"})
+            after = _compact({name: value for name, value in values.items() if name > "messages"})
+            size = (0 if schema is None else _n_bytes(schema)) + (_n_bytes(extra) if extra else 0)
+            around = before[:-1], after[1:], size
+            if not extra:
+                if len(_arounds) >= _MOST_AROUNDS:
+                    _arounds.clear()
+                _arounds[key] = (schema, around)
+        return around
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Bytes of messages, schema and `extra`."""
+        return self._around[2] + sum(_n_bytes(value) for message in self.messages for value in message.values())
 
     def key(self, replicate: int) -> str:
         """Return the journal's key: two identical requests of different replicates are two keys."""
@@ -87,7 +114,7 @@ class Response:
 
     @cached_property
     def _json(self) -> str:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = dict(zip(_RESPONSE, _response_values(self), strict=True))
         for name in ("cached_tokens", "tool_arguments"):
             if values[name] is None:
                 # As versions wrote it that did not know of them, so that they can read it.
@@ -104,6 +131,22 @@ class Response:
         return cls(**data)
 
 
-def _compact(data: Mapping[str, Any]) -> str:
-    # Not `asdict`: its deep copies took a third of a call's time.
-    return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+# Not `asdict`: its deep copies took a third of a call's time. Nor `json.dumps`, which makes an encoder for each text.
+_compact = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+_SHORT_FIELDS = [field.name for field in fields(Request) if field.name not in ("messages", "response_schema", "extra")]
+_RESPONSE = [field.name for field in fields(Response)]
+_response_values = attrgetter(*_RESPONSE)
+_MOST_AROUNDS = 256
+_arounds: dict[str, tuple[Mapping[str, Any] | None, tuple[str, str, int]]] = {}
+
+
+def _written(message: Mapping[str, Any]) -> str:
+    if set(map(type, message.values())) != {str}:
+        return _compact(message)
+    fields = ",".join([f"{json_text(name)}:{json_text(message[name])}" for name in sorted(message)])
+    return f"{{{fields}}}"
+
+
+def _n_bytes(data: Any) -> int:
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

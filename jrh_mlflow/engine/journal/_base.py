@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jrh_mlflow.engine.journal.rows import (
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
+
+
+@lru_cache(maxsize=64)
+def _of_model(model: str) -> str:
+    """Write the request of a reservation."""
+    return json.dumps({"model": clean_text(model)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,10 +213,10 @@ class Journal(ABC):
         if budget is not None and budget not in self._budgets:
             raise ValueError(f"Budget {budget!r} must be opened with `open_budget` first.")
         key, name = clean_text(key), clean_text(budget or "")
-        request = None if model is None else json.dumps({"model": clean_text(model)})
+        request = None if model is None else _of_model(model)
         owner = self._spool.owner
         row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=owner, request=request)
-        if model is not None:
+        if model is not None and self._spool.sent is None:
             self._mark()
         change = Change(ChangeKind.RESERVE, row=row, replaces_before=replaces_before, even_if_taken=even_if_taken)
         change.future = asyncio.get_running_loop().create_future()
@@ -237,15 +243,13 @@ class Journal(ABC):
         Raises:
             JournalError: That cannot be noted, so it must not be sent.
         """
-        with self._ordering:
-            numbers = [held.id for held in self._held.get(clean_text(key), ())]
-        self._mark(numbers)
+        self._mark(clean_text(key))
 
-    def _mark(self, numbers: Sequence[int] = ()) -> None:
+    def _mark(self, key: str | None = None) -> None:
         with self._ordering:
             self._demand_open()
             try:
-                self._spool.mark_sent(numbers)
+                self._spool.mark_sent([held.id for held in self._held.get(key, ())] if key is not None else ())
             except OSError as error:
                 text = f"The disk of the journal {self.place} takes no more ({error.strerror}): nothing more is sent."
                 raise JournalError(text) from error

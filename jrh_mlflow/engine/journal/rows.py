@@ -134,12 +134,15 @@ def totals(amounts: Iterable[tuple[str, int]]) -> Counter[str]:
 
 def digest(content: Iterable[object]) -> str:
     """Hash the columns of a row."""
-    values = [value.hex() if isinstance(value, bytes) else "" if value is None else str(value) for value in content]
-    text = "\x1f".join(values).encode()
-    hashed = hashlib.sha256()
-    for start in range(0, len(text), _PIECE):
+    text = "\x1f".join([value if type(value) is str else _written(value) for value in content]).encode()
+    hashed = hashlib.sha256(text[:_PIECE])
+    for start in range(_PIECE, len(text), _PIECE):
         hashed.update(text[start : start + _PIECE])
     return hashed.hexdigest()
+
+
+def _written(value: object) -> str:
+    return "" if value is None else value.hex() if isinstance(value, bytes) else str(value)
 
 
 def demand_micro(name: str, value: int) -> None:

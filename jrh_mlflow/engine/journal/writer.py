@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from jrh_mlflow.engine.journal.rows import CallRow, Held, Reservation
 from jrh_mlflow.errors import JournalError
+from jrh_mlflow.text import json_text
 
 _log = logging.getLogger("jrh_mlflow")
 _MARK = ".spool-"
@@ -32,6 +33,7 @@ _SENT = "sent"
 """First word of a line that says what was sent: alone that such lines are written, else with the reservation's id."""
 _AHEAD = 2**20
 """Bytes that the disk has promised before anything is sent: what is in flight fits in when it is full."""
+_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _TRIM_BYTES = 32 * 2**20
 _open_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
 
@@ -73,7 +75,8 @@ class Spool:
         self._last += 1
         if self.sent is not None:
             self.sent.discard(held.id)
-        text = json.dumps([self._last, held, row], ensure_ascii=False, separators=(",", ":"))
+        cells = ",".join([json_text(cell) if type(cell) is str else _line(cell) for cell in row])
+        text = f"[{self._last},{_line(held)},[{cells}]]"
         try:
             # Not after every commit: emptying a file costs more than writing some lines to it.
             if everything_is_committed and self._size > _TRIM_BYTES:
@@ -95,14 +98,14 @@ class Spool:
         Raises:
             OSError: The disk takes no more: what cannot be noted must not be sent.
         """
-        new = set(numbers) - (self.sent or set())
         if self.sent is None:
             self._write(_mark_line(()))
             self.sent = set()
+        new = [number for number in numbers if number not in self.sent]
         if new:
             self._write(_mark_line(new))
             # After the line: what could not be noted is not sent.
-            self.sent |= new
+            self.sent.update(new)
 
     def _marks(self) -> bytes:
         """Write down that marks are made, and those of what is in flight."""
@@ -195,7 +198,7 @@ def sent_by(journal: Path, owner: str) -> set[int] | None:
 
 
 def _mark_line(numbers: Collection[int]) -> bytes:
-    return json.dumps([_SENT, *sorted(numbers)], separators=(",", ":")).encode() + b"\n"
+    return b'["%b"%b]\n' % (_SENT.encode(), b"".join([b",%d" % number for number in sorted(numbers)]))
 
 
 def _mark(line: bytes) -> list[Any] | None:

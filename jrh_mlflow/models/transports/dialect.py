@@ -16,6 +16,8 @@ from jrh_mlflow.models.transports._base import FailureKind, TransportError
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import clean_data, clean_text
 
+_MAPPING = (dict, Mapping)
+"""What JSON is read into comes first: the look at the abstract class costs more than the rest of a check."""
 _NUL = b"\\u0000"
 """As JSON writes it; an escaped backslash before it only costs the slower writer."""
 
@@ -118,7 +120,7 @@ def usage_in(raw: bytes) -> dict[str, Any]:
         data = decode(raw)
     except ValueError:
         data = None
-    outer = data if isinstance(data, Mapping) else {}
+    outer = data if isinstance(data, _MAPPING) else {}
     inner = outer.get("error")
     return read_usage(outer.get("usage") or (inner.get("usage") if isinstance(inner, Mapping) else None))
 
@@ -207,7 +209,7 @@ def _error_parts(raw: bytes) -> tuple[str, str]:
     except ValueError:
         return "", preview(raw)
     data = data[0] if isinstance(data, list) and data else data  # as Google sends it
-    outer = data if isinstance(data, Mapping) else {}
+    outer = data if isinstance(data, _MAPPING) else {}
     error = outer.get("error", outer)
     parts = error if isinstance(error, Mapping) else {"message": error}
     message = parts.get("message") or parts.get("detail")
@@ -317,7 +319,7 @@ def read_completion(data: object, status: int = 200) -> Response:
     Raises:
         TransportError: It holds an error object, or it is not a completion.
     """
-    if not isinstance(data, Mapping):
+    if not isinstance(data, _MAPPING):
         raise TransportError("malformed", f"The body is not a completion but {type(data).__name__}.", status)
     if is_error(data.get("error")):
         raise error_inside_200(data["error"], data.get("usage"))
@@ -330,8 +332,8 @@ def read_completion(data: object, status: int = 200) -> Response:
     if not choices:
         return Response(text=None, finish_reason="empty_choices", **answerer, **usage)
     choice = choices[0]
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(message, Mapping):
+    message = choice.get("message") if isinstance(choice, _MAPPING) else None
+    if not isinstance(message, _MAPPING):
         text = f"The first choice has no message, but {_names(message or choice)}."
         raise TransportError("malformed", text, status, usage=billed(usage))
     said, refusal = _content(message.get("content"))
@@ -383,10 +385,10 @@ def read_usage(usage: object) -> dict[str, Any]:
         >>> read_usage({"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": 1630})
         {'input_tokens': 700, 'output_tokens': 930, 'cost_usd': None}
     """
-    fields = usage if isinstance(usage, Mapping) else {}
-    names = (("prompt", "input"), ("completion", "output"), ("total", "total"))
-    given, made, total = (_count(fields.get(f"{name}_tokens", fields.get(f"{other}_tokens"))) for name, other in names)
-    spoken = made
+    fields = usage if isinstance(usage, _MAPPING) else {}
+    given = _count(fields.get("prompt_tokens", fields.get("input_tokens")))
+    spoken = made = _count(fields.get("completion_tokens", fields.get("output_tokens")))
+    total = _count(fields.get("total_tokens"))
     if not given:
         given = made = None
     elif total is not None and 0 < total - given <= _MAX_HIDDEN:
@@ -400,7 +402,7 @@ def read_usage(usage: object) -> dict[str, Any]:
 
 def _detail(usage: Mapping[str, Any], of: str, name: str) -> int:
     details = usage.get(f"{of}_tokens_details")
-    return (_count(details.get(f"{name}_tokens")) or 0) if isinstance(details, Mapping) else 0
+    return (_count(details.get(f"{name}_tokens")) or 0) if isinstance(details, _MAPPING) else 0
 
 
 def _own_cost(usage: Mapping[str, Any]) -> float | None:
@@ -428,13 +430,15 @@ def _upstream(usage: Mapping[str, Any], fee: float) -> float:
 
 def _amount(value: object) -> float | None:
     """A finite amount that is not negative; a hostile integer may be too long for a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e300:
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e300:
         return None
     return float(value)
 
 
 def _count(value: object) -> int | None:
     """A number of tokens that can be one: hostile servers send more digits than a database takes."""
+    if type(value) is int:
+        return value if 0 <= value <= _MAX_TOKENS else None
     # Some gateways count in floats.
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     return whole if isinstance(whole, int) and not isinstance(whole, bool) and 0 <= whole <= _MAX_TOKENS else None

@@ -233,7 +233,7 @@ class DirectTransport(Transport):
                 address.url,
                 data=data,
                 headers={"Authorization": f"Bearer {address.key}"} if headers is None else headers,
-                timeout=aiohttp.ClientTimeout(total=timeout_s, connect=connect_s(timeout_s)),
+                timeout=_timeout(timeout_s),
                 # Most redirects would turn the POST into a GET; the error asks for the final address instead.
                 allow_redirects=False,
                 proxy=address.proxy,
@@ -256,6 +256,13 @@ class DirectTransport(Transport):
             failure = TransportError("connection", f"{address.host}: {type(error).__name__}: {error}")
         # Raised out here, so that no exception of the client, with headers in it, hangs on as context.
         raise failure
+
+
+@cache
+def _timeout(timeout_s: float) -> Any:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=timeout_s, connect=connect_s(timeout_s))
 
 
 @cache
