@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 """What to do when calls cost more than their worst case."""
 
 
+@calm_collector()
 def evaluate(
     judge: object,
     suite: Suite | str | Path | None = None,
@@ -206,7 +207,7 @@ def evaluate(
     )
     # From here on the first signal stops the asking, and what is there is logged before it is raised.
     with hearing_interrupts() as interrupts, interrupts.waiting():
-        with calm_collector(), asking.opened(store) as run_id:
+        with asking.opened(store) as run_id:
             answers, whole = asking.ask(client, store, run_id)
             # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
             measured = whole if texts else whole.without_texts()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import wraps
@@ -207,11 +208,17 @@ def log_spans(spans: Sequence[Span], *, experiment_id: str, uri: str) -> None:
     TracingClient(uri).log_spans(experiment_id, list(spans))
 
 
-def start_run_tags() -> dict[str, str]:
-    """Return what `mlflow.start_run` writes of user, source and commit; a run made by the client has none of it."""
-    from mlflow.tracking.context.registry import resolve_tags
+def start_run_tags(*, commit: bool) -> dict[str, str]:
+    """Return what `mlflow.start_run` writes of user, source and `commit`; a run made by the client has none of it."""
+    from mlflow.tracking.context import registry
+    from mlflow.utils.databricks_utils import is_in_databricks_runtime
 
-    return {str(key): str(value) for key, value in resolve_tags().items()}
+    # Where nobody has loaded IPython there is no notebook: MLflow would load it to learn that.
+    no_notebook = not is_in_databricks_runtime() and "IPython" not in sys.modules
+    elsewhere = (*(("Jupyter", "Databricks") if no_notebook else ()), *(() if commit else ("Git",)))
+    known = registry._run_context_provider_registry
+    ignored = [type(provider) for provider in known if type(provider).__name__.startswith(elsewhere)]
+    return {str(key): str(value) for key, value in registry.resolve_tags(ignore=ignored).items()}
 
 
 def server_application() -> Any:

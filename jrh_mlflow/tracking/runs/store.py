@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
+from jrh_mlflow.engine.runner import unwalked
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.trust import check_artifacts, check_store
@@ -339,11 +340,12 @@ class Store:
         Raises:
             TrackingError: when MLflow cannot be reached.
         """
-        from mlflow import MlflowClient
+        with unwalked():
+            from mlflow import MlflowClient
 
-        self.uri = tracking_uri or active_uri()
-        with self.errors(_NOTHING_ASKED), _sole_maker(self.uri):
-            self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
+            self.uri = tracking_uri or active_uri()
+            with self.errors(_NOTHING_ASKED), _sole_maker(self.uri):
+                self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
         self._artifacts = artifacts
         self._tags: Mapping[str, str] | None = None
         """Of the experiment, as they were when it was looked up."""

@@ -320,12 +320,10 @@ def context_tags() -> dict[str, str]:
 
     Of a command line only the command is told, never its arguments.
     """
-    tags = mlflow_internals.start_run_tags()
-    if (command := _command()) is None:
-        return tags
+    command = _command()
     # A commit would be that of the folder the command stands in, which is not what made the run.
-    ours = {key: value for key, value in tags.items() if not key.startswith(keys.TAG_SOURCE_GIT)}
-    return {**ours, keys.TAG_SOURCE: command}
+    tags = mlflow_internals.start_run_tags(commit=command is None)
+    return tags if command is None else {**tags, keys.TAG_SOURCE: command}
 
 
 def _command() -> str | None:
