@@ -76,8 +76,9 @@ def validate(
     that mends a judge is found and proven, and nothing is recommended that does not help.
 
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than
-    97.5 %, or a decision errs more often than promised, by three standard errors of the simulation. The result depends
-    on the seed, never on the workers.
+    97.5 %, or a decision errs more often than promised, by three standard errors of the simulation. What misses its
+    promise by less is printed as `missed`, with the standard errors it is short by: more runs would tell. The result
+    depends on the seed, never on the workers.
 
     Example: jrh validate --quick
     """

@@ -176,7 +176,7 @@ class Checked:
     """A row with a verdict."""
 
     verdict: str
-    """`ok…`, `conservative…`, `not judged: …`, `shown` or `FAILS: …`."""
+    """`ok`, `missed: …`, `conservative…`, `not judged: …`, `shown` or `FAILS: …`."""
 
     @property
     def fails(self) -> bool:
@@ -207,13 +207,18 @@ def coverage_slack(n: int) -> float:
     return N_ERRORS * math.sqrt(0.95 * 0.05 / max(1, n))
 
 
-def coverage_verdict(coverage: float, n: int, *, too_wide: str, of: str = "seeds") -> str:
+def coverage_verdict(coverage: float, n: int, *, too_wide: str) -> str:
     """Judge the coverage of a nominal 95 % interval in `n` runs; what is said over 97.5 % is `too_wide`."""
     if coverage < LOW - coverage_slack(n):
         return f"FAILS: under {LOW:.0%}"
     if coverage > HIGH:
         return too_wide
-    return "ok" if coverage >= LOW else f"ok within the error of the {of}"
+    return "ok" if coverage >= LOW else missed_by(LOW - coverage, coverage_slack(n) / N_ERRORS)
+
+
+def missed_by(excess: float, error: float) -> str:
+    """Say by how many standard errors of the simulation a promise is missed that chance may have missed."""
+    return f"missed: by {excess / error:.1f} s.e., fails over {N_ERRORS}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +269,7 @@ def decision_check(
 
     Example:
         >>> decision_check("told apart falsely", "ten tasks", 0.058, 1000, at_most=0.05).verdict
-        'ok within the error of the draws'
+        'missed: by 1.2 s.e., fails over 3'
         >>> decision_check("told apart falsely", "ten tasks", 0.09, 1000, at_most=0.05).verdict
         'FAILS: over 0.05'
     """
@@ -279,10 +284,10 @@ def decision_check(
     if promised is not None:
         promise = f"at {'most' if at_least is None else 'least'} {promised:g}"
         excess = measured - promised if at_least is None else promised - measured
-        missed = f"FAILS: {'over' if at_least is None else 'under'} {promised:g}"
-        within = "ok within the error of the draws" if excess <= N_ERRORS * error else missed
+        verdict = f"FAILS: {'over' if at_least is None else 'under'} {promised:g}"
         # Equal on paper is equal, whatever the last bit says.
-        verdict = "ok" if excess <= 1e-9 else within
+        if excess <= N_ERRORS * error + 1e-9:
+            verdict = "ok" if excess <= 1e-9 else missed_by(excess, error)
     return DecisionCheck(
         name=name,
         design=str(design),

@@ -40,6 +40,7 @@ from jrh_mlflow.sweeps.mending import (
     MOST_DECIDED,
     AskedArm,
     Mending,
+    asks_afforded,
     decide_arms,
     finalists,
     problem_axes,
@@ -103,9 +104,17 @@ def _calls() -> pd.DataFrame:
     return normalise(calls_frame(made))
 
 
-def answers_of(judge: FaultyJudge, arm: RepairArm, rng: Rng, tasks: frozenset[str] | None = None) -> pd.DataFrame:
-    """Draw the answers of a judge under an arm, on all tasks or on some."""
-    calls = _calls() if tasks is None else _calls()[_calls()["task"].isin(tasks)].reset_index(drop=True)
+@cache
+def _asked(tasks: frozenset[str] | None, asks: int) -> pd.DataFrame:
+    own = _calls() if tasks is None else _calls()[_calls()["task"].isin(tasks)]
+    return pd.concat([own.assign(replicate=ask) for ask in range(asks)], ignore_index=True)
+
+
+def answers_of(
+    judge: FaultyJudge, arm: RepairArm, rng: Rng, tasks: frozenset[str] | None = None, *, asks: int = 1
+) -> pd.DataFrame:
+    """Draw the answers of a judge under an arm, on all tasks or on some, asked once or several times."""
+    calls = _asked(tasks, asks)
     order, condition = calls["order"].to_numpy(object), calls["condition"].to_numpy(object)
     ladder, padded = np.isin(condition, LADDERS), condition == FILLER
     n, loss = len(calls), sum(judge.costs.get(change.name, 0.0) for change in arm.changes)
@@ -143,18 +152,24 @@ def _repaired(judge: FaultyJudge, rng: Rng) -> RepairRun:
         for change in interventions()
         if change.may_mend(finding.axis for finding in found) and change.what in _ALIKE
     ]
-    left = CAP * len(run) - (1 + MOST_DECIDED) * len(run) / 2
+    half = len(run) / 2
+    left = CAP * len(run)
 
     def ask(arm: RepairArm) -> AskedArm | None:
         nonlocal left
-        left -= len(run) / 2
-        return None if left < 0 else AskedArm(arm=arm, records=answers_of(judge, arm, rng, search))
+        if left < (2 + MOST_DECIDED) * half:
+            return None
+        left -= half
+        return AskedArm(arm=arm, records=answers_of(judge, arm, rng, search))
 
     base = AskedArm(arm=unchanged, records=run[run["task"].isin(search)].reset_index(drop=True))
     chosen = finalists(search_arms(base, arms, problems, ask))
     if not chosen:
         return RepairRun(frozenset(), proven=False, covered=None, n_decided=0)
-    afresh = [AskedArm(arm=arm, records=answers_of(judge, arm, rng, holdout)) for arm in (unchanged, *chosen)]
+    asks = asks_afforded(left, (1 + len(chosen)) * half)
+    afresh = [
+        AskedArm(arm=arm, records=answers_of(judge, arm, rng, holdout, asks=asks)) for arm in (unchanged, *chosen)
+    ]
     decisions = decide_arms(Mending(unchanged=afresh[0], arms=afresh[1:], problems=problems))
     best = recommended(decisions)
     if best is None:

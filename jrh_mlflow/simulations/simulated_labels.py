@@ -419,7 +419,7 @@ def _verdict(coverage: float | None, n: int, refused: float | None, total: int) 
     if n < total / 2:
         # The few that are given were lucky to pass as useful: what counts is how often anything false is said at all.
         coverage = 1 - (1 - coverage) * n / total
-    return coverage_verdict(coverage, n, too_wide="conservative", of="draws")
+    return coverage_verdict(coverage, n, too_wide="conservative")
 
 
 CORRECTIONS = Simulation(worlds=listed(SCENARIOS, quick=STATED), ask=_corrected, checks=_checks, batch=100)

@@ -1,9 +1,10 @@
 """Whether a change mends a judge: the searched half says what is worth deciding, the held-out half decides.
 
-Per axis and arm the difference to the unchanged judge is paired by task, and decided by step-down max-T over all axes
-and arms (`comparing.comparison`). A lean has two bad ends: |arm| < |base| holds where base − arm and base + arm have
-one sign, so both are tests of the family and both must be told from 0. An arm is recommended where a problem is better,
-nothing is worse, and the loss of ability over all ladder steps together is under 0.10 (one-sided 95 %).
+Per axis and arm the difference to the unchanged judge is paired by task, and decided by step-down max-T
+(`comparing.comparison`): a problem over the problems and arms, which alone can speak for an arm, any other axis over
+all axes and arms. A lean has two bad ends: |arm| < |base| holds where base − arm and base + arm have one sign, so both
+are tests of the family and both must be told from 0. An arm is recommended where a problem is better, nothing is worse,
+and the loss of ability over all ladder steps together is under 0.10 (one-sided 95 %).
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ ABLE = (ABILITY, "natural/accuracy", BASELINE, "pointwise/separation/delta_5", A
 """What may not be lost: the first of these that a suite has."""
 MOST_LOST = 0.10
 """Of ability: more must be excluded."""
-MOST_DECIDED, MOST_PAIRS = 3, 10
+MOST_DECIDED, MOST_PAIRS, MOST_ASKS = 3, 4, 3
+"""Arms that are decided, pairs of changes that are tried, and asks of each presentation on the held-out half."""
 _PROMISING, _HARMFUL = 1.5, 3.0
 """Standard errors by which an arm must mend a problem on the searched half, and by which it may harm nothing there."""
-_NEARLY, _ON_EACH = 0.8, 0.5
+_NEARLY, _ON_EACH = 0.85, 0.5
 """An arm that mends this part of what the best one mends, and this part on each problem, is as good: price decides."""
 ChangeState = Literal["better", "worse", "no difference shown"]
 
@@ -235,19 +237,26 @@ class Mending:
             [_completed(by_axis[pair.difference.axis], pair, first=first, once=once) for pair in rows]
             for first in ((True, False) if lost else ())
         ]
-        decide = partial(
-            decided, n_clusters=self.table.n_codes, primary=self.axes, alpha=ALPHA, margin=MARGIN, seed=self.seed
-        )
         # While searching nothing is decided.
         differences = [pair.difference for pair in rows]
         if self.decides:
-            differences = whatever_was_lost(decide(rows), sides, decide)
+            by_place = self._family(self.axes, rows, sides) | self._family(self.problems, rows, sides)
+            differences = [by_place[at] for at in range(len(rows))]
         kept = {
             (row.axis, row.a, row.b): (row, pair, [side[at].difference.equivalence for side in sides])
             for at, (row, pair) in enumerate(zip(differences, rows, strict=True))
         }
         found = [(axis, arm, [kept.get((axis, *judges)) for judges in self._judges(axis, arm)]) for axis, arm in plan]
         return [self._change(axis, arm, own) for axis, arm, rows in found if (own := [row for row in rows if row])]
+
+    def _family(
+        self, axes: Sequence[str], rows: Sequence[Paired], sides: Sequence[Sequence[Paired]]
+    ) -> dict[int, Difference]:
+        """Decide the rows of these axes together, by their place."""
+        places = [at for at, pair in enumerate(rows) if pair.difference.axis in axes]
+        decide = partial(decided, n_clusters=self.table.n_codes, primary=axes, alpha=ALPHA, margin=MARGIN, seed=self.seed)
+        completed = [[side[at] for at in places] for side in sides]
+        return dict(zip(places, whatever_was_lost(decide([rows[at] for at in places]), completed, decide), strict=True))
 
     def _is_known(self, axis: str, asked: AskedArm) -> bool:
         return not self.withheld(asked, axis) and not self.withheld(self.unchanged, axis)
@@ -298,7 +307,7 @@ class Mending:
             n_clusters=row.n_clusters,
             error=first.error,
             bound=None if bound is None else max(0.0, -bound),
-            n_tests=max(1, len(self.axes) * len(self.arms)),
+            n_tests=max(1, len(self.problems if axis in self.problems else self.axes) * len(self.arms)),
         )
 
 
@@ -360,11 +369,13 @@ def _paired(table: ScoreTable, axis: str, a: str, b: str, resampling: Resampling
     both = ~np.isnan(gap)
     if not both.any():
         return None
+    # Asks of one presentation are one unit.
+    n = len(np.unique(table.presentation[both])) if table.presentation is not None else int(both.sum())
     gains, losses, sizes = (
-        np.bincount(table.cluster[both], values[both], table.n_codes).astype(float)
+        n / both.sum() * np.bincount(table.cluster[both], values[both], table.n_codes).astype(float)
         for values in (np.maximum(gap, 0.0), np.maximum(-gap, 0.0), np.ones(len(gap)))
     )
-    sums, n, k = gains - losses, int(both.sum()), int((sizes > 0).sum())
+    sums, k = gains - losses, int((sizes > 0).sum())
     low, high = value_interval(gains, losses, sizes, 0.95) or (None, None)
     used = sizes > 0
     spread = sums[used] - sums.sum() / n * sizes[used]
@@ -462,19 +473,16 @@ def _expected(a: TriedArm, b: TriedArm) -> float:
 
 
 def finalists(tried: Sequence[TriedArm]) -> list[RepairArm]:
-    """Return at most three arms that are worth deciding; two changes only where they mend more than one of them."""
-    promising = [row for row in tried if row.is_promising]
-    worth = [row for row in promising if not any(_does_as_much(other, row) for other in promising)]
-    return [row.asked.arm for row in worth][:MOST_DECIDED]
+    """Return at most three arms that are worth deciding: the best, its changes one by one, and others beside them."""
+    promising = [row.asked.arm for row in tried if row.is_promising]
+    parts = [arm for arm in promising if arm.names < promising[0].names]
+    others = [arm for arm in promising if not arm.names & promising[0].names]
+    return [*promising[:1], *parts, *others][:MOST_DECIDED]
 
 
-def _does_as_much(simple: TriedArm, other: TriedArm) -> bool:
-    """Whether an arm has some of the changes of another, and mends no problem by clearly less."""
-    if not simple.asked.arm.names < other.asked.arm.names:
-        return False
-    gains = {change.axis: change.gain for change in simple.changes}
-    mends = [change for change in other.changes if change.axis in other.problems and change.axis in gains]
-    return all(change.gain - gains[change.axis] <= _PROMISING * change.error for change in mends)
+def asks_afforded(left: float, price: float) -> int:
+    """Return how often the held-out half can be asked for what is left, at this price of all arms once."""
+    return max(1, min(MOST_ASKS, int(left / price) if price else MOST_ASKS))
 
 
 # --- the held-out half

@@ -50,6 +50,7 @@ from jrh_mlflow.sweeps.mending import (
     DecidedArm,
     Mending,
     TriedArm,
+    asks_afforded,
     decide_arms,
     finalists,
     problem_axes,
@@ -378,17 +379,26 @@ class _ArmBudget:
                 f"{money_text(least)}. Ten times what the run has cost is a good cap."
             )
 
-    def ask(self, arm: RepairArm, suite: Suite, *, fresh_after: Moment | None = None) -> AskedArm | None:
+    def held_out_asks(self, arms: Sequence[RepairArm], suite: Suite) -> int:
+        """Return how often each presentation is asked there; once where a price is unknown, or answers would repeat."""
+        prices = [self.quote(arm, suite) for arm in (RepairArm(), *arms)] if self.is_priced else [None]
+        if None in prices or getattr(self.judge, "temperature", None) == 0:
+            return 1
+        return asks_afforded(self.max_usd - (self.spent or 0.0), _SPARE * sum(filter(None, prices)))
+
+    def ask(
+        self, arm: RepairArm, suite: Suite, *, fresh_after: Moment | None = None, asks: int = 1
+    ) -> AskedArm | None:
         """Ask an arm on a half; None where there is no money left for it, or it cannot be asked."""
         pair = any(item.kind == "pair" for item in suite.items)
         if arm.asks_same and suite.sha256 in self.same:
             calls, run_id = self.same[suite.sha256]
             return self._answered(arm, calls, run_id, pair=pair)
         changed = arm.applied(self.judge, suite)
-        if changed is None or not self._fits(arm, suite, is_search=fresh_after is None):
+        if changed is None or not self._fits(arm, suite, asks, is_search=fresh_after is None):
             return None
         cap = self.max_usd if fresh_after else self.max_usd - self.aside
-        given = {**self.options, "replicates": arm.replicates, "fresh_after": fresh_after}
+        given = {**self.options, "replicates": asks * arm.replicates, "fresh_after": fresh_after}
         given |= {"max_usd": cap, "budget": self.budget} if self.is_priced else {}
         try:
             done = evaluate(*changed, run_name=f"{arm.name}, {suite.name.rpartition('/')[2]}", **given)
@@ -404,10 +414,10 @@ class _ArmBudget:
             self.same[suite.sha256] = (done.calls, done.run_id)
         return self._answered(arm, done.calls, done.run_id, pair=pair)
 
-    def _fits(self, arm: RepairArm, suite: Suite, *, is_search: bool) -> bool:
+    def _fits(self, arm: RepairArm, suite: Suite, asks: int, *, is_search: bool) -> bool:
         cap = self.max_usd - (self.aside if is_search else 0.0)
         price = self.quote(arm, suite) if self.is_priced else None
-        if (self.spent or 0.0) + (price or 0.0) <= cap:
+        if (self.spent or 0.0) + asks * (price or 0.0) <= cap:
             return True
         self.notes.append(f"{arm.name} was not measured: the cap has no room for it.")
         return False
@@ -445,10 +455,12 @@ def _measured(
     tried = search_arms(base, arms, problems, partial(asking.ask, suite=search), **reading)
     done = replace(done, tried=tuple(tried), unchanged=base)
     chosen = finalists(tried)
-    unchanged = asking.ask(RepairArm(), holdout, fresh_after=moment) if chosen else None
+    asks = asking.held_out_asks(chosen, holdout) if chosen else 0
+    ask = partial(asking.ask, suite=holdout, fresh_after=moment, asks=asks)
+    unchanged = ask(RepairArm()) if chosen else None
     if unchanged is None:
         return done
-    asked = [asking.ask(arm, holdout, fresh_after=moment) for arm in chosen]
+    asked = [ask(arm) for arm in chosen]
     mending = Mending(unchanged=unchanged, arms=[arm for arm in asked if arm], problems=problems, **reading)
     return replace(done, unchanged=unchanged, decisions=tuple(decide_arms(mending)) if mending.arms else ())
 
