@@ -72,8 +72,7 @@ def self_preference(
     if dry_run:
         if asked is None:
             raise click.UsageError("--dry-run says what judges would cost: give --judge.")
-        kept = ("columns", "labels", "rewriter", "max_usd", "prices", "journal", "concurrency")
-        quotes = price_self_preference(table, asked, **{name: given[name] for name in kept if name in given})
+        quotes = price_self_preference(table, asked, **given)
         if as_json:
             click.echo(json.dumps({name: asdict(quote) for name, quote in quotes.items()}, indent=1))
             return

@@ -254,7 +254,9 @@ class Mending:
     ) -> dict[int, Difference]:
         """Decide the rows of these axes together, by their place."""
         places = [at for at, pair in enumerate(rows) if pair.difference.axis in axes]
-        decide = partial(decided, n_clusters=self.table.n_codes, primary=axes, alpha=ALPHA, margin=MARGIN, seed=self.seed)
+        decide = partial(
+            decided, n_clusters=self.table.n_codes, primary=axes, alpha=ALPHA, margin=MARGIN, seed=self.seed
+        )
         completed = [[side[at] for at in places] for side in sides]
         return dict(zip(places, whatever_was_lost(decide([rows[at] for at in places]), completed, decide), strict=True))
 

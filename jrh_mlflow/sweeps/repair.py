@@ -386,9 +386,7 @@ class _ArmBudget:
             return 1
         return asks_afforded(self.max_usd - (self.spent or 0.0), _SPARE * sum(filter(None, prices)))
 
-    def ask(
-        self, arm: RepairArm, suite: Suite, *, fresh_after: Moment | None = None, asks: int = 1
-    ) -> AskedArm | None:
+    def ask(self, arm: RepairArm, suite: Suite, *, fresh_after: Moment | None = None, asks: int = 1) -> AskedArm | None:
         """Ask an arm on a half; None where there is no money left for it, or it cannot be asked."""
         pair = any(item.kind == "pair" for item in suite.items)
         if arm.asks_same and suite.sha256 in self.same:
