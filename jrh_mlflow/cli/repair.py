@@ -42,7 +42,7 @@ def repair(
     """Try what may mend the problems of a logged judge, and prove what does on tasks that were not searched.
 
     RUN is a run id of `jrh evaluate`, or the first eight or more digits of one. One half of its tasks is searched; at
-    most three changes and the unchanged judge are asked afresh on the other. What is recommended is registered as a
+    most two changes and the unchanged judge are asked afresh on the other. What is recommended is registered as a
     prompt; its alias moves only where every --require holds.
 
     \b

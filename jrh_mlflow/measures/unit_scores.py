@@ -55,10 +55,7 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
     comparable = [axis for axis in declarations.AXES if axis.comparable]
     tasks = np.unique(calls["task"].to_numpy(object))
     every = _units_of(calls, labels, comparable)
-    parts = [units.named(key, tasks) for key, units in every.items() if len(units.score)]
-    nothing = pd.DataFrame({column: pd.Series(dtype=float if column in _SCORES else object) for column in COLUMNS})
-    frame: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else nothing
-    return frame
+    return score_rows(every.items(), tasks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,13 +165,6 @@ class AxisUnits:
     extremes: Extremes | None = None
     """Scores with every lost call at its least and at its most; None: nothing is lost."""
 
-    def named(self, key: str, tasks: Texts) -> pd.DataFrame:
-        """Return them as rows of `unit_scores`."""
-        extremes = self.extremes or (self.score, self.score)
-        columns = (self.test or key, self.names, self.shown, tasks[self.task], self.score, *extremes)
-        frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
-        return frame
-
     @property
     def task_counts(self) -> tuple[Array, Array]:
         """Hits and units by task, those without a usable answer left out."""
@@ -189,6 +179,20 @@ class AxisUnits:
     def _counts(self, score: Array) -> tuple[Array, Array]:
         used = np.isfinite(score)
         return collapse_replicates(score[used], self.presentation[used], self.task[used], n_clusters=self.n_tasks)
+
+
+def score_rows(every: Iterable[tuple[str, AxisUnits]], tasks: Texts) -> pd.DataFrame:
+    """Return units as rows of `unit_scores`, under their keys."""
+    rows = [
+        (np.full(len(own.score), own.test or key, dtype=object), own.names, own.shown, tasks[own.task], own.score)
+        + (own.extremes or (own.score, own.score))
+        for key, own in every
+        if len(own.score)
+    ]
+    nothing = [np.array([], dtype=float if column in _SCORES else object) for column in COLUMNS]
+    columns = [np.concatenate(parts) for parts in zip(*rows, strict=True)] or nothing
+    frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    return frame
 
 
 def axis_units(

@@ -23,7 +23,7 @@ from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Difference, Paired, d
 from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
 from jrh_mlflow.measures.records import call_table, choices, has_steps, is_pointwise, pair_table
-from jrh_mlflow.measures.unit_scores import COLUMNS, AxisUnits, ScoreTable, every_axis_units, score_table
+from jrh_mlflow.measures.unit_scores import COLUMNS, AxisUnits, ScoreTable, every_axis_units, score_rows, score_table
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
 from jrh_mlflow.schema.items import BASELINE, USABLE, VACUUM
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
@@ -41,7 +41,7 @@ ABLE = (ABILITY, "natural/accuracy", BASELINE, "pointwise/separation/delta_5", A
 """What may not be lost: the first of these that a suite has."""
 MOST_LOST = 0.10
 """Of ability: more must be excluded."""
-MOST_DECIDED, MOST_PAIRS, MOST_ASKS = 3, 4, 3
+MOST_DECIDED, MOST_PAIRS, MOST_ASKS = 2, 4, 3
 """Arms that are decided, pairs of changes that are tried, and asks of each presentation on the held-out half."""
 _PROMISING, _HARMFUL = 1.5, 3.0
 """Standard errors by which an arm must mend a problem on the searched half, and by which it may harm nothing there."""
@@ -131,16 +131,13 @@ def arm_scores(
     """
     tasks = np.unique(frame["task"].to_numpy(object))
     every = every_axis_units(frame, labels=labels, any_mean=True)
-    if is_pointwise(frame) and not has_steps(frame):
-        parts = [units.named(axis, tasks) for axis, units in every.items()]
-    else:
-        own = [key for key in every if key in _SHARES or key.startswith("pointwise/")]
-        parts = [every[key].named(key, tasks) for key in own]
-        parts += [units.named(ABILITY, tasks) for key, units in every.items() if key.startswith("ability/delta_")]
-        parts += [] if has_steps(frame) else [units.named(key, tasks) for key, units in _leans(frame)]
-    parts += [_agreement(frame, people)] if people else []
-    scores: pd.DataFrame = pd.concat(parts, ignore_index=True)
-    return scores
+    units = list(every.items())
+    if not is_pointwise(frame) or has_steps(frame):
+        units = [(key, own) for key, own in every.items() if key in _SHARES or key.startswith("pointwise/")]
+        units += [(ABILITY, own) for key, own in every.items() if key.startswith("ability/delta_")]
+        units += [] if has_steps(frame) else _leans(frame)
+    scores: pd.DataFrame = score_rows(units, tasks)
+    return pd.concat([scores, _agreement(frame, people)], ignore_index=True) if people else scores
 
 
 def _leans(frame: pd.DataFrame) -> Iterator[tuple[str, AxisUnits]]:
@@ -450,20 +447,22 @@ def search_arms(
 ) -> list[TriedArm]:
     """Try every arm, then pairs of them, the most promising first, while there is money; the best comes first."""
 
-    def tried(arm: RepairArm) -> TriedArm | None:
-        asked = ask(arm)
-        if asked is None:
-            return None
-        mending = Mending(unchanged=unchanged, arms=[asked], problems=problems, decides=False, **reading)
-        changes = tuple(mending.changes())
-        return TriedArm(asked=asked, changes=changes, problems=tuple(problems), able=mending.able)
+    def tried(some: Iterable[RepairArm]) -> list[TriedArm]:
+        asked = [own for own in map(ask, some) if own is not None]
+        if not asked:
+            return []
+        mending = Mending(unchanged=unchanged, arms=asked, problems=problems, decides=False, **reading)
+        changes: dict[str, list[AxisChange]] = {own.arm.name: [] for own in asked}
+        for change in mending.changes():
+            changes[change.arm].append(change)
+        known = {"problems": tuple(problems), "able": mending.able}
+        return [TriedArm(asked=own, changes=tuple(changes[own.arm.name]), **known) for own in asked]
 
-    single = [row for row in map(tried, arms) if row is not None]
-    single.sort(key=lambda row: -row.score)
+    single = sorted(tried(arms), key=lambda row: -row.score)
     pairs = [(a, b) for a, b in combinations(single, 2) if a.asked.arm.goes_with(b.asked.arm)]
     pairs.sort(key=lambda pair: -_expected(*pair))
-    joint = (tried(a.asked.arm.with_changes(b.asked.arm)) for a, b in pairs[:MOST_PAIRS])
-    return sorted([*single, *(row for row in joint if row is not None)], key=lambda row: -row.score)
+    joint = tried(a.asked.arm.with_changes(b.asked.arm) for a, b in pairs[:MOST_PAIRS])
+    return sorted([*single, *joint], key=lambda row: -row.score)
 
 
 def _expected(a: TriedArm, b: TriedArm) -> float:
@@ -475,7 +474,7 @@ def _expected(a: TriedArm, b: TriedArm) -> float:
 
 
 def finalists(tried: Sequence[TriedArm]) -> list[RepairArm]:
-    """Return at most three arms that are worth deciding: the best, its changes one by one, and others beside them."""
+    """Return at most two arms that are worth deciding: the best, and a part of it or another. Each more costs power."""
     promising = [row.asked.arm for row in tried if row.is_promising]
     parts = [arm for arm in promising if arm.names < promising[0].names]
     others = [arm for arm in promising if not arm.names & promising[0].names]

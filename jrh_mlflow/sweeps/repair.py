@@ -1,7 +1,7 @@
 """`jrh.repair`: from the problems of a logged judge to a change that mends them, proven on tasks that nobody searched.
 
 search      every change that may mend a problem, then pairs of changes, on one half of the tasks, while the cap lasts
-hold out    at most three of them and the unchanged judge, all asked afresh, on the other half: it decides
+hold out    at most two of them and the unchanged judge, all asked afresh, on the other half: it decides
 register    what is recommended as a version of a prompt; its alias moves only where what is required holds
 """
 
@@ -26,13 +26,13 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.judges.rendering import REGISTRY
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.measures.rules import IntervalRule, RuleCheck, parse_rules, undecided
+from jrh_mlflow.measures.rules import AttackEvidence, IntervalRule, RuleCheck, parse_rules, undecided
 from jrh_mlflow.measures.unit_scores import AxisUnits, every_axis_units
 from jrh_mlflow.measures.verdict import JudgeContext, findings
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.options import Moment
-from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show.cards import ShownResult, brief_run
@@ -47,6 +47,7 @@ from jrh_mlflow.sweeps.interventions import RepairArm, arms_for
 from jrh_mlflow.sweeps.mending import (
     MOST_DECIDED,
     AskedArm,
+    AxisChange,
     DecidedArm,
     Mending,
     TriedArm,
@@ -131,34 +132,26 @@ class Repair(ShownResult):
         why = f" ({failed[0].rule.text}: {failed[0].state})" if failed else ""
         return [f"Registered as {self.prompt}; {moved}{why}."]
 
+    @property
+    def _changes(self) -> list[AxisChange]:
+        return [change for row in self.decisions for change in row.changes]
+
     def _page(self, drawings: Sequence[Drawing] = (), **_: Any) -> Page:
-        sentences = self.verdict.sentences
-        points = self.points
-        changes = [change for row in self.decisions for change in row.changes]
+        sentences, counts = self.verdict.sentences, {"tried": len(self.tried), "decided": len(self.decisions)}
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
+        problems, arms = [finding.text for finding in self.problems], repair_view.ARMS(self.points)
         return Page(
             title=f"Repair of {self.judge}",
             lead=sentences[0],
             sentences=sentences[1:],
-            notes=[*(["Simulated judge, not a model."] if self.simulated else []), *self.notes],
-            facts={
-                "run": self.repaired_run[:8],
-                "tried": len(self.tried),
-                "decided": len(self.decisions),
-                "cost": money_text(self.cost_usd),
-            },
+            notes=[*(["Simulated judge, not a model."] * self.simulated), *self.notes],
+            facts={"run": self.repaired_run[:8], **counts, "cost": money_text(self.cost_usd)},
             sections=[
-                Section(heading="What the held-out half decides", blocks=[repair_view.CHANGES(changes)]),
-                Section(
-                    heading="Cost and problems",
-                    blocks=[repair_view.MAP, Only(("html",), drawings), repair_view.ARMS(points)],
-                ),
+                Section(heading="What the held-out half decides", blocks=[repair_view.CHANGES(self._changes)]),
+                Section(heading="Cost and problems", blocks=[repair_view.MAP, Only(("html",), drawings), arms]),
                 Section(heading="What was required", blocks=rules, always=bool(rules)),
                 Section(
-                    heading="Problems of the run",
-                    blocks=[f"{finding.text}" for finding in self.problems],
-                    media=("html", "markdown"),
-                    always=bool(self.problems),
+                    heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=bool(problems)
                 ),
             ],
         )
@@ -170,39 +163,22 @@ class Repair(ShownResult):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per decided change and axis."""
-        return repair_view.CHANGES([change for row in self.decisions for change in row.changes]).to_frame()
+        return repair_view.CHANGES(self._changes).to_frame()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         best = self.recommended
+        own = ("run_id", "link", "repaired_run", "judge", "simulated", "prompt", "alias", "cost_usd", "notes")
+        tried = [(row.asked.arm.name, row.asked.run_id, row.mended, row.is_promising) for row in self.tried]
         return {
             "verdict": self.verdict.to_dict(),
-            "run_id": self.run_id,
-            "link": self.link,
-            "repaired_run": self.repaired_run,
-            "judge": self.judge,
-            "simulated": self.simulated,
+            **{name: plain_data(getattr(self, name)) for name in own},
             "recommended": None if best is None else list(best.asked.arm.names),
-            "runs": {
-                "before": self.unchanged and self.unchanged.run_id,
-                "after": best.asked.run_id if best else None,
-            },
-            "changes": [asdict(change) for row in self.decisions for change in row.changes],
+            "runs": {"before": self.unchanged and self.unchanged.run_id, "after": best and best.asked.run_id},
+            "changes": [asdict(change) for change in self._changes],
             "refusals": {row.asked.arm.name: row.refusal for row in self.decisions},
-            "tried": [
-                {
-                    "arm": row.asked.arm.name,
-                    "run": row.asked.run_id,
-                    "mended": row.mended,
-                    "promising": row.is_promising,
-                }
-                for row in self.tried
-            ],
+            "tried": [dict(zip(("arm", "run", "mended", "promising"), row, strict=True)) for row in tried],
             "required": [check.to_dict() for check in self.checks],
-            "prompt": self.prompt,
-            "alias": self.alias,
-            "cost_usd": self.cost_usd,
-            "notes": list(self.notes),
         }
 
     def _card(self) -> dict[str, Any]:
@@ -232,7 +208,7 @@ def repair(
 ) -> Repair:
     """Try what may mend the problems of a logged judge, and prove what does on tasks that were not searched.
 
-    One half of the tasks is searched; at most three changes and the unchanged judge are asked afresh on the other. A
+    One half of the tasks is searched; at most two changes and the unchanged judge are asked afresh on the other. A
     change is recommended where a problem is better there, nothing is worse, and the loss of ability is under 0.10.
 
     Args:
@@ -484,6 +460,7 @@ class _RuleEvidence:
     judge: _ArmReadings
     baseline: _ArmReadings
     facts: Mapping[str, Ends | None] = field(default_factory=dict)
+    attack: AttackEvidence | None = None
 
     def interval_check(self, rule: IntervalRule) -> RuleCheck:
         """Decide by the interval over the held-out tasks."""
@@ -557,18 +534,18 @@ def _content(done: Repair, asking: _ArmBudget, *, moment: Moment, max_usd: float
             "settings": _plain(_settings(judge, best.asked.arm)),
             "definition": judge.definition(),
         }
+    name = best.asked.arm.name if best else "nothing"
+    params = {
+        "run": done.repaired_run,
+        "max_usd": max_usd,
+        "seed": seed,
+        "fresh_after": str(moment),
+        "recommended": name,
+    }
     arms = {"tried": len(done.tried), "decided": len(done.decisions)}
     return RunContent(
         points=repair_view.repair_points(best, **arms, usd=done.cost_usd),
-        params={
-            "repair": {
-                "run": done.repaired_run,
-                "max_usd": max_usd,
-                "seed": seed,
-                "fresh_after": str(moment),
-                "recommended": best.asked.arm.name if best else "nothing",
-            }
-        },
+        params={"repair": params},
         description=markdown,
         described_in=repair_view.REPAIR_MARKDOWN,
         artifacts=artifacts,

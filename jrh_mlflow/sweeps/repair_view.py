@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,26 +116,18 @@ def front_points(unchanged: AskedArm, tried: Sequence[TriedArm], decisions: Sequ
     """Return every arm with its price and what it leaves; the front is that of the half it is read on."""
     points: list[FrontPoint] = []
     for half, rows in (("held out", decisions), ("searched", tried)):
-        own = [
-            FrontPoint(
-                asked=row.asked,
-                left=sum(_size(change) for change in row.changes if change.axis in row.problems),
-                half=half,
-                outcome=_outcome(row),
-            )
-            for row in rows
-        ]
+        own = [FrontPoint(asked=row.asked, left=_left(row), half=half, outcome=_outcome(row)) for row in rows]
         if rows:
-            first = rows[0]
-            left = sum(_size(change, before=True) for change in first.changes if change.axis in first.problems)
+            left = _left(rows[0], before=True)
             own.insert(0, FrontPoint(asked=unchanged, left=left, half=half, outcome="as it was"))
             front = pareto(np.array([[point.asked.cost, point.left] for point in own]), (-1, -1))
-            own = [
-                FrontPoint(asked=p.asked, left=p.left, half=half, outcome=p.outcome, on_front=bool(on))
-                for p, on in zip(own, front, strict=True)
-            ]
+            own = [replace(point, on_front=bool(on)) for point, on in zip(own, front, strict=True)]
         points += own
     return points
+
+
+def _left(row: TriedArm | DecidedArm, *, before: bool = False) -> float:
+    return sum(_size(change, before=before) for change in row.changes if change.axis in row.problems)
 
 
 def _outcome(row: TriedArm | DecidedArm) -> str:
