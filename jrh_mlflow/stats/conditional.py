@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import comb, expit
 from scipy.stats import t as student
 
@@ -17,6 +16,7 @@ from jrh_mlflow.stats import Array, Codes, Interval
 
 _LEAST_INFORMATION = 1e-6
 """Below it a term is a sum of the others, or constant within every stratum."""
+_MOST_STEPS, _CONVERGED = 100, 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,20 +63,25 @@ def conditional_logistic(scores: Array, terms: Array, strata: Codes, clusters: C
     informative = layout.informative()
     if informative.sum() < 2:
         return None
-    score, information = layout.derivatives(np.zeros(terms.shape[1]))
+    found = np.zeros(terms.shape[1])
+    score, information = layout.derivatives(found)
     if _own_information(information.sum(axis=0)) < _LEAST_INFORMATION:
         return None
 
-    def negative(b: Array) -> tuple[float, Array]:
-        slopes = layout.derivatives(b, hessian=False)[0].sum(axis=0)
-        return -layout.likelihood(b) - _penalty(b), -slopes - (0.5 - expit(b))
+    def penalised(b: Array) -> float:
+        return layout.likelihood(b) + float((b / 2 - np.logaddexp(0, b)).sum())
 
-    def hessian(b: Array) -> Array:
-        return np.asarray(layout.derivatives(b)[1].sum(axis=0) + np.diag(expit(b) * expit(-b)))
-
-    found = minimize(negative, np.zeros(terms.shape[1]), jac=True, hess=hessian, method="trust-exact").x
-    score, information = layout.derivatives(found)
-    whole, codes = hessian(found), layout.clusters
+    # Newton's steps: the penalised likelihood is concave, so that a step that goes too far is halved until it gains.
+    for _ in range(_MOST_STEPS):
+        whole = information.sum(axis=0) + np.diag(expit(found) * expit(-found))
+        step = np.linalg.solve(whole, score.sum(axis=0) + 0.5 - expit(found))
+        if np.abs(step).max() < _CONVERGED:
+            break
+        while penalised(found + step) < penalised(found) and np.abs(step).max() > _CONVERGED:
+            step = step / 2
+        found = found + step
+        score, information = layout.derivatives(found)
+    codes = layout.clusters
     n_clusters = len(np.unique(codes[informative]))
     if n_clusters < 2:
         return None
@@ -95,10 +100,6 @@ def conditional_logistic(scores: Array, terms: Array, strata: Codes, clusters: C
         n_strata=int(informative.sum()),
         n_clusters=n_clusters,
     )
-
-
-def _penalty(b: Array) -> float:
-    return float((b / 2 - np.logaddexp(0, b)).sum())
 
 
 def _own_information(information: Array) -> float:
