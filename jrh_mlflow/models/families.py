@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 _FAMILIES = {
     "DeepSeek": "deepseek",
-    "GPT": r"gpt-?\d|gpt-oss|chatgpt|davinci|(?<![a-z0-9])o[134](?![a-z0-9])",
+    "GPT": r"(?<!cerebras-)gpt-?\d|gpt-oss|chatgpt|davinci|(?<![a-z0-9])o[134](?![a-z0-9])",
     "Claude": "claude",
     "Gemini": "gemini|gemma|text-bison",
-    "Llama": "llama|vicuna|alpaca|tulu",
+    "Llama": "llama|vicuna|alpaca|tulu|pandalm",
     "Qwen": "qwen|qwq",
     "Mistral": "mistral|mixtral|ministral|codestral|magistral|devstral",
     "Grok": "grok",
