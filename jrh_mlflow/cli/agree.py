@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
+from jrh_mlflow.cli.options import own_run, read_scale, shown_as
 from jrh_mlflow.cli.printing import print_result
 
 
@@ -29,11 +29,8 @@ from jrh_mlflow.cli.printing import print_result
 @click.option("--cluster", help="Column (of traces a tag, of suites a field of meta) with what was sampled together.")
 @click.option("--queue", metavar="NAME", help="Put the traces with disagreements into this MLflow review queue.")
 @click.option("--max-traces", type=click.IntRange(1), help="Of an experiment, the newest so many traces.")
-@click.option("--run-name", help="Name of the MLflow run.")
-@click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@tracking
-@as_json
-@as_markdown
+@own_run
+@shown_as
 def agree(source: str, no_log: bool, as_json: bool, markdown: bool, **options: Any) -> None:
     """Measure how well a judge agrees with people, and people with one another.
 

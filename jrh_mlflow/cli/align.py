@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
+from jrh_mlflow.cli.options import own_run, read_scale, shown_as
 from jrh_mlflow.cli.printing import print_lines, print_result
 from jrh_mlflow.errors import TrackingError
 
@@ -36,11 +36,8 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option("--register", metavar="NAME", help="Register the judge with the experiment, unless it is sent back.")
 @click.option("--max-traces", type=click.IntRange(1), help="The newest so many.")
 @click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Most calls at a time.")
-@click.option("--run-name", help="Name of the MLflow run.")
-@click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@tracking
-@as_json
-@as_markdown
+@own_run
+@shown_as
 def align(
     judge: str,
     traces: str,

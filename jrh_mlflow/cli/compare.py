@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, force_option, tracking
+from jrh_mlflow.cli.options import force_option, own_run, shown_as
 from jrh_mlflow.cli.printing import print_as, print_place
 from jrh_mlflow.outputs import check_free
 
@@ -23,12 +23,9 @@ from jrh_mlflow.outputs import check_free
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
 @click.option("--metric", help="What labelled tests are compared by: f1_score, mae, …. [that of the runs]")
 @click.option("--by-language", is_flag=True, help="One table of suites in several languages instead; logs no run.")
-@click.option("--run-name", help="Name of the MLflow run.")
-@click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@tracking
+@own_run
 @force_option
-@as_json
-@as_markdown
+@shown_as
 def compare(
     runs: tuple[str, ...],
     primary: tuple[str, ...],

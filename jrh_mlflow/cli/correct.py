@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, store
+from jrh_mlflow.cli.options import shown_as, store
 from jrh_mlflow.cli.printing import print_result
 
 _SAMPLINGS = ("random", "stratified", "by_verdict")
@@ -35,8 +35,7 @@ _SAMPLINGS = ("random", "stratified", "by_verdict")
 @click.option("--log", is_flag=True, help="Log it to the run the verdicts are of, else as a run of its own.")
 @click.option("--run-name", help="Name of a run of its own.")
 @store
-@as_json
-@as_markdown
+@shown_as
 def correct(
     verdicts: str, calibration: str | None, positive: tuple[str, ...], as_json: bool, markdown: bool, **options: Any
 ) -> None:

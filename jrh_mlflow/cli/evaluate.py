@@ -11,8 +11,6 @@ import click
 
 from jrh_mlflow.cli.options import (
     allow_code,
-    as_json,
-    as_markdown,
     force_option,
     from_model,
     judge_arguments,
@@ -20,6 +18,7 @@ from jrh_mlflow.cli.options import (
     limits,
     price_from_option,
     prompted_judge,
+    shown_as,
     suite_option,
     table_option,
     together,
@@ -92,8 +91,7 @@ run_options = together(
 @table_option("the calls")
 @force_option
 @tracking
-@as_json
-@as_markdown
+@shown_as
 def evaluate(
     recipe_file: str | None,
     folder: str | None,
@@ -166,8 +164,7 @@ def evaluate(
 @judge_options
 @run_options
 @tracking
-@as_json
-@as_markdown
+@shown_as
 def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, markdown: bool, **options: Any) -> None:
     """Measure one judge under several tie criteria: a parent run with one child per criterion.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, force_option, from_model
+from jrh_mlflow.cli.options import force_option, from_model, shown_as
 from jrh_mlflow.cli.printing import print_as, print_place
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import RunOptions
@@ -45,8 +45,7 @@ _FAILED = 1
 @click.option("--no-log", is_flag=True, help="Print only; log no run, and leave RUN as it is.")
 @from_model(RunOptions, "tracking_uri")
 @force_option
-@as_json
-@as_markdown
+@shown_as
 def gate(
     run: str,
     require: tuple[str, ...],

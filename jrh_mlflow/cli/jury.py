@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.options import own_run, shown_as
 from jrh_mlflow.cli.printing import print_result
 
 _RULES = ("majority", "weighted", "unanimous")
@@ -29,11 +29,8 @@ _UNSURE = ("confidence", "replicates", "disagree", "abstain")
 @click.option("--max-usd", type=float, help="Dollars per 1,000 judgments that the best panel or cascade may cost.")
 @click.option("--cascade", metavar="RUN,[RUN,]RUN", help="Cheap judge or judges first, the strong one last.")
 @click.option("--unsure", type=click.Choice(_UNSURE), help="When the cheap judge is unsure; found out when left out.")
-@click.option("--run-name", help="Name of the MLflow run.")
-@click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@tracking
-@as_json
-@as_markdown
+@own_run
+@shown_as
 def jury(
     runs: tuple[str, ...], cascade: str | None, no_log: bool, as_json: bool, markdown: bool, **options: Any
 ) -> None:

@@ -144,6 +144,14 @@ store = together(
 _SEED = RunOptions.model_fields["seed"]
 tracking = together(store, click.option("--seed", default=_SEED.default, show_default=True, help=_SEED.description))
 
+shown_as = together(as_json, as_markdown)
+own_run = together(
+    click.option("--run-name", help="Name of the MLflow run."),
+    click.option("--no-log", is_flag=True, help="Print only; log no run."),
+    tracking,
+)
+"""Of a verb that logs a run of its own."""
+
 limits = from_model(RunOptions, "concurrency", "journal", "requests_per_minute", "tokens_per_minute", "timeout_s")
 """How models are asked."""
 

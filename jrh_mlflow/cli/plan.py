@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, price_from_option, suite_option
+from jrh_mlflow.cli.options import ABOVE_ZERO, price_from_option, shown_as, suite_option
 from jrh_mlflow.cli.printing import print_as
 from jrh_mlflow.options import RunOptions
 
@@ -36,8 +36,7 @@ def plan() -> None:
 @click.option("--seconds-per-call", type=ABOVE_ZERO, help="That of the pilot, or 2.")
 @click.option("--price", metavar="IN,OUT", help="Dollars per million input and output tokens of the one model.")
 @click.option("--tracking-uri", help=RunOptions.model_fields["tracking_uri"].description)
-@as_json
-@as_markdown
+@shown_as
 def calls(
     models: tuple[str, ...], pilot: tuple[str, ...], price: str | None, as_json: bool, markdown: bool, **options: Any
 ) -> None:
@@ -71,8 +70,7 @@ def calls(
 @click.option("--cluster", help="Column (of traces a tag) with what was sampled together.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
 @click.option("--tracking-uri", help=RunOptions.model_fields["tracking_uri"].description)
-@as_json
-@as_markdown
+@shown_as
 def labels(pilot: str, as_json: bool, markdown: bool, **options: Any) -> None:
     """Say how many labels of people a corrected rate of the wanted width needs, by how items are drawn.
 

@@ -17,18 +17,10 @@ from jrh_mlflow.text import REPLACEMENT
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jrh_mlflow.attacks.attack import Attack
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
-    from jrh_mlflow.comparing.jury.jury import Jury
-    from jrh_mlflow.comparing.self_preference import SelfPreference
-    from jrh_mlflow.comparing.suite_report import SuiteReport
     from jrh_mlflow.measuring.evaluation import Evaluation
-    from jrh_mlflow.people.agreement_view import Agreement
     from jrh_mlflow.people.alignment.aligned import Alignment
-    from jrh_mlflow.people.corrected_view import Corrected
-    from jrh_mlflow.sweeps.repair import Repair
-    from jrh_mlflow.sweeps.result import Sweep
-    from jrh_mlflow.watching.watch import Watch
+    from jrh_mlflow.show.cards import ShownResult
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
@@ -155,12 +147,7 @@ def print_as(
         print_page(title or result.title, lines(), notes=notes)
 
 
-def print_result(
-    result: Agreement | Attack | Corrected | Alignment | Jury | Repair | SelfPreference | SuiteReport | Sweep | Watch,
-    *,
-    as_json: bool,
-    markdown: bool,
-) -> None:
+def print_result(result: Alignment | ShownResult, *, as_json: bool, markdown: bool) -> None:
     """Print a result that has a page, as data, as Markdown or for a screen; then where it is logged, if it is."""
     page, how = result.page, {"as_json": as_json, "markdown": markdown}
     print_as(result, lambda: [*page.to_text(), ""], notes=page.notes, title=page.title, **how)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.generate import _scale
-from jrh_mlflow.cli.options import as_json, as_markdown, from_model, read_pairs, tracking, typed
+from jrh_mlflow.cli.options import from_model, read_pairs, shown_as, tracking, typed
 from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.options import GenerationSettings, RunOptions
 
@@ -33,8 +33,7 @@ from jrh_mlflow.options import GenerationSettings, RunOptions
 @from_model(GenerationSettings, "labels", "scale")
 @from_model(RunOptions, "metrics", "metric", "definitions", "texts")
 @tracking
-@as_json
-@as_markdown
+@shown_as
 def replay(
     file: str,
     pairs: tuple[str, ...],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.options import own_run, shown_as
 from jrh_mlflow.cli.printing import print_result
 
 
@@ -20,11 +20,8 @@ from jrh_mlflow.cli.printing import print_result
     help="paper: stability by accuracy and dollars as the Harness paper reckons them.",
 )
 @click.option("--reference", metavar="JUDGE|RUN", help="Judge whose accuracy is the ceiling of the others.")
-@click.option("--run-name", help="Name of the MLflow run.")
-@click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@tracking
-@as_json
-@as_markdown
+@own_run
+@shown_as
 def report(runs: tuple[str, ...], no_log: bool, as_json: bool, markdown: bool, **options: Any) -> None:
     """Put logged evaluations on several suites side by side, with no new call.
 

@@ -14,11 +14,10 @@ import click
 from jrh_mlflow.cli.options import (
     ABOVE_ZERO,
     allow_code,
-    as_json,
-    as_markdown,
     from_model,
     limits,
     prices_from_options,
+    shown_as,
     suite_option,
     tracking,
 )
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
 @click.option("--run-name", help="Name of the parent run.")
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
 @tracking
-@as_json
-@as_markdown
+@shown_as
 def sweep(
     space: str,
     worker: bool,

@@ -27,8 +27,6 @@ from jrh_mlflow.tracking.runs import keys
 if TYPE_CHECKING:
     import pandas as pd
 
-REPORT_JSON, REPORT_MARKDOWN = "report.json", "report.md"
-"""Artifacts of its run."""
 OVERALL_ROW, MEAN_SCORE = "Overall", "mean_over_tests"
 _HOW = (
     "Intervals are 95 %, sources as clusters. Overall is the mean over the suites, each weighs the same, of judges "

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from jrh_mlflow.comparing import comparison_view as view
 from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Contrasts, compare_calls
-from jrh_mlflow.comparing.comparison_view import (
-    COMPARISON_JSON,
-    COMPARISON_MARKDOWN,
-    JudgeCard,
-    JudgeLinks,
-    comparison_card,
-    comparison_figures,
-    comparison_page,
-    comparison_points,
-    comparison_tables,
-    differences_table,
-)
 from jrh_mlflow.comparing.recommendation import recommendation
 from jrh_mlflow.errors import NoCommonCallsError, RecipeError
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise
@@ -94,6 +84,59 @@ class MadeOfRuns(ShownResult):
         return f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})"
 
 
+Made = TypeVar("Made", bound=MadeOfRuns)
+
+
+def log_made(
+    done: Made,
+    kind: str,
+    content: Callable[[Made], RunContent],
+    store: Store,
+    *,
+    run_name: str | None,
+    tags: Mapping[str, str] | None,
+) -> Made:
+    """Log a result as a run of its own."""
+    simulated = any(run.simulated for run in done.runs)
+    with open_run(store, kind, run_name or done.title, simulated=simulated, tags=tags) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        publish(store, run_id, content(done), what_now="The runs that it is made of are as they were.")
+    return done
+
+
+def made_content(
+    done: MadeOfRuns,
+    name: str,
+    *,
+    points: Sequence[keys.Point],
+    params: Mapping[str, Mapping[str, object]],
+    page: Page,
+    tables: Mapping[str, pd.DataFrame],
+    drawings: Sequence[Drawing] = (),
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> RunContent:
+    """Return what its run holds: the files NAME.json and NAME.md, its page, tables and figures, and `more` files.
+
+    The first group of `params` also names the runs.
+    """
+    (group, settings), *others = params.items()
+    markdown = done.to_markdown()
+    return RunContent(
+        points=points,
+        params={group: {"runs": ", ".join(run.run_id for run in done.runs), **settings}, **dict(others)},
+        description=markdown,
+        described_in=f"{name}.md",
+        artifacts={
+            f"{name}.json": done.to_dict(),
+            f"{name}.md": markdown,
+            keys.PAGE_JSON: page.to_dict(),
+            **{f"{keys.TABLES_FOLDER}/{table}.csv": report_frame(frame) for table, frame in tables.items()},
+            **figure_files(drawings),
+            **more,
+        },
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison(MadeOfRuns):
     """A comparison, the runs it is made of, and where it is logged."""
@@ -118,7 +161,7 @@ class Comparison(MadeOfRuns):
     def plain_page(self) -> Page:
         """What Markdown and terminals show of it."""
         notes = run_notes(self.runs)
-        return comparison_page(self.contrasts, title=self.title, verdict=self.verdict, notes=notes)
+        return view.comparison_page(self.contrasts, title=self.title, verdict=self.verdict, notes=notes)
 
     def to_html(self, *, addresses: Addresses | None = None) -> str:
         """Return the comparison as one self-contained HTML file: no script, no request, every text escaped.
@@ -131,7 +174,7 @@ class Comparison(MadeOfRuns):
     def _page(self, addresses: Addresses | None = None, *, drawn: bool = True) -> Page:
         suite = self.runs[0].suite
         judges = [
-            JudgeCard(
+            view.JudgeCard(
                 name=run.judge,
                 run_id=run.run_id,
                 n_calls=len(run.calls),
@@ -141,11 +184,11 @@ class Comparison(MadeOfRuns):
             for run in self.runs
         ]
         # A file has no pages beside it, so that its numbers lead nowhere.
-        links = JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
+        links = view.JudgeLinks(addresses, judges, self.contrasts.n_calls) if addresses else None
         figures: list[Drawing] = []
         if drawn:
             figures = draw(self._figures(calls_of=links.calls), _CAPTIONS) if links else self._drawings
-        return comparison_page(
+        return view.comparison_page(
             self.contrasts,
             title=self.title,
             suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
@@ -173,7 +216,7 @@ class Comparison(MadeOfRuns):
             "calls compared": f"{self.contrasts.n_calls:,} of each judge",
             "cost": ", ".join(f"{name} {money_text(row['usd'])}" for name, row in self.contrasts.costs.items()),
         }
-        return {"tables": comparison_card(self.contrasts), "notes": self.notes, "facts": facts}
+        return {"tables": view.comparison_card(self.contrasts), "notes": self.notes, "facts": facts}
 
     @property
     def differences(self) -> pd.DataFrame:
@@ -181,7 +224,7 @@ class Comparison(MadeOfRuns):
 
         `a` and `b` are the judges' names, run ids where names repeat.
         """
-        return differences_table(self.contrasts.differences, names=self._ids).to_frame()
+        return view.differences_table(self.contrasts.differences, names=self._ids).to_frame()
 
     @property
     def _ids(self) -> dict[str, str]:
@@ -195,7 +238,7 @@ class Comparison(MadeOfRuns):
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Scores, differences, summaries and costs, as the files of the run hold them."""
-        return comparison_tables(self.contrasts, self._ids)
+        return view.comparison_tables(self.contrasts, self._ids)
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw tests × judges, or another figure by its name: `cost_curve`; of pairs also `psychometric_curve`, …."""
@@ -208,7 +251,7 @@ class Comparison(MadeOfRuns):
 
     def _figures(self, *, calls_of: CallsOf = no_calls) -> dict[str, Figure]:
         calls = {run.judge: run.calls for run in self.runs}
-        return comparison_figures(self.contrasts, calls, title=self.title, calls_of=calls_of)
+        return view.comparison_figures(self.contrasts, calls, title=self.title, calls_of=calls_of)
 
     @cached_property
     def _drawings(self) -> list[Drawing]:
@@ -282,13 +325,9 @@ def compare(
     done = _compared(loaded, metric, seed=seed, alpha=alpha, primary=deciding, baseline=against, margin=margin)
     if not log:
         return done
+    content = partial(comparison_content, seed=seed, metric=_metric_of(loaded, metric))
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    simulated = any(run.simulated for run in loaded)
-    with open_run(store, "compare", run_name or done.title, simulated=simulated, tags=tags) as run_id:
-        done = replace(done, run_id=run_id, link=store.link(run_id))
-        content = comparison_content(done, seed=seed, metric=_metric_of(loaded, metric))
-        publish(store, run_id, content, what_now="The runs compared are as they were.")
-    return done
+    return log_made(done, "compare", content, store, run_name=run_name, tags=tags)
 
 
 def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -> Comparison:
@@ -337,6 +376,16 @@ def _is_run(run: str, other: str | Evaluation) -> bool:
     return min(len(first), len(second)) >= 8 and (first.startswith(second) or second.startswith(first))
 
 
+def judges_named(text: str, runs: Sequence[LoggedRun]) -> list[str]:
+    """Return the judges of runs that a text may mean: by name here, by the judge's own, or by the run."""
+    # Earlier versions put the id behind a name that is shared.
+    return [
+        run.judge
+        for run in runs
+        if text in (run.judge, run.own_label, f"{run.own_label} {run.run_id[:8]}") or _is_run(run.run_id, text)
+    ]
+
+
 def _metric_of(runs: Sequence[LoggedRun], given: str | None) -> str | None:
     """Return the metric that was given, or by which all runs are scored; None for accuracy, and where they differ."""
     if given is not None:
@@ -383,30 +432,22 @@ def _without_common_calls(runs: Sequence[LoggedRun]) -> str:
 
 def comparison_content(done: Comparison, *, seed: int, metric: str | None = None) -> RunContent:
     """Return what the run of a comparison holds."""
-    contrasts, markdown = done.contrasts, done.to_markdown()
-    against = next((run.run_id for run in done.runs if run.judge == contrasts.baseline), None)
-    chosen = {"metric": metric, "baseline": against}
-    return RunContent(
-        points=comparison_points(contrasts),
-        params={
-            "compare": {
-                "runs": ", ".join(run.run_id for run in done.runs),
-                "seed": seed,
-                "alpha": contrasts.alpha,
-                "primary": ", ".join(contrasts.primary),
-                "margin": contrasts.margin,
-                **{name: value for name, value in chosen.items() if value},
-            },
-            "suite": keys.suite_facts(done.runs[0].suite),
-        },
-        description=markdown,
-        described_in=COMPARISON_MARKDOWN,
-        artifacts={
-            COMPARISON_JSON: done.to_dict(),
-            COMPARISON_MARKDOWN: markdown,
-            keys.COMPARISON_PAGE: done.to_html(),
-            keys.PAGE_JSON: done._page().to_dict(),
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
-            **figure_files(done._drawings),
-        },
+    contrasts = done.contrasts
+    settings = {
+        "seed": seed,
+        "alpha": contrasts.alpha,
+        "primary": ", ".join(contrasts.primary),
+        "margin": contrasts.margin,
+        "metric": metric,
+        "baseline": next((run.run_id for run in done.runs if run.judge == contrasts.baseline), None),
+    }
+    return made_content(
+        done,
+        "comparison",
+        points=view.comparison_points(contrasts),
+        params={"compare": settings, "suite": keys.suite_facts(done.runs[0].suite)},
+        page=done._page(),
+        tables=done.tables,
+        drawings=done._drawings,
+        more={keys.COMPARISON_PAGE: done.to_html()},
     )

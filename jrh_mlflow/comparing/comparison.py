@@ -39,16 +39,7 @@ from jrh_mlflow.scoring.metric import DEFAULT, Metric, cells_of, find_metric, is
 from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.results import Datasheet, Report, measured
-from jrh_mlflow.stats import Array, Codes, Interval, Mask
-from jrh_mlflow.stats.max_t import (
-    MaxT,
-    all_or_none,
-    exact_end,
-    max_t,
-    max_t_of_statistics,
-    share_limit,
-    sign_patterns,
-)
+from jrh_mlflow.stats import Array, Codes, Interval, Mask, max_t
 from jrh_mlflow.stats.paired import discordant_interval, letters, mcnemar_midp
 from jrh_mlflow.stats.power import detectable_difference, detectable_from_interval, sign_flip_critical, sign_flip_p
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
@@ -627,25 +618,25 @@ def decided(
     ]
 
 
-def _joint_test(pairs: Sequence[Paired], n_clusters: int, *, alpha: float, seed: int) -> Callable[[Mask], MaxT]:
+def _joint_test(pairs: Sequence[Paired], n_clusters: int, *, alpha: float, seed: int) -> Callable[[Mask], max_t.MaxT]:
     """Return the test of any of the differences together; what is no sum over clusters is asked pattern by pattern."""
     fitting = max(_FEWEST_PATTERNS, _CELLS // len(pairs))
     n_resamples = min(fitting, *(pair.n_patterns for pair in pairs))
     sums = [pair.sums for pair in pairs if pair.sums is not None]
     # Sign flips alone err too often where the answers of two judges cluster differently.
-    limits = np.array([np.inf if pair.shares is None else share_limit(*pair.shares) for pair in pairs])
+    limits = np.array([np.inf if pair.shares is None else max_t.share_limit(*pair.shares) for pair in pairs])
     if len(sums) == len(pairs):
         by_cluster = np.column_stack(sums)
-        return lambda own: max_t(
+        return lambda own: max_t.max_t(
             by_cluster[:, own], limits=limits[own], n_resamples=n_resamples, seed=seed, alpha=alpha
         )
     # The same patterns for every difference: max-T needs how they go together.
-    signs = sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
+    signs = max_t.sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
     flipped = np.column_stack([pair.flipped(signs) for pair in pairs])
-    return lambda own: max_t_of_statistics(flipped[:, own], limits=limits[own], alpha=alpha)
+    return lambda own: max_t.max_t_of_statistics(flipped[:, own], limits=limits[own], alpha=alpha)
 
 
-def _decision(pair: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
+def _decision(pair: Paired, tested: max_t.MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
     # Where hardly anything differs, no sign pattern tells what a difference would have to exceed: one test would.
     critical = max(tested.critical or 0.0, sign_flip_critical(pair.difference.n_clusters, alpha=alpha))
     told_apart = family == "primary" and bool(tested.p_adjusted[at] <= alpha)
@@ -667,7 +658,7 @@ def _tasks_to_tell(pair: Paired, alpha: float) -> int | None:
     if pair.shares is None or row.low is None or row.high is None or row.low <= 0 <= row.high:
         return None
     *both, sizes = pair.shares
-    alike = [all_or_none(hits, sizes) for hits in both]
+    alike = [max_t.all_or_none(hits, sizes) for hits in both]
     if not any(alike):
         return None
     shares, tail = [float(hits.sum() / sizes.sum()) for hits in both], alpha / 2
@@ -678,7 +669,7 @@ def _tasks_to_tell(pair: Paired, alpha: float) -> int | None:
         """Distance of a share to its end on k tasks; where tasks are mixed it shrinks with the root of their number."""
         share = shares[at] if above else 1 - shares[at]
         end = known[at][1] if above else 1 - known[at][0]
-        return exact_end(share, k, tail) - share if alike[at] else (end - share) * math.sqrt(row.n_clusters / k)
+        return max_t.exact_end(share, k, tail) - share if alike[at] else (end - share) * math.sqrt(row.n_clusters / k)
 
     def is_granted(k: int) -> bool:
         return math.hypot(arm(less, k, above=True), arm(1 - less, k, above=False)) < abs(shares[0] - shares[1])
@@ -762,7 +753,7 @@ def _claimed_apart(pair: Paired, share: float, level: float) -> float:
     most = max(both, key=lambda hits: float(hits.sum()))
     ends = cluster_interval(most, sizes, level=level)
     # As in `share_limit`: nothing speaks against a judge that answers each task alike.
-    exact = exact_end(share, k, tail) if all_or_none(most, sizes) else 0.0
+    exact = max_t.exact_end(share, k, tail) if max_t.all_or_none(most, sizes) else 0.0
     arm = max(exact, 1.0 if ends is None else ends[1]) - share
     apart, z = arm, t_quantile(k - 1, level)
     for _ in range(20):

@@ -19,22 +19,11 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.show import numbers
 from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls, planes
 from jrh_mlflow.show.figures.reliability import cost_curve, heatmap
 from jrh_mlflow.show.html import Addresses, kept, render_part
 from jrh_mlflow.show.names import axis_guide, axis_meaning, axis_name, statistic_name
-from jrh_mlflow.show.numbers import (
-    bounds_ends,
-    bounds_note,
-    bounds_text,
-    cell_text,
-    interval_text,
-    money_text,
-    number_text,
-    p_text,
-    reading_text,
-    source_ends,
-)
 from jrh_mlflow.show.page import Drawing, Navigation, Only, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Row, Table, field_column, reading_cell
 from jrh_mlflow.text import shortened_name
@@ -55,8 +44,6 @@ _DETAILS: tuple[Medium, ...] = ("html", "markdown")
 """Where there is room for everything."""
 _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
-COMPARISON_JSON, COMPARISON_MARKDOWN = "comparison.json", "comparison.md"
-"""Artifacts of its run."""
 _DETECTABLE = "Detectable: a true difference of this size would be significant with a chance of 80 %."
 
 
@@ -151,20 +138,20 @@ DIFFERENCES: Table[Listed] = Table.of(
     Column("b", value=lambda row: row.named(row.difference.b)),
     Column(
         "difference",
-        lambda row: number_text(row.difference.value, signed=True),
+        lambda row: numbers.number_text(row.difference.value, signed=True),
         value=lambda row: row.difference.value,
         brief=True,
     ),
-    Column("95 % by source", lambda row: interval_text(row.difference.low, row.difference.high), brief=True),
+    Column("95 % by source", lambda row: numbers.interval_text(row.difference.low, row.difference.high), brief=True),
     field_column("difference.low"),
     field_column("difference.high"),
-    field_column("difference.p", p_text, brief=True),
-    field_column("difference.p_adjusted", p_text, head="p adjusted", brief=True),
+    field_column("difference.p", numbers.p_text, brief=True),
+    field_column("difference.p_adjusted", numbers.p_text, head="p adjusted", brief=True),
     Column("significant", _told_text, value=lambda row: row.difference.told_apart, name="told_apart"),
     field_column("difference.n", "{:,}".format, brief=True),
     field_column("difference.n_clusters", "{:,}".format, head="sources"),
     field_column("difference.family"),
-    field_column("difference.p_mcnemar", p_text, head="McNemar mid-p"),
+    field_column("difference.p_mcnemar", numbers.p_text, head="McNemar mid-p"),
     field_column("difference.detectable", detectable_text),
     field_column("difference.equivalent", lambda shown: "yes" if shown else "not shown"),
     Column("equivalence_low", value=lambda row: (row.difference.equivalence or (None, None))[0]),
@@ -210,7 +197,7 @@ def spread_table(
     named = axis_name if axes else str
 
     def column(name: str) -> Column[Spread]:
-        write = "{:g}".format if name == "n" else number_text
+        write = "{:g}".format if name == "n" else numbers.number_text
         return Column(name, lambda row: write(row[1][name]), value=lambda row: row[1][name])
 
     table: Table[Spread] = Table.of(
@@ -232,7 +219,7 @@ def ordinal_table(comparison: Contrasts) -> FilledTable[Any]:
 
 
 def _metric_text(name: str, row: tuple[str, str, Mapping[str, Reading]]) -> str:
-    return cell_text(row[2][name]) if name in row[2] else "n/a"
+    return numbers.cell_text(row[2][name]) if name in row[2] else "n/a"
 
 
 def judges_table(
@@ -245,7 +232,7 @@ def judges_table(
         def value(card: JudgeCard) -> float | None:
             return comparison.costs[card.name][name]
 
-        return Column(head, lambda card: money_text(value(card)), value=value, name=name)
+        return Column(head, lambda card: numbers.money_text(value(card)), value=value, name=name)
 
     columns: list[Column[JudgeCard]] = [
         Column(
@@ -259,7 +246,7 @@ def judges_table(
     ]
     if means:
         letters = partial(comparison.letters_of, OVERALL)
-        columns.append(Column(axis_name(OVERALL), lambda card: cell_text(means[card.name], letters(card.name))))
+        columns.append(Column(axis_name(OVERALL), lambda card: numbers.cell_text(means[card.name], letters(card.name))))
     if cards:
         columns += [
             Column("calls", lambda card: f"{card.n_calls:,}"),
@@ -297,15 +284,15 @@ def _judge_column(comparison: Contrasts, judge: str, links: JudgeLinks | None) -
 
     def cell(axis: str) -> Cell:
         reading = comparison.cells[axis][judge]
-        text, tone, hover = cell_text(reading, comparison.letters_of(axis, judge)), "", ""
+        text, tone, hover = numbers.cell_text(reading, comparison.letters_of(axis, judge)), "", ""
         if not isinstance(reading, Estimate):
             tone = "bounds" if reading.bounds else "missing"
-            hover = f"{bounds_text(reading.bounds)}: {reading.reason}" if reading.bounds else reading.reason
+            hover = f"{numbers.bounds_text(reading.bounds)}: {reading.reason}" if reading.bounds else reading.reason
         return Cell(text, tone=tone, hover=hover)
 
     def brief(axis: str) -> str:
         reading = comparison.cells[axis][judge]
-        return cell(axis).text if isinstance(reading, Estimate) else reading_text(reading)
+        return cell(axis).text if isinstance(reading, Estimate) else numbers.reading_text(reading)
 
     return Column(
         f"{judge}{mark}",
@@ -333,7 +320,7 @@ def _score_html(comparison: Contrasts, axis: str, judge: str, links: JudgeLinks 
         letters=comparison.letters_of(axis, judge),
         address=links.calls(judge, axis) if links else None,
         what=f"{axis_name(axis)}, {judge}",
-        bounds_ends=bounds_ends,
+        bounds_ends=numbers.bounds_ends,
     )
 
 
@@ -398,8 +385,10 @@ def reading_values(read: Callable[[Row], Reading]) -> list[Column[Row]]:
     def cell(place: int, row: Row) -> Any:
         reading = read(row)
         if isinstance(reading, NotEstimable):
-            return (*[None] * 5, reading.reason, "" if reading.bounds is None else bounds_text(reading.bounds))[place]
-        return (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")[place]
+            return (*[None] * 5, reading.reason, "" if reading.bounds is None else numbers.bounds_text(reading.bounds))[
+                place
+            ]
+        return (reading.value, *numbers.source_ends(reading), reading.n, reading.excluded, "", "")[place]
 
     names = ("value", "low", "high", "n", "excluded", "reason", "bounds")
     return [Column(name, value=partial(cell, place)) for place, name in enumerate(names)]
@@ -585,7 +574,7 @@ def _scores_section(comparison: Contrasts, judges: Sequence[JudgeCard], links: J
         more = "; the page of the calls has all of the judge, also those that were not compared" if others else ""
         texts.append(f"A number leads to the calls behind it{more}.")
     readings = (reading for row in comparison.cells.values() for reading in row.values())
-    texts += [Only(_DETAILS, line) for line in bounds_note(readings) if line]
+    texts += [Only(_DETAILS, line) for line in numbers.bounds_note(readings) if line]
     meanings = render_part(
         "_meanings.html", meanings=[(axis_name(axis), _good_end(axis), _meaning_text(axis)) for axis in table.rows]
     )

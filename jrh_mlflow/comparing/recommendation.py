@@ -7,7 +7,7 @@ decided between those that are left, such as a preference for one of two empty a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -17,6 +17,7 @@ from jrh_mlflow.measures.axes import ABLE, lower_is_better
 from jrh_mlflow.measures.reliability import OVERALL
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
+from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text, reading_text, source_ends
 from jrh_mlflow.show.page import Section
@@ -29,23 +30,7 @@ from jrh_mlflow.text import shortened_name
 
 COIN = 0.5
 """What a coin reads where one of two is right."""
-_SAYS = {
-    "ability": "picks the better of two clearly different answers in {} of its calls",
-    "ability/delta_1": "picks the better of two slightly different answers in {} of its calls",
-    "matched_ability": "picks the better of two answers with the same words in {} of its calls",
-    "natural/accuracy": "picks the better of two real answers in {} of its calls",
-    OVERALL: "is right in {} of its answers, over all tests",
-    "dark_current": "prefers one of two empty answers in {} of its calls",
-    "raw_false_preference": "prefers one of two equally good answers in {} of its calls",
-    "slot_lean": "has a lean of {} to the first of two equally good answers (0 is fair, below 0 is to the second)",
-    "padding_lean": "has a lean of {} to the padded one of two answers with the same content (0 is fair)",
-    "miss_by_tie": "calls two answers equal, although one is a little better, in {} of its calls",
-    "pointwise/separation": "grades the better of two clearly different answers higher in {} of the cases",
-    "pointwise/matched_separation": "grades the better of two answers with the same words higher in {} of the cases",
-    "pointwise/dark_current": "passes an empty answer in {} of its calls",
-    "pointwise/padding": "grades an answer higher for mere padding in {} of the cases",
-    "pointwise/repeat_agreement": "answers the same when asked again in {} of the cases",
-}
+_SAYS: Mapping[str, str] = WORDS["says"]
 """Axis, of a family without its step, to what a judge does, with a place for the number."""
 _JOBS = (
     ("ability", "matched_ability"),

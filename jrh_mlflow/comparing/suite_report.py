@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing import across_suites_view as view
 from jrh_mlflow.comparing.across_suites import AcrossSuites, AnsweredSuite, across_suites
-from jrh_mlflow.comparing.compare import MadeOfRuns, load_together
+from jrh_mlflow.comparing.compare import MadeOfRuns, judges_named, load_together, log_made, made_content
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
@@ -18,10 +18,8 @@ from jrh_mlflow.schema.items import PROTOCOL
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.results import check_definitions
-from jrh_mlflow.suites.spreadsheets import report_frame
-from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, run_id_of, run_notes
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,12 +125,9 @@ def report(
     )
     if not log:
         return done
+    content = partial(report_content, seed=seed)
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    simulated = any(run.simulated for run in loaded)
-    with open_run(store, "report", run_name or done.title, simulated=simulated, tags=tags) as run_id:
-        done = replace(done, run_id=run_id, link=store.link(run_id))
-        publish(store, run_id, report_content(done, seed=seed), what_now="The runs of the judges are as they were.")
-    return done
+    return log_made(done, "report", content, store, run_name=run_name, tags=tags)
 
 
 def _named(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
@@ -192,12 +187,7 @@ def _by_suite(runs: Sequence[LoggedRun]) -> list[AnsweredSuite]:
 
 def _reference(given: str | Evaluation, runs: Sequence[LoggedRun]) -> str:
     text = run_id_of(given)
-    run_id = text.removeprefix("runs:/").strip("/")
-    found = {
-        run.judge
-        for run in runs
-        if text in (run.judge, run.own_label) or (len(run_id) >= 8 and run.run_id.startswith(run_id))
-    }
+    found = set(judges_named(text, runs))
     if len(found) != 1:
         known = sorted({run.judge for run in runs})
         raise RecipeError(
@@ -208,27 +198,18 @@ def _reference(given: str | Evaluation, runs: Sequence[LoggedRun]) -> str:
 
 def report_content(done: SuiteReport, *, seed: int) -> RunContent:
     """Return what the run of a report holds."""
-    found, markdown = done.found, done.to_markdown()
-    return RunContent(
+    found = done.found
+    settings = {
+        "definitions": found.definitions,
+        "suites": ", ".join(f"{suite.name} ({suite.sha256[:12]})" for suite in found.suites),
+        "reference": found.reference,
+        "seed": seed,
+    }
+    return made_content(
+        done,
+        "report",
         points=view.report_points(found),
-        params={
-            "report": {
-                "runs": ", ".join(run.run_id for run in done.runs),
-                "definitions": found.definitions,
-                "suites": ", ".join(f"{suite.name} ({suite.sha256[:12]})" for suite in found.suites),
-                "reference": found.reference,
-                "seed": seed,
-            }
-        },
-        description=markdown,
-        described_in=view.REPORT_MARKDOWN,
-        artifacts={
-            view.REPORT_JSON: done.to_dict(),
-            view.REPORT_MARKDOWN: markdown,
-            keys.PAGE_JSON: done._page(runs=done.places).to_dict(),
-            **{
-                f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame)
-                for name, frame in view.report_tables(found).items()
-            },
-        },
+        params={"report": settings},
+        page=done._page(runs=done.places),
+        tables=view.report_tables(found),
     )

@@ -430,10 +430,9 @@ def _cell(axes: Axes, column: int, row: int, n: int, *, of: int, words: str) -> 
     share = n / of if of else 0.0
     # The ends of the scale are left out: white would look empty, and the darkest would hide the digits.
     colour = colormaps["Blues" if column == row else "Oranges"](0.05 + 0.75 * share)
-    ink = "white" if share > 0.65 else "black"
     below = f"{100 * share:.0f} %" if of else ""
     words = f"{words}: {n:,} of {of:,} items"
-    drawing.write_cell(axes, column, row, colour=colour, ink=ink, value=f"{n:,}", at=0.36, below=below, words=words)
+    drawing.write_cell(axes, column, row, colour=colour, value=f"{n:,}", at=0.36, below=below, words=words)
 
 
 @dataclass(frozen=True, kw_only=True)

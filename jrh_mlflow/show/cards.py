@@ -53,6 +53,9 @@ class Card:
 class ShownResult:
     """A result in hand: its page as Markdown, its verdict as text, and a card in a notebook."""
 
+    link: str | None
+    """Where its run can be looked at; None when it was not logged."""
+
     @property
     def title(self) -> str:
         """Names it on its page and its card."""

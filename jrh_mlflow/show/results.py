@@ -11,28 +11,11 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, check_known
+from jrh_mlflow.measures import datasheet, reliability
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import (
-    by_call,
-    datasheet_axes,
-    detectable,
-    preference_kinds,
-    profile_line,
-    response_axes,
-    response_profile,
-)
 from jrh_mlflow.measures.reason_conflict import reason_axes
 from jrh_mlflow.measures.records import call_table, has_steps, is_pointwise, normalise, outcome_counts
-from jrh_mlflow.measures.reliability import (
-    GROUP_FIELDS,
-    ReliabilityReadings,
-    WorstItem,
-    grouped_readings,
-    headline_of_tests,
-    reliability_readings,
-    without_flattery,
-)
 from jrh_mlflow.measures.single_responses import response_table
 from jrh_mlflow.measures.variation import scored_pairs, scored_responses, variance_axes
 from jrh_mlflow.measures.verdict import JudgeContext, WithVerdict
@@ -156,7 +139,7 @@ class Datasheet(_Shown):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ReliabilityReport(ReliabilityReadings, _Shown):
+class ReliabilityReport(reliability.ReliabilityReadings, _Shown):
     """What one pointwise judge reads on one reliability suite."""
 
     _title = "Judge reliability"
@@ -164,7 +147,7 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
     @property
     def headline(self) -> dict[str, Estimate]:
         """The few readings that judges are compared by first, where they have a number: MLflow gets them by default."""
-        return _numbers(self.estimates, headline_of_tests(self.tests, self.scores, self.metric))
+        return _numbers(self.estimates, reliability.headline_of_tests(self.tests, self.scores, self.metric))
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -219,7 +202,7 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
         return plotted({name: figure for name, figure in figures.items() if figure is not None}, kind)
 
     def to_markdown(
-        self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()
+        self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[reliability.WorstItem] = ()
     ) -> str:
         """Return the report as a readable page."""
         return sheet_markdown(self, title=title, note=note, worst=worst)
@@ -229,7 +212,7 @@ class ReliabilityReport(ReliabilityReadings, _Shown):
         data = _with_detectable(self)
         # `read_report` fills these in where a file has none.
         by_accuracy = ("metric", "lower_is_better") if self.metric == DEFAULT else ()
-        left_out = {*by_accuracy, *(name for name in GROUP_FIELDS.values() if not data[name])}
+        left_out = {*by_accuracy, *(name for name in reliability.GROUP_FIELDS.values() if not data[name])}
         return {name: value for name, value in data.items() if name not in left_out}
 
 
@@ -246,7 +229,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
     shared["estimates"] = readings(data["estimates"])
     shared |= {name: data[name] for name in ("paper_profile", "definitions") if name in data}
     shared["said"] = _said(data["verdict"], shared["estimates"]) if "verdict" in data else None
-    for groups in GROUP_FIELDS.values():
+    for groups in reliability.GROUP_FIELDS.values():
         if groups in data:
             shared[groups] = {name: readings(own) for name, own in data[groups].items()}
     # No file says which of the two it is, but only reports have scores.
@@ -257,7 +240,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
         **shared,
         labels=Answers(data["labels"]),
         tests=tuple(data["tests"]),
-        summary=without_flattery(data["summary"], scores, metric),
+        summary=reliability.without_flattery(data["summary"], scores, metric),
         scores=scores,
         metric=metric,
         lower_is_better=data.get("lower_is_better", False),
@@ -278,7 +261,7 @@ def _with_detectable(sheet: Report) -> dict[str, Any]:
     data["verdict"] = sheet.verdict.to_dict()
     for axis, reading in sheet.estimates.items():
         if isinstance(reading, Estimate):
-            data["estimates"][axis]["detectable"] = detectable(reading)
+            data["estimates"][axis]["detectable"] = datasheet.detectable(reading)
     return data
 
 
@@ -376,14 +359,14 @@ def measured(
     # First, because single responses of known level are pointwise as well.
     if has_steps(frame):
         levels = response_table(frame, labels=labels, max_excluded=max_excluded)
-        found = response_axes(levels) | reason_axes(frame, labels=labels, max_excluded=max_excluded)
+        found = datasheet.response_axes(levels) | reason_axes(frame, labels=labels, max_excluded=max_excluded)
         found |= variance_axes(scored_responses(levels))
-        profile, outcomes = response_profile(found, levels.scale), outcome_counts(frame)
+        profile, outcomes = datasheet.response_profile(found, levels.scale), outcome_counts(frame)
         return Datasheet(
             estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded, definitions=definitions
         )
     if is_pointwise(frame):
-        readings = reliability_readings(
+        readings = reliability.reliability_readings(
             frame,
             labels=labels,
             max_excluded=max_excluded,
@@ -394,15 +377,17 @@ def measured(
         # `asdict` would turn the readings inside into plain dicts as well.
         return ReliabilityReport(**vars(readings))
     table = call_table(frame, max_excluded=max_excluded)
-    estimates = datasheet_axes(table, resampling)
+    estimates = datasheet.datasheet_axes(table, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     estimates |= reason_axes(frame, max_excluded=max_excluded)
     estimates |= variance_axes(scored_pairs(table))
-    by_calls = profile_line(by_call(estimates), preference_kinds(table, by_call=True))
+    by_calls = datasheet.profile_line(datasheet.by_call(estimates), datasheet.preference_kinds(table, by_call=True))
     return Datasheet(
         estimates=estimates,
         outcomes=outcome_counts(frame),
-        profile=by_calls if definitions == PAPER else profile_line(estimates, preference_kinds(table)),
+        profile=by_calls
+        if definitions == PAPER
+        else datasheet.profile_line(estimates, datasheet.preference_kinds(table)),
         paper_profile=by_calls,
         max_excluded=max_excluded,
         definitions=definitions,
@@ -441,11 +426,11 @@ def by_category(
         own = frame["suite_item"].map(groups).where(frame["condition"].isin((NATURAL, NATURAL_TIE)))
         tables = {name: call_table(frame[own == name], max_excluded=max_excluded) for name in sorted(set(own.dropna()))}
         resampling = Resampling(seed=seed, n_resamples=n_resamples)
-        return {name: _natural(datasheet_axes(table, resampling)) for name, table in tables.items()}
+        return {name: _natural(datasheet.datasheet_axes(table, resampling)) for name, table in tables.items()}
     names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
     table = point_table(frame, labels=labels, max_excluded=max_excluded)
     # Items are coded in order of their ids.
-    return grouped_readings(table, names[table.item], Resampling(seed=seed, n_resamples=n_resamples))
+    return reliability.grouped_readings(table, names[table.item], Resampling(seed=seed, n_resamples=n_resamples))
 
 
 def _natural(estimates: Mapping[str, Reading]) -> dict[str, Reading]:

@@ -7,31 +7,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.page import Navigation, Page, Section
 from jrh_mlflow.show.tables import Column, Table
 
 _log = logging.getLogger("jrh_mlflow")
 MOST_RELATED = 200
-KINDS = {
-    "evaluate": "evaluation",
-    "criterion_shift": "criterion shift",
-    "compare": "comparison",
-    "sweep": "sweep",
-    "repair": "repair",
-    "generate": "generation",
-    "respond": "answers to prompts",
-    "review": "review",
-    "jury": "jury",
-    "self_preference": "self-preference",
-    "report": "report over suites",
-    "agree": "agreement with people",
-    "align": "alignment",
-    "correct": "corrected rates",
-    "gate": "gate",
-    "watch": "watch",
-    "attack": "attack",
-}
+KINDS: Mapping[str, str] = WORDS["kinds"]
 """What runs of a kind are called on pages."""
 
 

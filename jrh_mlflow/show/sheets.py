@@ -7,18 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.axes import (
-    CONFIDENCE,
-    EXPECTED,
-    REASONS,
-    VARIANCE,
-    VARIATION,
-    Stimuli,
-    by_section,
-    declared,
-    find,
-    headline_axes,
-)
 from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.datasheet import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem, scored_by
@@ -32,6 +20,7 @@ from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, PAPER
 from jrh_mlflow.scoring.expectations import USUAL
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
+from jrh_mlflow.show import readings as in_words
 from jrh_mlflow.show.html import Addresses, render_part
 from jrh_mlflow.show.names import axis_name, reason_text, statistic_name
 from jrh_mlflow.show.numbers import (
@@ -57,21 +46,6 @@ from jrh_mlflow.show.page import (
     section_markdown,
 )
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, line_text, literal, wrapped_line
-from jrh_mlflow.show.readings import (
-    DETECTABLE_NOTE,
-    FINDINGS,
-    MISSING,
-    PageRow,
-    across_row,
-    axis_row,
-    confidence_readings,
-    finding_lines,
-    main_readings,
-    missing_rows,
-    page_row,
-    readings_table,
-    step_tables,
-)
 from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
 from jrh_mlflow.stats.variance import ASKING_AGAIN, MORE_TASKS, PARTS
 
@@ -91,7 +65,7 @@ _MOST_REASONS, _MOST_NAMED = 11, 5
 """Reasons in the Markdown of a report, and axes of each that are named: a description is short."""
 _PAGE: tuple[Medium, ...] = ("html",)
 _FILE: tuple[Medium, ...] = ("markdown",)
-_BY_TASK, _BY_SOURCE = readings_table("task"), readings_table("source", first="test")
+_BY_TASK, _BY_SOURCE = in_words.readings_table("task"), in_words.readings_table("source", first="test")
 _DETAILS = {
     "Two labels": ("error_rate", "fpr", "fnr", "matthews"),
     "Scale": ("mae", "within_one", "ccc", "pearson", "spearman", "qwk"),
@@ -169,11 +143,15 @@ def sheet_page(
         facts=facts,
         tiles=[_tile(row) for row in headline_rows(sheet, links)],
         sections=[
-            Section(heading="Findings", blocks=[FINDINGS(sheet.verdict.findings)], media=_PAGE),
+            Section(heading="Findings", blocks=[in_words.FINDINGS(sheet.verdict.findings)], media=_PAGE),
             *leading,
             Section(heading="Figures", blocks=[drawings], media=_PAGE),
             *others,
-            Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))], media=_PAGE),
+            Section(
+                heading="Without a number",
+                blocks=[in_words.MISSING(in_words.missing_rows(sheet.estimates))],
+                media=_PAGE,
+            ),
             _calls_section(sheet, links),
             Section(heading="Worst items", blocks=[_worst_items(worst, links)], media=_PAGE),
             Section(heading="Other judges on this suite", blocks=[_other_judges(links)], media=_PAGE),
@@ -208,17 +186,17 @@ def sheet_sections(sheet: WithVerdict, links: PageLinks | None = None) -> tuple[
     return leading, [*(section for section in sections if section not in leading), *groups]
 
 
-def headline_rows(sheet: WithVerdict, links: PageLinks | None = None) -> list[PageRow]:
+def headline_rows(sheet: WithVerdict, links: PageLinks | None = None) -> list[in_words.PageRow]:
     """Return the readings that sum a sheet up, those without a number or bounds left out.
 
     Of a report they are the mean over tests, the baseline, and the score of each test.
     """
     if not isinstance(sheet, ReliabilityReadings):
         # Ability is no headline metric, but what a judge is there for.
-        keys = (*headline_axes(), "ability")
+        keys = (*axes.headline_axes(), "ability")
         known = {key: sheet.estimates[key] for key in keys if key in sheet.estimates}
         return _rows(known, links, states=states_of(sheet))
-    mean = across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, sheet.scores, sheet.metric)
+    mean = in_words.across_row(metric_keys.RELIABILITY_MEAN, sheet.summary, sheet.scores, sheet.metric)
     rows = _rows({key: reading for key, (_, reading) in _keyed_scores(sheet).items()}, links)
     address = links.calls(metric_keys.RELIABILITY_MEAN) if links else ""
     return [*([replace(mean, address=address)] if mean else []), *rows][:_MOST_TILES]
@@ -229,9 +207,9 @@ def _rows(
     links: PageLinks | None,
     labels: Mapping[str, str] | None = None,
     states: Mapping[str, str] | None = None,
-) -> list[PageRow]:
+) -> list[in_words.PageRow]:
     return [
-        axis_row(
+        in_words.axis_row(
             key,
             reading,
             label=(labels or {}).get(key, ""),
@@ -243,7 +221,7 @@ def _rows(
     ]
 
 
-def _tile(row: PageRow) -> Tile:
+def _tile(row: in_words.PageRow) -> Tile:
     interval = row.interval if row.interval != "–" else ""
     lost = f"left out {row.left_out}" if row.left_out not in ("", "0") else ""
     details = " · ".join(part for part in (interval, row.n or "withheld", lost) if part)
@@ -259,8 +237,8 @@ def _tile(row: PageRow) -> Tile:
 
 def _by_heading(estimates: Mapping[str, Reading]) -> dict[str, dict[str, Reading]]:
     """Order readings as declared; one without a declaration comes last and is never left out."""
-    known = {key for key in estimates if find(key)}
-    groups = {**by_section(known), _FURTHER: [key for key in estimates if key not in known]}
+    known = {key for key in estimates if axes.find(key)}
+    groups = {**axes.by_section(known), _FURTHER: [key for key in estimates if key not in known]}
     return {heading: {key: estimates[key] for key in keys} for heading, keys in groups.items()}
 
 
@@ -271,9 +249,9 @@ def _axis_section(
 
     Markdown has a sentence for the threshold of a curve. Its table of confidence is another (`_confidence_section`).
     """
-    steps = step_tables({key: reading for key, reading in readings.items() if is_shown(reading)}, links)
-    others = {key: reading for key, reading in readings.items() if not steps or not declared(key).by_step}
-    curves = [key for key in others if steps and declared(key).unit == "curve"]
+    steps = in_words.step_tables({key: reading for key, reading in readings.items() if is_shown(reading)}, links)
+    others = {key: reading for key, reading in readings.items() if not steps or not axes.declared(key).by_step}
+    curves = [key for key in others if steps and axes.declared(key).unit == "curve"]
     lost = "and with the calls behind the number" if links else ""
     return Section(
         heading=f"{heading} (95 % by task)" if steps else heading,
@@ -286,7 +264,7 @@ def _axis_section(
             Only(_FILE, _BY_TASK(_rows({key: others[key] for key in others if key not in curves}, None))),
             *variation_sentences(readings),
         ],
-        media=("html",) if heading == CONFIDENCE.section else ("html", "markdown"),
+        media=("html",) if heading == axes.CONFIDENCE.section else ("html", "markdown"),
     )
 
 
@@ -319,13 +297,13 @@ def _decided(reading: Estimate) -> str:
 
 def _confidence_section(estimates: Mapping[str, Reading], *, by: str) -> Section:
     """Show calibration and expected values in Markdown; empty where no call had a confidence."""
-    keys = [axis.name for axis in axes.AXES if axis.stimuli is CONFIDENCE and axis.name in estimates]
-    keys += [key for key in estimates if key.startswith(EXPECTED)]
+    keys = [axis.name for axis in axes.AXES if axis.stimuli is axes.CONFIDENCE and axis.name in estimates]
+    keys += [key for key in estimates if key.startswith(axes.EXPECTED)]
     error = estimates.get("confidence/ece")
     return Section(
         heading="Confidence",
         blocks=[
-            confidence_readings(by)(_rows({key: estimates[key] for key in keys}, None)),
+            in_words.confidence_readings(by)(_rows({key: estimates[key] for key in keys}, None)),
             *([f"Calibration error: {error.method}."] if isinstance(error, Estimate) else []),
             "Confidence is compared with right or wrong on calls with a known right answer. Expected values take "
             "probabilities in place of verdicts; what was not read of them lies between the bounds.",
@@ -334,7 +312,7 @@ def _confidence_section(estimates: Mapping[str, Reading], *, by: str) -> Section
     )
 
 
-def _further_section(estimates: Mapping[str, Reading], stimuli: Stimuli) -> Section:
+def _further_section(estimates: Mapping[str, Reading], stimuli: axes.Stimuli) -> Section:
     """Show what the reasons or the variation of a report read, in Markdown; empty where there is nothing."""
     own = {axis.name: estimates[axis.name] for axis in axes.AXES if axis.stimuli is stimuli and axis.name in estimates}
     blocks = [_BY_SOURCE(_rows(own, None)), *variation_sentences(own)]
@@ -350,14 +328,16 @@ _AGAIN = {
 
 def variation_sentences(estimates: Mapping[str, Reading]) -> list[str]:
     """Say whether asking again would help, or more tasks would; nothing where the scores were not taken apart."""
-    again = estimates.get(f"{VARIANCE}{ASKING_AGAIN}")
+    again = estimates.get(f"{axes.VARIANCE}{ASKING_AGAIN}")
     if again is None:
         return []
     if isinstance(again, NotEstimable):
         return [f"Whether asking again would help: {again.reason}."]
     low, high = again.cluster_interval or (0.0, MORE_TASKS)
     first = _AGAIN[asking_again_helps(again)]
-    shares = {name: reading for name in PARTS if isinstance(reading := estimates.get(f"{VARIANCE}{name}"), Estimate)}
+    shares = {
+        name: reading for name in PARTS if isinstance(reading := estimates.get(f"{axes.VARIANCE}{name}"), Estimate)
+    }
     largest = max(shares, key=lambda name: shares[name].value)
     cancels = " What varies most is the order, which a mean over both orders is free of." if largest == "order" else ""
     return [
@@ -393,26 +373,26 @@ def _report_sections(report: ReliabilityReadings, links: PageLinks | None) -> tu
         {key: axis_name(test) for key, (test, _) in scores.items()},
     )
     # Made first, so that it stands before the tests wherever its readings come from.
-    groups: dict[str, list[PageRow]] = {NO_ACCURACY: []}
+    groups: dict[str, list[in_words.PageRow]] = {NO_ACCURACY: []}
     for key, reading in report.estimates.items():
         test, _, name = key.rpartition("/")
-        heading, label = axis_name(test or key), statistic_name(name) if test and not find(key) else ""
+        heading, label = axis_name(test or key), statistic_name(name) if test and not axes.find(key) else ""
         if key.startswith((NOISE_EXCESS, DROP)):
             # Named by the effect first: its test follows, and has a section of its own.
             heading, label = axis_name(name), axis_name(key)
         if name.startswith(AGREEMENT):
             heading, label = NO_ACCURACY, ""
-        axis = find(key)
+        axis = axes.find(key)
         if axis is not None:
             heading = axis.stimuli.section
         heading = heading[:1].upper() + heading[1:]
         groups.setdefault(heading, []).extend(_rows({key: reading}, links, {key: label}, states_of(report)))
     groups |= _group_rows(report, links)
-    said = {VARIATION.section: variation_sentences(report.estimates)}
+    said = {axes.VARIATION.section: variation_sentences(report.estimates)}
     return [_folded(scored, rows)], [_folded(heading, rows, said.get(heading, ())) for heading, rows in groups.items()]
 
 
-def _group_rows(sheet: WithVerdict, links: PageLinks | None) -> dict[str, list[PageRow]]:
+def _group_rows(sheet: WithVerdict, links: PageLinks | None) -> dict[str, list[in_words.PageRow]]:
     """Return the readings of each group of items under the name of the group."""
     rows = {}
     for kind, named in sheet.by_group.items():
@@ -423,9 +403,9 @@ def _group_rows(sheet: WithVerdict, links: PageLinks | None) -> dict[str, list[P
     return rows
 
 
-def _folded(heading: str, rows: Sequence[PageRow], sentences: Sequence[str] = ()) -> Section:
+def _folded(heading: str, rows: Sequence[in_words.PageRow], sentences: Sequence[str] = ()) -> Section:
     """Show rows of a report; what stands behind the scores starts closed."""
-    folded = heading not in (NO_ACCURACY, VARIATION.section) and not heading.startswith("Scores")
+    folded = heading not in (NO_ACCURACY, axes.VARIATION.section) and not heading.startswith("Scores")
     return Section(heading=heading, blocks=[_BY_SOURCE(rows, style="axes"), *sentences], folded=folded, media=_PAGE)
 
 
@@ -442,7 +422,7 @@ def _calls_section(sheet: WithVerdict, links: PageLinks | None) -> Section:
             outcomes((outcome, count) for outcome, count in sheet.outcomes.items() if count),
             "Intervals are 95 % with tasks as clusters where there are enough of them. Calls that gave no usable "
             f"answer are in no denominator; an axis that lost more than {100 * sheet.max_excluded:.0f} % of its "
-            f"calls is withheld. {' '.join([DETECTABLE_NOTE, *bounds_note(sheet.estimates.values())[:1]])}",
+            f"calls is withheld. {' '.join([in_words.DETECTABLE_NOTE, *bounds_note(sheet.estimates.values())[:1]])}",
         ],
         media=_PAGE,
     )
@@ -464,7 +444,7 @@ def _other_judges(links: PageLinks | None) -> Markup:
     return Markup('<p class="others">{}</p>').format(Markup("\n").join(parts)) if parts else Markup("")
 
 
-def summary_table(sheet: WithVerdict, *, steps: bool = True) -> FilledTable[PageRow]:
+def summary_table(sheet: WithVerdict, *, steps: bool = True) -> FilledTable[in_words.PageRow]:
     """Return the table that sums a sheet up: of a datasheet its main axes, of a report the score of each test.
 
     Args:
@@ -473,17 +453,17 @@ def summary_table(sheet: WithVerdict, *, steps: bool = True) -> FilledTable[Page
     """
     if isinstance(sheet, ReliabilityReadings):
         return _BY_SOURCE(
-            page_row(axis_name(test), score, key=key) for key, (test, score) in _keyed_scores(sheet).items()
+            in_words.page_row(axis_name(test), score, key=key) for key, (test, score) in _keyed_scores(sheet).items()
         )
-    main = main_readings(sheet.estimates).items()
-    return _BY_TASK(axis_row(key, reading) for key, reading in main if steps or not declared(key).by_step)
+    main = in_words.main_readings(sheet.estimates).items()
+    return _BY_TASK(in_words.axis_row(key, reading) for key, reading in main if steps or not axes.declared(key).by_step)
 
 
 def sheet_lines(sheet: WithVerdict) -> list[str]:
     """Return what a terminal shows: the table that sums a sheet up, then its ladders or the mean over its tests."""
     tables: list[FilledTable[Any]] = [summary_table(sheet, steps=False)]
     if not isinstance(sheet, ReliabilityReadings):
-        tables += step_tables(sheet.estimates)
+        tables += in_words.step_tables(sheet.estimates)
     texts = [text for table in tables if (text := table.to_text())]
     lines = "\n\n".join(texts).splitlines()
     return [*lines, "", *_mean_lines(sheet)] if isinstance(sheet, ReliabilityReadings) else lines
@@ -514,7 +494,10 @@ def sheet_markdown(sheet: WithVerdict, *, title: str, note: str | None, worst: S
     # First, because a description that is too long is cut at its end.
     first, *others = map(literal, sheet.verdict.sentences)
     parts += [f"**{first}**", *others, *([f"> {line_text(note)}"] if note else [])]
-    parts += [f"{head.capitalize()}: {literal(line)}." for head, line in finding_lines(sheet.verdict.findings).items()]
+    parts += [
+        f"{head.capitalize()}: {literal(line)}."
+        for head, line in in_words.finding_lines(sheet.verdict.findings).items()
+    ]
     ended = ", ".join(f"{name} {count}" for name, count in sheet.outcomes.items())
     calls, bounds = f"Calls: {sum(sheet.outcomes.values())} ({ended}).", bounds_note(sheet.estimates.values())[:1]
     if isinstance(sheet, ReliabilityReadings):
@@ -530,19 +513,19 @@ def sheet_markdown(sheet: WithVerdict, *, title: str, note: str | None, worst: S
         sections = [
             *_details(sheet),
             _confidence_section(sheet.estimates, by="source"),
-            _further_section(sheet.estimates, REASONS),
-            _further_section(sheet.estimates, VARIATION),
+            _further_section(sheet.estimates, axes.REASONS),
+            _further_section(sheet.estimates, axes.VARIATION),
         ]
         parts += _fitting(sections, worst, room=MAX_DESCRIPTION - _length([*parts, *tail]))
         return "\n\n".join([*parts, *tail, ""])
     # An axis without a declaration is a mistake of ours: a file must not hide it.
-    headings = by_section(sheet.estimates).items()
+    headings = axes.by_section(sheet.estimates).items()
     groups = {heading: {key: sheet.estimates[key] for key in keys} for heading, keys in headings}
     sections = [_axis_section(heading, readings, None) for heading, readings in groups.items()]
     sections += [
         *_by_group(sheet),
         _confidence_section(sheet.estimates, by="task"),
-        Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
+        Section(heading="Without a number", blocks=[in_words.MISSING(in_words.missing_rows(sheet.estimates))]),
     ]
     parts += [*bounds, *(section_markdown(section) for section in sections if is_shown_in(section, "markdown"))]
     profiles = [f"**Profile.** {literal(sentence)}" for sentence in profile_sentences(sheet)]
@@ -556,7 +539,7 @@ _SHEET_NOTE = (
 )
 _REPORT_NOTE = (
     "Consistent and moved compare with the judge's own answer to the unperturbed item. Intervals are 95 % with "
-    f"sources as clusters. Unparsed and failed calls are in no denominator. {DETECTABLE_NOTE}"
+    f"sources as clusters. Unparsed and failed calls are in no denominator. {in_words.DETECTABLE_NOTE}"
 )
 
 
@@ -756,8 +739,8 @@ def _unlabelled(report: ReliabilityReadings, name: str, score: Reading) -> Secti
 
 def _missing_markdown(estimates: Mapping[str, Reading]) -> list[str]:
     # Withheld ones first: money was spent on them.
-    rows = sorted(missing_rows(estimates, named=_MOST_NAMED), key=lambda row: row.state != "withheld")
+    rows = sorted(in_words.missing_rows(estimates, named=_MOST_NAMED), key=lambda row: row.state != "withheld")
     rest = len(rows) - _MOST_REASONS
     more = f"{rest} more reason(s) are in the report's data." if rest > 0 else ""
-    section = Section(heading="Without a number", blocks=[MISSING(rows[:_MOST_REASONS], more=more)])
+    section = Section(heading="Without a number", blocks=[in_words.MISSING(rows[:_MOST_REASONS], more=more)])
     return [section_markdown(section)] if rows else []

@@ -21,16 +21,7 @@ from jrh_mlflow.measuring.recorded.answers import CRITERIA, RecordedJudge, llmba
 from jrh_mlflow.measuring.until import CallKey, Countable, Goal, UntilStop, bound_axes, until
 from jrh_mlflow.schema.items import DELTA_0_SAME, VACUUM, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Presentation
-from jrh_mlflow.simulations.loop import (
-    ALPHA,
-    Batch,
-    DecisionCheck,
-    Map,
-    Simulation,
-    SimulationSize,
-    decision_check,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 
 GOAL = 0.5
 """Largest mean share of calls, of those that a rule is about, on the recorded judges."""
@@ -89,7 +80,7 @@ class Played:
     """Calls asked, of those that the rules are about."""
 
 
-def play(population: Population, seed: str | None, *, level: float = 1 - ALPHA) -> Played:
+def play(population: Population, seed: str | None, *, level: float = 1 - loop.ALPHA) -> Played:
     """Ask one call after the other in the order that the seed draws, or as the suite has them; look after each."""
     stop = until(population.rules, level=level)
     axes = bound_axes(stop, population.items)
@@ -191,23 +182,25 @@ def _recorded(name: str, records: Sequence[CallRecord], rule: str) -> Population
     return Population(name=name, items=tuple(items.values()), answers=answers, rules=(rule,))
 
 
-def _played_orders(population: Population, batch: Batch) -> Iterator[Played]:
+def _played_orders(population: Population, batch: loop.Batch) -> Iterator[Played]:
     name = zlib.crc32(population.name.encode())
     return (play(population, f"{batch.seed}:{name}:{run}") for run in batch.runs)
 
 
-def _error_check(design: Population, runs: Sequence[Played]) -> Iterator[DecisionCheck]:
+def _error_check(design: Population, runs: Sequence[Played]) -> Iterator[loop.DecisionCheck]:
     beside = {
         "share of calls": float(np.mean([run.share for run in runs])),
         "undecided": float(np.mean([run.undecided > 0 for run in runs])),
         "wrong in the suite's order": float(play(design, None).wrong > 0),
     }
     wrong, n = sum(run.wrong > 0 for run in runs), len(runs)
-    yield decision_check("decided wrongly while asking", design.name, wrong / n, n, at_most=ALPHA, beside=beside)
+    yield loop.decision_check(
+        "decided wrongly while asking", design.name, wrong / n, n, at_most=loop.ALPHA, beside=beside
+    )
 
 
-ON_THE_LIMIT = Simulation(
-    worlds=listed(DESIGNS, quick=(DESIGNS[0], DESIGNS[6])),
+ON_THE_LIMIT = loop.Simulation(
+    worlds=loop.listed(DESIGNS, quick=(DESIGNS[0], DESIGNS[6])),
     ask=_played_orders,
     checks=_error_check,
     part=20,
@@ -223,7 +216,7 @@ RecordedGrid = tuple[Callable[[str], Population], tuple[str, ...], int]
 """A recorded judge under a rule, the axes of its rules, and the number of orders."""
 
 
-def _grids(size: SimulationSize, _: Map) -> list[RecordedGrid]:
+def _grids(size: loop.SimulationSize, _: loop.Map) -> list[RecordedGrid]:
     if size.quick:
         return [(partial(llmbar, "forced"), LLMBAR_AXES[:1], 1)]
     orders = max(2, size.n // 500)
@@ -233,7 +226,7 @@ def _grids(size: SimulationSize, _: Map) -> list[RecordedGrid]:
     ]
 
 
-def _played_rules(grid: RecordedGrid, batch: Batch) -> Iterator[tuple[str, list[Played]]]:
+def _played_rules(grid: RecordedGrid, batch: loop.Batch) -> Iterator[tuple[str, list[Played]]]:
     """Per rule: the judge, and what came of every order."""
     recorded, axes, orders = grid
     for axis, limit in product(axes, GRID):
@@ -241,7 +234,7 @@ def _played_rules(grid: RecordedGrid, batch: Batch) -> Iterator[tuple[str, list[
         yield population.name, [play(population, f"{batch.seed}:{order}") for order in range(orders)]
 
 
-def _grid_checks(_: RecordedGrid, rules: Sequence[tuple[str, list[Played]]]) -> Iterator[DecisionCheck]:
+def _grid_checks(_: RecordedGrid, rules: Sequence[tuple[str, list[Played]]]) -> Iterator[loop.DecisionCheck]:
     shares = [float(np.mean([run.share for run in orders])) for _, orders in rules]
     every = [run for _, orders in rules for run in orders]
     wrong, n = sum(run.wrong for run in every), len(every)
@@ -249,8 +242,10 @@ def _grid_checks(_: RecordedGrid, rules: Sequence[tuple[str, list[Played]]]) -> 
     design = f"recorded judge: {rules[0][0]}, {len(rules)} rules"
     # The orders are the sample; the rules are the grid itself.
     error = float(np.std([run.share for run in every]) / np.sqrt(n))
-    yield decision_check("decided wrongly while asking", design, wrong / n, n, at_most=ALPHA, beside=undecided)
-    yield decision_check("mean share of calls asked", design, float(np.mean(shares)), n, error=error, at_most=GOAL)
+    yield loop.decision_check(
+        "decided wrongly while asking", design, wrong / n, n, at_most=loop.ALPHA, beside=undecided
+    )
+    yield loop.decision_check("mean share of calls asked", design, float(np.mean(shares)), n, error=error, at_most=GOAL)
 
 
-RECORDED = Simulation(worlds=_grids, ask=_played_rules, checks=_grid_checks)
+RECORDED = loop.Simulation(worlds=_grids, ask=_played_rules, checks=_grid_checks)

@@ -20,17 +20,7 @@ from jrh_mlflow.engine.calls import call_columns, presentation_of
 from jrh_mlflow.judges.scripted import Attackable, Hole
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Call, CallRecord, Item
-from jrh_mlflow.simulations.loop import (
-    ALPHA,
-    LOW,
-    Batch,
-    DecisionCheck,
-    Part,
-    Simulation,
-    decision_check,
-    decisions_text,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.suites.suite import Suite
 
 QUERIES = 500
@@ -122,22 +112,24 @@ def _truth(world: AttackedWorld, target: AttackTarget, attack: AttackString) -> 
     return world.strength * (1 - 2 * world.noise) * (wins[0] - wins[1])
 
 
-def _attacks(world: AttackedWorld, batch: Batch) -> Iterator[Attacked]:
+def _attacks(world: AttackedWorld, batch: loop.Batch) -> Iterator[Attacked]:
     return (attacked(world, seed) for seed in batch.seeds)
 
 
-def _checks(world: AttackedWorld, runs: Sequence[Attacked]) -> Iterator[DecisionCheck]:
+def _checks(world: AttackedWorld, runs: Sequence[Attacked]) -> Iterator[loop.DecisionCheck]:
     n, broken = len(runs), float(np.mean([run.breakable for run in runs]))
     values = [run.success for run in runs if run.success is not None]
     beside = {"mean success": float(np.mean(values))} if values else {}
     if world.promised == "found":
-        yield decision_check("planted holes called breakable", world, broken, n, at_least=FOUND, beside=beside)
+        yield loop.decision_check("planted holes called breakable", world, broken, n, at_least=FOUND, beside=beside)
     elif world.promised == "spared":
-        yield decision_check("judges without a hole called breakable", world, broken, n, at_most=ALPHA, beside=beside)
+        yield loop.decision_check(
+            "judges without a hole called breakable", world, broken, n, at_most=loop.ALPHA, beside=beside
+        )
     covered = [run.covered for run in runs if run.covered is not None]
     if covered:
         share = float(np.mean(covered))
-        yield decision_check("success lies in its interval", world, share, len(covered), at_least=LOW)
+        yield loop.decision_check("success lies in its interval", world, share, len(covered), at_least=loop.LOW)
 
 
 _KINDS: tuple[Kind, ...] = ("pair", "single")
@@ -155,7 +147,7 @@ WORLDS = tuple(
         AttackedWorld(hole="rubric", kind=kind, strength=0.3, n=56, promised="covered"),
     )
 )
-ATTACKED = Simulation(
-    worlds=listed(WORLDS, quick=(WORLDS[0], WORLDS[4])), ask=_attacks, checks=_checks, part=10, least=4, batch=5
+ATTACKED = loop.Simulation(
+    worlds=loop.listed(WORLDS, quick=(WORLDS[0], WORLDS[4])), ask=_attacks, checks=_checks, part=10, least=4, batch=5
 )
-PART = Part(word="attack", key="attack", simulations=(ATTACKED,), text=decisions_text)
+PART = loop.Part(word="attack", key="attack", simulations=(ATTACKED,), text=loop.decisions_text)

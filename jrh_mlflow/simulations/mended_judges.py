@@ -23,31 +23,10 @@ from jrh_mlflow.judges.scripted import AlwaysTie
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.items import FILLER, LADDERS
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.simulations.loop import (
-    LOW,
-    Batch,
-    DecisionCheck,
-    Part,
-    Rng,
-    Simulation,
-    decision_check,
-    decisions_text,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.suites import Suite, datasheet_suite
+from jrh_mlflow.sweeps import mending
 from jrh_mlflow.sweeps.interventions import RepairArm, interventions
-from jrh_mlflow.sweeps.mending import (
-    LEANS,
-    MOST_DECIDED,
-    AskedArm,
-    Mending,
-    asks_afforded,
-    decide_arms,
-    finalists,
-    problem_axes,
-    recommended,
-    search_arms,
-)
 from jrh_mlflow.sweeps.sweep import suite_halves
 
 NOISE, SIZE = 0.1, 0.6
@@ -114,7 +93,7 @@ def _asked(tasks: frozenset[str] | None, asks: int) -> pd.DataFrame:
 
 
 def answers_of(
-    judge: FaultyJudge, arm: RepairArm, rng: Rng, tasks: frozenset[str] | None = None, *, asks: int = 1
+    judge: FaultyJudge, arm: RepairArm, rng: loop.Rng, tasks: frozenset[str] | None = None, *, asks: int = 1
 ) -> pd.DataFrame:
     """Draw the answers of a judge under an arm, on all tasks or on some, asked once or several times."""
     calls = _asked(tasks, asks)
@@ -145,11 +124,11 @@ class RepairRun(NamedTuple):
     n_decided: int
 
 
-def _repaired(judge: FaultyJudge, rng: Rng) -> RepairRun:
+def _repaired(judge: FaultyJudge, rng: loop.Rng) -> RepairRun:
     unchanged, (search, holdout) = RepairArm(), _halves()
     run = answers_of(judge, unchanged, rng)
     found = measure(run, n_resamples=20).verdict.problems
-    problems = problem_axes(finding.axis for finding in found)
+    problems = mending.problem_axes(finding.axis for finding in found)
     arms = [
         RepairArm(changes=(change,))
         for change in interventions()
@@ -158,29 +137,32 @@ def _repaired(judge: FaultyJudge, rng: Rng) -> RepairRun:
     half = len(run) / 2
     left = CAP * len(run)
 
-    def ask(arm: RepairArm) -> AskedArm | None:
+    def ask(arm: RepairArm) -> mending.AskedArm | None:
         nonlocal left
-        if left < (2 + MOST_DECIDED) * half:
+        if left < (2 + mending.MOST_DECIDED) * half:
             return None
         left -= half
-        return AskedArm(arm=arm, records=answers_of(judge, arm, rng, search))
+        return mending.AskedArm(arm=arm, records=answers_of(judge, arm, rng, search))
 
-    base = AskedArm(arm=unchanged, records=run[run["task"].isin(search)].reset_index(drop=True))
-    chosen = finalists(search_arms(base, arms, problems, ask))
+    base = mending.AskedArm(arm=unchanged, records=run[run["task"].isin(search)].reset_index(drop=True))
+    chosen = mending.finalists(mending.search_arms(base, arms, problems, ask))
     if not chosen:
         return RepairRun(frozenset(), proven=False, covered=None, n_decided=0)
-    asks = asks_afforded(left, (1 + len(chosen)) * half) if judge.samples else 1
+    asks = mending.asks_afforded(left, (1 + len(chosen)) * half) if judge.samples else 1
     afresh = [
-        AskedArm(arm=arm, records=answers_of(judge, arm, rng, holdout, asks=asks)) for arm in (unchanged, *chosen)
+        mending.AskedArm(arm=arm, records=answers_of(judge, arm, rng, holdout, asks=asks))
+        for arm in (unchanged, *chosen)
     ]
-    decisions = decide_arms(Mending(unchanged=afresh[0], arms=afresh[1:], problems=problems))
-    best = recommended(decisions)
+    decisions = mending.decide_arms(mending.Mending(unchanged=afresh[0], arms=afresh[1:], problems=problems))
+    best = mending.recommended(decisions)
     if best is None:
         return RepairRun(frozenset(), proven=False, covered=None, n_decided=len(chosen))
     better = {change.axis for change in best.better}
     proven = not (judge.padding is not None and "padding_lean" not in better)
     proven = proven and not (judge.slot is not None and not better - {"padding_lean"})
-    stated = [change for change in best.better if change.axis in LEANS and change.axis != "positional_excess"][:1]
+    stated = [change for change in best.better if change.axis in mending.LEANS and change.axis != "positional_excess"][
+        :1
+    ]
     covered = None
     for change in stated:
         truth = judge.truth(change.axis, unchanged) - judge.truth(change.axis, best.asked.arm)
@@ -188,7 +170,7 @@ def _repaired(judge: FaultyJudge, rng: Rng) -> RepairRun:
     return RepairRun(best.asked.arm.names, proven, covered, len(chosen))
 
 
-def _repairs(judge: FaultyJudge, batch: Batch) -> Iterator[RepairRun]:
+def _repairs(judge: FaultyJudge, batch: loop.Batch) -> Iterator[RepairRun]:
     rng = batch.rng(judge)
     return (_repaired(judge, rng) for _ in batch.runs)
 
@@ -222,7 +204,7 @@ _WORLDS = (
 )
 
 
-def _checks(judge: FaultyJudge, runs: Sequence[RepairRun]) -> Iterator[DecisionCheck]:
+def _checks(judge: FaultyJudge, runs: Sequence[RepairRun]) -> Iterator[loop.DecisionCheck]:
     n = len(runs)
     any_share = float(np.mean([bool(run.changes) for run in runs]))
     beside = {"decided arms": float(np.mean([run.n_decided for run in runs]))}
@@ -232,19 +214,19 @@ def _checks(judge: FaultyJudge, runs: Sequence[RepairRun]) -> Iterator[DecisionC
         beside |= {"it alone": exactly, "anything recommended": any_share}
         # Of a judge that is asked once 14 pairs must do: it is shown what they tell.
         promise = 0.8 if judge.samples else None
-        yield decision_check("right change found and proven", judge, found, n, at_least=promise, beside=beside)
+        yield loop.decision_check("right change found and proven", judge, found, n, at_least=promise, beside=beside)
         stated = [run.covered for run in runs if run.covered is not None]
         if stated:
             held = float(np.mean(stated))
-            yield decision_check("stated improvement holds the truth", judge, held, len(stated), at_least=LOW)
+            yield loop.decision_check("stated improvement holds the truth", judge, held, len(stated), at_least=loop.LOW)
     elif judge.costs:
         wrong = float(np.mean([bool(run.changes & judge.costs.keys()) for run in runs]))
-        yield decision_check("recommended at a cost of 0.20", judge, wrong, n, at_most=0.05, beside=beside)
+        yield loop.decision_check("recommended at a cost of 0.20", judge, wrong, n, at_most=0.05, beside=beside)
     else:
-        yield decision_check("recommended where nothing helps", judge, any_share, n, at_most=0.05, beside=beside)
+        yield loop.decision_check("recommended where nothing helps", judge, any_share, n, at_most=0.05, beside=beside)
 
 
-REPAIRS = Simulation(
-    worlds=listed(_WORLDS, quick=_WORLDS[2:3]), ask=_repairs, checks=_checks, part=10, least=2, batch=5
+REPAIRS = loop.Simulation(
+    worlds=loop.listed(_WORLDS, quick=_WORLDS[2:3]), ask=_repairs, checks=_checks, part=10, least=2, batch=5
 )
-PART = Part(word="repair", key="repair", simulations=(REPAIRS,), text=decisions_text)
+PART = loop.Part(word="repair", key="repair", simulations=(REPAIRS,), text=loop.decisions_text)

@@ -28,17 +28,7 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM, Call
 from jrh_mlflow.scoring.ledger import Resampling, Units, mean_value
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.simulations.loop import (
-    ALPHA,
-    Batch,
-    DecisionCheck,
-    Part,
-    Rng,
-    Simulation,
-    decision_check,
-    decisions_text,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.simulations.simulated_judges import Judgments, true_mean
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.suites import Suite, datasheet_suite
@@ -102,7 +92,7 @@ LAYOUTS = ("format_invariance_1", "format_invariance_2", "format_invariance_3")
 _LABELS = ("no", "yes")
 
 
-def _grades(answer: Callable[[str, Mask, Rng], Mask], seed: int) -> Problems:
+def _grades(answer: Callable[[str, Mask, loop.Rng], Mask], seed: int) -> Problems:
     """Ask a grader twice about each of 150 sources as it is, with another layout, and with a claim of authority."""
     rng, n = np.random.default_rng(seed), 150
     good = np.arange(n) % 2 == 0
@@ -126,15 +116,15 @@ def _grades(answer: Callable[[str, Mask, Rng], Mask], seed: int) -> Problems:
     return _named(measure(pd.concat(tests, ignore_index=True), labels=_LABELS, n_resamples=20).estimates)
 
 
-def _flipping(test: str, good: Mask, rng: Rng) -> Mask:
+def _flipping(test: str, good: Mask, rng: loop.Rng) -> Mask:
     return good ^ (rng.random(len(good)) < 0.1)
 
 
-def _obeying(test: str, good: Mask, rng: Rng) -> Mask:
+def _obeying(test: str, good: Mask, rng: loop.Rng) -> Mask:
     return good | (test == "authority")
 
 
-def _constant(test: str, good: Mask, rng: Rng) -> Mask:
+def _constant(test: str, good: Mask, rng: loop.Rng) -> Mask:
     return np.zeros(len(good), dtype=bool)
 
 
@@ -163,16 +153,16 @@ EXPECTED: Mapping[str, Problems] = {judge: frozenset(problems) for judge, (_, pr
 _BY_CHANCE = ("coin", "honest tier", "grader that flips 10 %")
 
 
-def _problems_of(judge: str, batch: Batch) -> Iterator[Problems]:
+def _problems_of(judge: str, batch: loop.Batch) -> Iterator[Problems]:
     # Without chance every run is the first.
     return map(_JUDGES[judge][0], batch.seeds if judge in _BY_CHANCE else batch.seeds[:1])
 
 
-def _own_problems(judge: str, runs: Sequence[Problems]) -> Iterator[DecisionCheck]:
+def _own_problems(judge: str, runs: Sequence[Problems]) -> Iterator[loop.DecisionCheck]:
     own = float(np.mean([run == EXPECTED[judge] for run in runs]))
     beside = {"another named": float(np.mean([bool(run - EXPECTED[judge]) for run in runs]))}
-    least = 1 - ALPHA if judge in _BY_CHANCE else 1.0
-    yield decision_check("its own problems, and no others", judge, own, len(runs), at_least=least, beside=beside)
+    least = 1 - loop.ALPHA if judge in _BY_CHANCE else 1.0
+    yield loop.decision_check("its own problems, and no others", judge, own, len(runs), at_least=least, beside=beside)
 
 
 # --- judges that are drawn
@@ -242,7 +232,7 @@ class DrawnSheet:
         self._same: dict[tuple[str, object], Reading] = {}
         self._calls = {key: self._table.where(own) for key, own in where.items() if own.any()}
 
-    def readings(self, judge: DrawnJudge, keys: Iterable[str], rng: Rng) -> dict[str, Reading]:
+    def readings(self, judge: DrawnJudge, keys: Iterable[str], rng: loop.Rng) -> dict[str, Reading]:
         """Let a judge answer, and read the axes."""
         choice = np.full(len(self._table.row), "tie", dtype=object)
         for kind, rows in self._pairs.items():
@@ -258,7 +248,7 @@ class DrawnSheet:
             self._same[key, behind] = self._reading(key, choice)
         return self._same[key, behind]
 
-    def _drawn(self, judgments: Judgments, rows: Codes, icc: float, rng: Rng) -> Texts:
+    def _drawn(self, judgments: Judgments, rows: Codes, icc: float, rng: loop.Rng) -> Texts:
         both, chances = np.array(list(judgments), dtype=object), np.array(list(judgments.values()))
         of_task = np.tile(chances, (self._table.n_tasks, 1))
         if icc and len(both) > 1:
@@ -301,18 +291,20 @@ _SEES = Estimate(
 """A threshold within the ladder: only then is it said of a judge that it counts words."""
 
 
-def _drawn_problems(judge: DrawnJudge, batch: Batch) -> Iterator[Problems]:
+def _drawn_problems(judge: DrawnJudge, batch: loop.Batch) -> Iterator[Problems]:
     rng, sheet = batch.rng(judge), _sheet(judge.suite)
     return (_named({**sheet.readings(judge, _KINDS, rng), "threshold_75": _SEES}) for _ in batch.runs)
 
 
-def _false_check(judge: DrawnJudge, runs: Sequence[Problems]) -> Iterator[DecisionCheck]:
+def _false_check(judge: DrawnJudge, runs: Sequence[Problems]) -> Iterator[loop.DecisionCheck]:
     own = frozenset(key for key in _KINDS if judge.has(key))
     falsely, rightly = (
         float(np.mean([test(run) for run in runs])) for test in (lambda run: bool(run - own), own.issubset)
     )
     beside = {"its own found": rightly, "its own": float(len(own))}
-    yield decision_check("problem named that is none", judge, falsely, len(runs), at_most=ALPHA, beside=beside)
+    yield loop.decision_check(
+        "problem named that is none", judge, falsely, len(runs), at_most=loop.ALPHA, beside=beside
+    )
 
 
 def _share(kind: tuple[str, str], share: float, other: tuple[str, str] = ("tie", "tie")) -> Judgments:
@@ -419,16 +411,16 @@ def _orders(lean: float) -> Judgments:
     return {_FIRST: first**2, _PLAIN: first * (1 - first), _PADDED: first * (1 - first), _SECOND: (1 - first) ** 2}
 
 
-def _found(effect: Effect, batch: Batch) -> Iterator[list[bool]]:
+def _found(effect: Effect, batch: loop.Batch) -> Iterator[list[bool]]:
     """Per run: whether each of the sizes is found."""
     runs = [_drawn_problems(effect.judge(size), batch) for size in _SIZES]
     return ([effect.key in problems for problems in sizes] for sizes in zip(*runs, strict=True))
 
 
-def _found_check(effect: Effect, runs: Sequence[Sequence[bool]]) -> Iterator[DecisionCheck]:
+def _found_check(effect: Effect, runs: Sequence[Sequence[bool]]) -> Iterator[loop.DecisionCheck]:
     shares = dict(zip(_SIZES, np.mean(runs, axis=0).tolist(), strict=True))
     beside = {f"{size:g}": share for size, share in shares.items()}
-    yield decision_check(f"found at {_FOUND:g}", effect, shares[_FOUND], len(runs), at_least=_OFTEN, beside=beside)
+    yield loop.decision_check(f"found at {_FOUND:g}", effect, shares[_FOUND], len(runs), at_least=_OFTEN, beside=beside)
 
 
 _NOISE = Effect(key="noise_excess/authority")
@@ -436,7 +428,7 @@ _EFFECTS = tuple(Effect(key=key, icc=icc) for key, icc in product(_KINDS, _ICCS)
 _N_SOURCES, _N_TESTS, _OWN_NOISE = 150, 9, 0.05
 
 
-def _noise_found(world: Effect, batch: Batch) -> Iterator[list[bool]]:
+def _noise_found(world: Effect, batch: loop.Batch) -> Iterator[list[bool]]:
     """Per run: whether a noise excess of each size is found among nine tests that keep and nine that have a label."""
     rng = batch.rng(world)
     sources = Units(
@@ -454,7 +446,7 @@ def _noise_found(world: Effect, batch: Batch) -> Iterator[list[bool]]:
         yield [world.key in _named({**others, world.key: reading}) for reading in readings]
 
 
-def _noise(size: float, rng: Rng) -> Array:
+def _noise(size: float, rng: loop.Rng) -> Array:
     """Draw values of sources that are asked twice as they are and twice changed."""
     keeps = 1 - 2 * _OWN_NOISE
     # Asked twice, two answers differ by noise alone in 2 e (1 - e) of sources: a change is seen in the rest only.
@@ -499,7 +491,7 @@ _COVERAGES = tuple(
 )
 
 
-def _held(judge: DrawnJudge, batch: Batch) -> Iterator[dict[tuple[str, float], bool]]:
+def _held(judge: DrawnJudge, batch: loop.Batch) -> Iterator[dict[tuple[str, float], bool]]:
     """Per run: whether each interval holds the truth."""
     rng, sheet, truths = batch.rng(judge), _sheet(judge.suite), {key: judge.truth(key) for key in _COVERED}
     for _ in batch.runs:
@@ -517,24 +509,24 @@ def _holds(reading: Reading, level: float, truth: float) -> bool:
     return ends is not None and ends[0] - 1e-9 <= truth <= ends[1] + 1e-9
 
 
-def _held_checks(judge: DrawnJudge, runs: Sequence[Mapping[tuple[str, float], bool]]) -> Iterator[DecisionCheck]:
+def _held_checks(judge: DrawnJudge, runs: Sequence[Mapping[tuple[str, float], bool]]) -> Iterator[loop.DecisionCheck]:
     for key, level in runs[0]:
         share = float(np.mean([run[key, level] for run in runs]))
         beside = {"truth": judge.truth(key)}
-        yield decision_check(
+        yield loop.decision_check(
             f"{key} held at {level:.0%}", judge, share, len(runs), at_least=_LEVELS[level], beside=beside
         )
 
 
-_sim = partial(Simulation, batch=50)
+_sim = partial(loop.Simulation, batch=50)
 NAMED = _sim(
-    worlds=listed(tuple(EXPECTED), quick=tuple(EXPECTED)), ask=_problems_of, checks=_own_problems, part=5, least=20
+    worlds=loop.listed(tuple(EXPECTED), quick=tuple(EXPECTED)), ask=_problems_of, checks=_own_problems, part=5, least=20
 )
 AT_LIMITS = _sim(
-    worlds=listed(_LIMITED, quick=_LIMITED[4:5]), ask=_drawn_problems, checks=_false_check, part=2, least=10
+    worlds=loop.listed(_LIMITED, quick=_LIMITED[4:5]), ask=_drawn_problems, checks=_false_check, part=2, least=10
 )
-EFFECTS = _sim(worlds=listed(_EFFECTS, quick=_EFFECTS[16:17]), ask=_found, checks=_found_check, part=5, least=10)
-NOISE = _sim(worlds=listed((_NOISE,), quick=(_NOISE,)), ask=_noise_found, checks=_found_check, part=5, least=10)
-COVERAGES = _sim(worlds=listed(_COVERAGES, quick=_COVERAGES[17:18]), ask=_held, checks=_held_checks)
+EFFECTS = _sim(worlds=loop.listed(_EFFECTS, quick=_EFFECTS[16:17]), ask=_found, checks=_found_check, part=5, least=10)
+NOISE = _sim(worlds=loop.listed((_NOISE,), quick=(_NOISE,)), ask=_noise_found, checks=_found_check, part=5, least=10)
+COVERAGES = _sim(worlds=loop.listed(_COVERAGES, quick=_COVERAGES[17:18]), ask=_held, checks=_held_checks)
 _SIMULATIONS = (NAMED, AT_LIMITS, EFFECTS, NOISE, COVERAGES)
-PART = Part(word="findings", key="findings", simulations=_SIMULATIONS, text=decisions_text)
+PART = loop.Part(word="findings", key="findings", simulations=_SIMULATIONS, text=loop.decisions_text)

@@ -15,18 +15,7 @@ from scipy.special import expit, logit
 
 from jrh_mlflow.comparing.self_preference_report import COLUMNS, JUDGE, LABEL, read_excess
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.simulations.loop import (
-    ALPHA,
-    LOW,
-    Batch,
-    DecisionCheck,
-    Part,
-    Rng,
-    Simulation,
-    decision_check,
-    decisions_text,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 
 SPREAD = 1.5
 _BETTER = 1.0
@@ -53,7 +42,7 @@ class Bonus:
         departure = f", {self.departure}" if self.departure else ""
         return f"{who}, {self.items} items, bonus {self.bonus:g}{departure}"
 
-    def draw(self, rng: Rng) -> tuple[pd.DataFrame, np.ndarray]:
+    def draw(self, rng: loop.Rng) -> tuple[pd.DataFrame, np.ndarray]:
         """Return judgments, and the stake of whoever gave each."""
         quality = rng.normal(_BETTER if self.departure == "the first author is better" else 0.0, SPREAD, self.items)
         items, rows = np.arange(self.items), []
@@ -99,7 +88,7 @@ Run = tuple[float, float, float, float]
 """Value and ends of the excess, and how often own answers win by a plain count."""
 
 
-def _read(world: Bonus, batch: Batch) -> Iterator[Run | None]:
+def _read(world: Bonus, batch: loop.Batch) -> Iterator[Run | None]:
     """Per run: what was read, or nothing where it has no number."""
     rng = batch.rng(world)
     for _ in batch.runs:
@@ -110,7 +99,7 @@ def _read(world: Bonus, batch: Batch) -> Iterator[Run | None]:
         yield (reading.value, *ends, won) if isinstance(reading, Estimate) and ends else None
 
 
-def _checks(world: Bonus, runs: Sequence[Run | None]) -> Iterator[DecisionCheck]:
+def _checks(world: Bonus, runs: Sequence[Run | None]) -> Iterator[loop.DecisionCheck]:
     """The planted bonus is covered in 93 % of runs; none is reported in more than 5 % where there is none."""
     known = np.array([run for run in runs if run is not None])
     if len(known) == 0:
@@ -127,15 +116,15 @@ def _checks(world: Bonus, runs: Sequence[Run | None]) -> Iterator[DecisionCheck]
     }
     # Opinions and ties are no part of the model: what they do to the number is shown, and nothing is promised of it.
     promised = world.departure in ("", "the first author is better") or not world.bonus
-    yield decision_check(
-        "covers the planted excess", world, covered, n, at_least=LOW if promised else None, beside=beside
+    yield loop.decision_check(
+        "covers the planted excess", world, covered, n, at_least=loop.LOW if promised else None, beside=beside
     )
     if not world.bonus:
         reported = float(((known[:, 1] > 0) | (known[:, 2] < 0)).mean())
-        yield decision_check("reported where there is none", world, reported, n, at_most=ALPHA)
+        yield loop.decision_check("reported where there is none", world, reported, n, at_most=loop.ALPHA)
 
 
-PLANTED = Simulation(
-    worlds=listed([*_PLANTED, *_DEPARTURES], quick=[_PLANTED[0], _PLANTED[2]]), ask=_read, checks=_checks, batch=50
+PLANTED = loop.Simulation(
+    worlds=loop.listed([*_PLANTED, *_DEPARTURES], quick=[_PLANTED[0], _PLANTED[2]]), ask=_read, checks=_checks, batch=50
 )
-PART = Part(word="self_preference", key="self_preference", simulations=(PLANTED,), text=decisions_text)
+PART = loop.Part(word="self_preference", key="self_preference", simulations=(PLANTED,), text=loop.decisions_text)

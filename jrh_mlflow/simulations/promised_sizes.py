@@ -19,15 +19,8 @@ import numpy as np
 from jrh_mlflow.decisions.planning import Plan, axis_layout, plan
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.simulations.loop import ALPHA, Batch, DecisionCheck, Simulation, decision_check, listed, task_rates
-from jrh_mlflow.stats import Array
+from jrh_mlflow.stats import Array, power
 from jrh_mlflow.stats.max_t import max_t, share_limit
-from jrh_mlflow.stats.power import (
-    FEWEST_FOR_WIDTH,
-    POWER,
-    Layout,
-    Spread,
-    detectable_from_interval,
-)
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
 
 OFF = 0.1
@@ -67,7 +60,7 @@ class Wish:
         return planned
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> power.Layout:
         """What the suite asks of each task on the axis."""
         return axis_layout(load_suite(self.suite), self.axis)
 
@@ -117,7 +110,7 @@ def _width_checks(wish: Wish, runs: Sequence[tuple[float, float]]) -> Iterator[D
     widths: Array = (ends[:, 1] - ends[:, 0]) / wish.width
     off, error = abs(float(widths.mean()) - 1), float(widths.std()) / n**0.5
     # The smallest design allowed may be narrower than anybody asked.
-    narrower = len(sizes) <= FEWEST_FOR_WIDTH and widths.mean() < 1
+    narrower = len(sizes) <= power.FEWEST_FOR_WIDTH and widths.mean() < 1
     limit, beside = planned.detectable, {"tasks": float(planned.tasks), "width": float(widths.mean() * wish.width)}
     # A limit above the rate is decided by the upper end alone.
     decided = float((ends[:, 1] <= wish.rate + limit).mean())
@@ -130,7 +123,10 @@ def _drawn_difference(wish: Wish, batch: Batch) -> Iterator[bool]:
     planned, layout, rng = wish.plan, wish.layout, batch.rng(wish)
     weight, sizes = layout.collapsed(planned.tasks)
     assert wish.difference is not None
-    spreads = [planned.spread, Spread(rate=wish.rate + wish.difference, icc=wish.icc, repeat=planned.spread.repeat)]
+    spreads = [
+        planned.spread,
+        power.Spread(rate=wish.rate + wish.difference, icc=wish.icc, repeat=planned.spread.repeat),
+    ]
     first, second = (spread.draw(layout, planned.tasks, n=len(batch.runs), rng=rng) for spread in spreads)
     for a, b in zip(first, second, strict=True):
         limits = np.array([share_limit(weight * a, weight * b, sizes)])
@@ -207,14 +203,14 @@ def _gap(ladder: Array, matched: Array, design: GapTasks) -> tuple[bool, float]:
     together = share_correlation(matched, sizes, ladder, sizes)
     first, second = matched.sum() / total, ladder.sum() / total
     low, high = newcombe(first, design.interval(matched), second, design.interval(ladder), correlation=together)
-    return not low <= 0 <= high, detectable_from_interval(second - first, low, high)
+    return not low <= 0 <= high, power.detectable_from_interval(second - first, low, high)
 
 
 def _gap_checks(design: GapTasks, runs: Sequence[tuple[bool, bool, float]]) -> Iterator[DecisionCheck]:
     falsely, rightly, _ = (float(share) for share in np.mean(runs, axis=0))
     beside, n = {"size": runs[0][2]}, len(runs)
     yield decision_check("gap found where there is none", design, falsely, n, at_most=ALPHA)
-    yield decision_check("gap found", design, rightly, n, at_least=POWER, beside=beside)
+    yield decision_check("gap found", design, rightly, n, at_least=power.POWER, beside=beside)
 
 
 GAPS = Simulation(worlds=listed(_GAPS, quick=_GAPS[2:3]), ask=_gaps_found, checks=_gap_checks, part=10, least=60)

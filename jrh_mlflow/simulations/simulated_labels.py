@@ -16,29 +16,10 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.stats import norm
 
-from jrh_mlflow.people.corrected import (
-    CorrectedDifference,
-    CorrectedRate,
-    Graded,
-    LabelledSample,
-    Sampling,
-    correct_difference,
-    correct_rate,
-)
+from jrh_mlflow.people import corrected
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.tables import Column, Table
-from jrh_mlflow.simulations.loop import (
-    ALPHA,
-    N_ERRORS,
-    Batch,
-    Checked,
-    Part,
-    Rng,
-    Simulation,
-    coverage_verdict,
-    filled,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.stats import Array, Codes
 
 Design = Literal["random", "stratified", "by_verdict", "weighted"]
@@ -116,7 +97,7 @@ class Scenario:
         return self.se + self.sp <= 1
 
     @property
-    def sampling(self) -> Sampling | None:
+    def sampling(self) -> corrected.Sampling | None:
         """What the estimate is told; weights do the rest."""
         if self.there is not None:
             return None
@@ -191,7 +172,7 @@ SCENARIOS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectionCheck(Checked):
+class CorrectionCheck(loop.Checked):
     """One scenario."""
 
     scenario: str
@@ -216,10 +197,10 @@ class CorrectionCheck(Checked):
         return f"{self.scenario}: {self.verdict}"
 
 
-Corrected = CorrectedRate | CorrectedDifference
+Corrected = corrected.CorrectedRate | corrected.CorrectedDifference
 
 
-def _corrected(scenario: Scenario, batch: Batch) -> Iterator[Corrected]:
+def _corrected(scenario: Scenario, batch: loop.Batch) -> Iterator[Corrected]:
     rng = batch.rng(scenario)
     draw = _drawn_rate if scenario.second is None else _drawn_difference
     return (draw(scenario, rng) for _ in batch.runs)
@@ -230,9 +211,9 @@ def _is_refused(report: Corrected) -> bool:
     return not isinstance(report.estimate, Estimate) or "people only" in report.method
 
 
-def _drawn_rate(scenario: Scenario, rng: Rng) -> CorrectedRate:
+def _drawn_rate(scenario: Scenario, rng: loop.Rng) -> corrected.CorrectedRate:
     verdicts, labelled = _drawn(scenario, rng)
-    return correct_rate(
+    return corrected.correct_rate(
         verdicts,
         labelled.judge,
         labelled.human,
@@ -252,15 +233,15 @@ def _conversations(scenario: Scenario, n: int) -> tuple[list[int], list[int]] | 
     return [first + at // scenario.cluster for at in range(n)], [at // scenario.cluster for at in range(scenario.n)]
 
 
-def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
+def _drawn(scenario: Scenario, rng: loop.Rng) -> tuple[Array, corrected.LabelledSample]:
     """Draw the items, choose those that people label, and take them out."""
     if scenario.there is not None:
         theirs = _items(scenario, rng.random(scenario.n), rng, theta=scenario.there)
         judge = _items(scenario, rng.random(scenario.total - scenario.n), rng)[1]
-        return judge, LabelledSample(judge=theirs[1], human=theirs[0])
+        return judge, corrected.LabelledSample(judge=theirs[1], human=theirs[0])
     if scenario.cluster > 1:
         human, judge = _clustered_items(scenario, rng)
-        return judge[scenario.n :], LabelledSample(judge=judge[: scenario.n], human=human[: scenario.n])
+        return judge[scenario.n :], corrected.LabelledSample(judge=judge[: scenario.n], human=human[: scenario.n])
     human, judge = (_items if scenario.scores is None else _scored)(scenario, rng.random(scenario.total), rng)
     if scenario.apart:
         # Enough for half of the labels to be of the rarer kind.
@@ -270,7 +251,7 @@ def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
     return np.delete(judge, chosen), labelled
 
 
-def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None = None) -> tuple[Array, Array]:
+def _items(scenario: Scenario, chances: Array, rng: loop.Rng, *, theta: float | None = None) -> tuple[Array, Array]:
     """People's and the judge's values of items; chances under the true rate are passes."""
     human = chances < (scenario.theta if theta is None else theta)
     chance = rng.random(len(human))
@@ -282,7 +263,7 @@ def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None 
     return people, judge
 
 
-def _scored(scenario: Scenario, chances: Array, rng: Rng) -> tuple[Array, Array]:
+def _scored(scenario: Scenario, chances: Array, rng: loop.Rng) -> tuple[Array, Array]:
     """People's values, and the scores of a judge that sees them with noise."""
     apart = math.sqrt(2) * float(norm.ppf(scenario.se))
     if scenario.scores == "probabilities":
@@ -296,7 +277,7 @@ def _scored(scenario: Scenario, chances: Array, rng: Rng) -> tuple[Array, Array]
     return people, judge
 
 
-def _clustered_items(scenario: Scenario, rng: Rng) -> tuple[Array, Array]:
+def _clustered_items(scenario: Scenario, rng: loop.Rng) -> tuple[Array, Array]:
     """Items of conversations, each with a rate of passes and rates of errors of its own (beta)."""
     k = scenario.total // scenario.cluster
     rates = [_cluster_rates(rate, scenario, k, rng) for rate in (scenario.theta, scenario.se, 1 - scenario.sp)]
@@ -305,14 +286,14 @@ def _clustered_items(scenario: Scenario, rng: Rng) -> tuple[Array, Array]:
     return human.astype(float), judge.astype(float)
 
 
-def _cluster_rates(mean: float, scenario: Scenario, k: int, rng: Rng) -> Array:
+def _cluster_rates(mean: float, scenario: Scenario, k: int, rng: loop.Rng) -> Array:
     if scenario.icc == 0:
         return np.full(k * scenario.cluster, mean)
     size = (1 - scenario.icc) / scenario.icc
     return np.repeat(rng.beta(mean * size, (1 - mean) * size, k), scenario.cluster)
 
 
-def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple[Codes, LabelledSample]:
+def _labelled(scenario: Scenario, human: Array, judge: Array, rng: loop.Rng) -> tuple[Codes, corrected.LabelledSample]:
     weights = None
     if scenario.design == "weighted":
         chance = np.where(judge < 0.5, 3.0, 1.0)
@@ -326,7 +307,7 @@ def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple
         by = human if scenario.design == "stratified" else judge
         kinds = [rng.permutation(np.flatnonzero(by == value)) for value in np.unique(by)]
         chosen = np.concatenate([kind[: scenario.n // len(kinds)] for kind in kinds])
-    return chosen, LabelledSample(
+    return chosen, corrected.LabelledSample(
         judge=judge[chosen],
         human=human[chosen],
         weights=weights,
@@ -335,7 +316,7 @@ def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple
     )
 
 
-def _drawn_difference(scenario: Scenario, rng: Rng) -> CorrectedDifference:
+def _drawn_difference(scenario: Scenario, rng: loop.Rng) -> corrected.CorrectedDifference:
     """Two versions on the same items: on seven of ten what is easy for the one is easy for the other."""
     total = scenario.total + 40 * scenario.n if scenario.shared else scenario.total
     chances = rng.random(total)
@@ -345,7 +326,7 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> CorrectedDifference:
         _items(scenario, drawn, rng, theta=theta)
         for drawn, theta in zip((chances, again), (scenario.theta, scenario.second), strict=True)
     ]
-    calibration: LabelledSample | tuple[LabelledSample, LabelledSample]
+    calibration: corrected.LabelledSample | tuple[corrected.LabelledSample, corrected.LabelledSample]
     if scenario.shared:
         pooled = [np.concatenate([version[at][scenario.total :] for version in both]) for at in (0, 1)]
         calibration = replace(_labelled(scenario, pooled[0], pooled[1], rng)[1], items=None)
@@ -354,12 +335,12 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> CorrectedDifference:
         own = [_labelled(scenario, human, judge, rng) for human, judge in both]
         calibration = (own[0][1], own[1][1])
         graded = [_graded(judge, chosen) for (_, judge), (chosen, _) in zip(both, own, strict=True)]
-    return correct_difference(graded[0], graded[1], calibration, sampling=scenario.sampling)
+    return corrected.correct_difference(graded[0], graded[1], calibration, sampling=scenario.sampling)
 
 
-def _graded(judge: Array, without: Codes | list[int]) -> Graded:
+def _graded(judge: Array, without: Codes | list[int]) -> corrected.Graded:
     kept = np.delete(np.arange(len(judge)), without)
-    return Graded(judge=judge[kept], items=[str(at) for at in kept.tolist()])
+    return corrected.Graded(judge=judge[kept], items=[str(at) for at in kept.tolist()])
 
 
 def _checks(scenario: Scenario, reports: Sequence[Corrected]) -> Iterator[CorrectionCheck]:
@@ -369,7 +350,7 @@ def _checks(scenario: Scenario, reports: Sequence[Corrected]) -> Iterator[Correc
     coverage, width = _score(given, truth)
     people_coverage, people_width = _score(_estimates(report.people_only for report in reports), truth)
     naive_coverage, _ = _score([report.naive for report in reports], truth)
-    pools = [report.pool for report in reports if isinstance(report, CorrectedRate)]
+    pools = [report.pool for report in reports if isinstance(report, corrected.CorrectedRate)]
     unlike = pools.count("other") / total if pools else None
     # Labels of the same pool that are drawn at random are never unlike the others, but for chance.
     alarms = unlike if scenario.design == "random" and scenario.there in (None, scenario.theta) else None
@@ -406,35 +387,39 @@ def _score(readings: Sequence[Estimate], truth: float) -> tuple[float | None, fl
 
 def _alarmed(alarms: float | None, total: int) -> str:
     """Say that random labels were taken for others too often, if so."""
-    if alarms is None or alarms <= _FALSE_ALARMS + N_ERRORS * math.sqrt(_FALSE_ALARMS * (1 - _FALSE_ALARMS) / total):
+    if alarms is None or alarms <= _FALSE_ALARMS + loop.N_ERRORS * math.sqrt(
+        _FALSE_ALARMS * (1 - _FALSE_ALARMS) / total
+    ):
         return ""
     return f"FAILS: labels drawn at random are found unlike the others in {alarms:.1%}"
 
 
 def _verdict(coverage: float | None, n: int, refused: float | None, total: int) -> str:
-    if refused is not None and refused < 1 - ALPHA - N_ERRORS * math.sqrt(ALPHA * (1 - ALPHA) / total):
+    if refused is not None and refused < 1 - loop.ALPHA - loop.N_ERRORS * math.sqrt(
+        loop.ALPHA * (1 - loop.ALPHA) / total
+    ):
         return f"FAILS: a judge that knows nothing is used in {1 - refused:.1%}"
     if coverage is None:
         return "ok: refused"
     if n < total / 2:
         # The few that are given were lucky to pass as useful: what counts is how often anything false is said at all.
         coverage = 1 - (1 - coverage) * n / total
-    return coverage_verdict(coverage, n, too_wide="conservative")
+    return loop.coverage_verdict(coverage, n, too_wide="conservative")
 
 
-CORRECTIONS = Simulation(worlds=listed(SCENARIOS, quick=STATED), ask=_corrected, checks=_checks, batch=100)
+CORRECTIONS = loop.Simulation(worlds=loop.listed(SCENARIOS, quick=STATED), ask=_corrected, checks=_checks, batch=100)
 
 TABLE: Table[CorrectionCheck] = Table.of(
-    Column("scenario", filled("scenario")),
-    Column("bias", filled("bias", "+.4f")),
-    Column("coverage", filled("coverage", ".3f")),
-    Column("width", filled("width", ".3f")),
-    Column("naive", filled("naive_coverage", ".3f")),
-    Column("people", filled("people_coverage", ".3f")),
-    Column("their width", filled("people_width", ".3f")),
-    Column("refused", filled("refused", ".3f")),
-    Column("unlike", filled("unlike", ".3f")),
-    Column("verdict", filled("verdict")),
+    Column("scenario", loop.filled("scenario")),
+    Column("bias", loop.filled("bias", "+.4f")),
+    Column("coverage", loop.filled("coverage", ".3f")),
+    Column("width", loop.filled("width", ".3f")),
+    Column("naive", loop.filled("naive_coverage", ".3f")),
+    Column("people", loop.filled("people_coverage", ".3f")),
+    Column("their width", loop.filled("people_width", ".3f")),
+    Column("refused", loop.filled("refused", ".3f")),
+    Column("unlike", loop.filled("unlike", ".3f")),
+    Column("verdict", loop.filled("verdict")),
 )
 _LEGEND = """
 Corrected rates, {n:,} draws per scenario. naive: coverage of the judge's own mean; people: of the labels alone,
@@ -448,4 +433,4 @@ def _text(checks: Sequence[CorrectionCheck]) -> str:
     return f"{TABLE(checks).to_text()}\n{_LEGEND.format(n=checks[0].n_draws)}"
 
 
-PART = Part(word="corrected", key="corrected", simulations=(CORRECTIONS,), text=_text, runs_per_seed=(20, 4))
+PART = loop.Part(word="corrected", key="corrected", simulations=(CORRECTIONS,), text=_text, runs_per_seed=(20, 4))

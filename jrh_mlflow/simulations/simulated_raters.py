@@ -19,15 +19,7 @@ import numpy as np
 from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
 from jrh_mlflow.people.ratings import LabelKind, Ratings
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.simulations.loop import (
-    Batch,
-    CoverageCheck,
-    Part,
-    Simulation,
-    coverage_text,
-    coverage_verdict,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.simulations.simulated_judges import EDGE
 from jrh_mlflow.stats import Array, Codes
 
@@ -111,7 +103,7 @@ _SIZE = "alt_test/winning_rate"
 _VERY_MANY = 100_000
 
 
-def _readings(design: RatingDesign, batch: Batch) -> Iterator[dict[str, Estimate]]:
+def _readings(design: RatingDesign, batch: loop.Batch) -> Iterator[dict[str, Estimate]]:
     """Yield the readings of simulated samples; the test is given the epsilon at which its null hypothesis holds."""
     patterns, chances = rating_patterns(design)
     epsilon = _null_epsilon(design) or 0.0
@@ -229,7 +221,7 @@ def _null_epsilon(design: RatingDesign) -> float | None:
 # --- the promise
 
 
-def _checks(design: RatingDesign, samples: Sequence[Mapping[str, Estimate]]) -> Iterator[CoverageCheck]:
+def _checks(design: RatingDesign, samples: Sequence[Mapping[str, Estimate]]) -> Iterator[loop.CoverageCheck]:
     for axis, truth in true_readings(design).items():
         if design.spread and axis not in _OF_CROWDS:
             continue
@@ -245,7 +237,7 @@ def _checks(design: RatingDesign, samples: Sequence[Mapping[str, Estimate]]) -> 
 
 def _coverage_checks(
     axis: str, design: RatingDesign, truth: float, readings: Sequence[Estimate]
-) -> Iterator[CoverageCheck]:
+) -> Iterator[loop.CoverageCheck]:
     if len(readings) < 2:
         return
     bias = float(np.mean([reading.value for reading in readings])) - truth
@@ -262,12 +254,14 @@ def _coverage_checks(
 
 def _check(
     axis: str, design: RatingDesign, *, truth: float, bias: float, interval: str, coverage: float, n: int
-) -> CoverageCheck:
-    verdict = coverage_verdict(coverage, n, too_wide="conservative: made to hold on few items and at high agreement")
+) -> loop.CoverageCheck:
+    verdict = loop.coverage_verdict(
+        coverage, n, too_wide="conservative: made to hold on few items and at high agreement"
+    )
     near_an_end = axis in _SHARES and min(truth, 1 - truth) * design.n_items < EDGE
     if verdict.startswith("FAILS") and interval == "plain" and near_an_end:
         verdict = "not judged: near 0 and 1 Wilson falls short in places; the interval by item holds"
-    return CoverageCheck(
+    return loop.CoverageCheck(
         axis=axis,
         design=str(design),
         truth=truth,
@@ -279,7 +273,9 @@ def _check(
     )
 
 
-RATERS = Simulation(
-    worlds=listed((*DESIGNS, *CLUSTERS, *CROWDS), quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20
+RATERS = loop.Simulation(
+    worlds=loop.listed((*DESIGNS, *CLUSTERS, *CROWDS), quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20
 )
-PART = Part(word="agreement", key="agreement", simulations=(RATERS,), text=partial(coverage_text, of="samples"))
+PART = loop.Part(
+    word="agreement", key="agreement", simulations=(RATERS,), text=partial(loop.coverage_text, of="samples")
+)

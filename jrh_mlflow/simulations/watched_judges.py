@@ -11,17 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jrh_mlflow.simulations.loop import (
-    ALPHA,
-    Batch,
-    DecisionCheck,
-    Part,
-    Rng,
-    Simulation,
-    decision_check,
-    decisions_text,
-    listed,
-)
+from jrh_mlflow.simulations import loop
 from jrh_mlflow.stats import Array, Codes, Mask
 from jrh_mlflow.stats.drift import PanelTests, WatchedAxis, alarm_threshold, detectable_change, moved_since
 
@@ -60,7 +50,7 @@ class Drift:
     within: int = 0
     """Looks after the change within which it must be found."""
 
-    def shift(self, look: int, rng: Rng, n: int) -> Array:
+    def shift(self, look: int, rng: loop.Rng, n: int) -> Array:
         """Return by how much the axis of each judge has moved at a look."""
         moved = 0.0 if look < self.at else min(self.jump + self.slow * (look - self.at + 1), 0.6)
         return np.asarray(moved + (rng.normal(0, self.shared, n) if self.shared and look else 0.0))
@@ -69,7 +59,7 @@ class Drift:
 class _Judges:
     """A batch of judges, asked together."""
 
-    def __init__(self, world: Drift, n: int, rng: Rng) -> None:
+    def __init__(self, world: Drift, n: int, rng: loop.Rng) -> None:
         self.world, self.n, self.rng = world, n, rng
         self.own = np.concatenate([rng.choice(3, (n, _CALLS), p=shares) for shares in _USUAL], axis=1)
         self.turned = rng.random((n, _CALLS))
@@ -93,7 +83,7 @@ class _Judges:
         return np.asarray(answers)
 
 
-def first_alarms(world: Drift, n: int, rng: Rng) -> Codes:
+def first_alarms(world: Drift, n: int, rng: loop.Rng) -> Codes:
     """Watch `n` judges and return the look of the first alarm of each; 0 where there is none."""
     judges = _Judges(world, n, rng)
     tests = PanelTests(AXES, 3, n_items=2 * _CALLS, n_judges=n, n_reference=N_REFERENCE)
@@ -106,11 +96,11 @@ def first_alarms(world: Drift, n: int, rng: Rng) -> Codes:
     return alarms
 
 
-def _watched(world: Drift, batch: Batch) -> list[int]:
+def _watched(world: Drift, batch: loop.Batch) -> list[int]:
     return [int(look) for look in first_alarms(world, len(batch.runs), batch.rng(world))]
 
 
-def _alarm_checks(world: Drift, alarms: Sequence[int]) -> Iterator[DecisionCheck]:
+def _alarm_checks(world: Drift, alarms: Sequence[int]) -> Iterator[loop.DecisionCheck]:
     looks, n = np.array(alarms), len(alarms)
     if world.jump or world.slow:
         found = (looks >= world.at) & (looks < world.at + world.within)
@@ -120,16 +110,16 @@ def _alarm_checks(world: Drift, alarms: Sequence[int]) -> Iterator[DecisionCheck
         beside = {"median look": float(np.median(delay)) if len(delay) else float("nan")}
         early = {"alarms before": float(((looks > 0) & (looks < world.at)).mean())}
         name = f"change found within {world.within} looks"
-        yield decision_check(name, design, float(found.mean()), n, at_least=0.8, beside=beside | early)
+        yield loop.decision_check(name, design, float(found.mean()), n, at_least=0.8, beside=beside | early)
         return
     share, halfway = float((looks > 0).mean()), float(((looks > 0) & (looks <= world.n_looks // 5)).mean())
     beside = {f"in the first {world.n_looks // 5}": halfway}
     if world.shared:
         design = f"noise {world.noise}, {world.shared} of it shared within a look, {world.n_looks} looks"
-        yield decision_check("alarms by noise that a look shares", design, share, n, beside=beside)
+        yield loop.decision_check("alarms by noise that a look shares", design, share, n, beside=beside)
         return
     design = f"noise {world.noise}, {world.n_looks} looks"
-    yield decision_check("alarms without a change", design, share, n, at_most=ALPHA, beside=beside)
+    yield loop.decision_check("alarms without a change", design, share, n, at_most=loop.ALPHA, beside=beside)
 
 
 def _jumps(noises: Sequence[float], looks: Sequence[int], **more: object) -> list[Drift]:
@@ -184,7 +174,7 @@ _TRACES = (
 )
 
 
-def _told(world: Moved, batch: Batch) -> list[tuple[bool, bool]]:
+def _told(world: Moved, batch: loop.Batch) -> list[tuple[bool, bool]]:
     """Whether the judge, and whether the application, is said to have moved."""
     n, rng = len(batch.runs), batch.rng(world)
     passes = rng.beta(2, 1, (n, _OLD))
@@ -214,50 +204,50 @@ def _told(world: Moved, batch: Batch) -> list[tuple[bool, bool]]:
     return list(zip(judge.tolist(), application, strict=True))
 
 
-def _told_checks(world: Moved, runs: Sequence[tuple[bool, bool]]) -> Iterator[DecisionCheck]:
+def _told_checks(world: Moved, runs: Sequence[tuple[bool, bool]]) -> Iterator[loop.DecisionCheck]:
     judge, application = (float(np.mean(side)) for side in zip(*runs, strict=True))
     design = f"judge by {world.judge}, application by {world.application}, noise {world.noise}"
     n = len(runs)
     name = "of what did not move, said to have moved"
     both = {"judge": judge, "application": application}
     if not world.application:
-        yield decision_check(name, f"application; {design}", application, n, at_most=ALPHA, beside=both)
+        yield loop.decision_check(name, f"application; {design}", application, n, at_most=loop.ALPHA, beside=both)
     if not world.judge:
-        yield decision_check(name, f"judge; {design}", judge, n, at_most=ALPHA, beside=both)
+        yield loop.decision_check(name, f"judge; {design}", judge, n, at_most=loop.ALPHA, beside=both)
     if world.judge and world.application:
         each = float(np.mean([all(run) for run in runs]))
-        yield decision_check("both moved and both found", design, each, n, beside=both)
+        yield loop.decision_check("both moved and both found", design, each, n, beside=both)
 
 
 MOVED = (Moved(), Moved(noise=0.3), Moved(judge=0.3), Moved(application=0.5), Moved(judge=0.3, application=0.5))
 
-PART = Part(
+PART = loop.Part(
     word="watch",
     key="watch",
     simulations=(
-        Simulation(
-            worlds=listed(UNCHANGED, quick=(Drift(noise=0.3, n_looks=60),)),
+        loop.Simulation(
+            worlds=loop.listed(UNCHANGED, quick=(Drift(noise=0.3, n_looks=60),)),
             ask=_watched,
             checks=_alarm_checks,
             batch=100,
         ),
-        Simulation(
-            worlds=listed(SHARED, quick=()),
+        loop.Simulation(
+            worlds=loop.listed(SHARED, quick=()),
             ask=_watched,
             checks=_alarm_checks,
             batch=100,
         ),
-        Simulation(
-            worlds=listed(CHANGED, quick=(CHANGED[2], CHANGED[-1])), ask=_watched, checks=_alarm_checks, batch=100
+        loop.Simulation(
+            worlds=loop.listed(CHANGED, quick=(CHANGED[2], CHANGED[-1])), ask=_watched, checks=_alarm_checks, batch=100
         ),
-        Simulation(
-            worlds=listed(MOVED, quick=(Moved(judge=0.3, n_looks=10),)),
+        loop.Simulation(
+            worlds=loop.listed(MOVED, quick=(Moved(judge=0.3, n_looks=10),)),
             ask=_told,
             checks=_told_checks,
             batch=50,
             part=2,
         ),
     ),
-    text=decisions_text,
+    text=loop.decisions_text,
     runs_per_seed=(2, 1),
 )

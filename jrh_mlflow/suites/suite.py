@@ -29,28 +29,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import SuiteError, suggest
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.outputs import check_free
-from jrh_mlflow.schema.items import (
-    DELTA_0,
-    DELTA_0_DIFFERENT,
-    DELTA_0_SAME,
-    FILLER,
-    FORMER_NAMES,
-    LABEL_SOURCES,
-    LADDER,
-    LADDER_MATCHED,
-    LADDERS,
-    NATURAL,
-    NATURAL_TIE,
-    PAIR_CONDITIONS,
-    SINGLE_CONDITIONS,
-    SINGLE_LADDERS,
-    SINGLE_PADDED,
-    SINGLE_VACUUM,
-    VACUUM,
-    WITH_BETTER,
-    Answers,
-    Item,
-)
+from jrh_mlflow.schema import items as schema
 from jrh_mlflow.schema.presentation import Message, context_texts, message_text, read_message, saved_message
 from jrh_mlflow.text import brief_name, clean_json, hashed, hidden_id
 
@@ -64,7 +43,7 @@ PARTIAL_FILE = "items.partial.jsonl"
 """Of a generation that still runs, for a review that does not wait for its end.
 
 Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
-OnItems = Callable[[Sequence[Item]], None]
+OnItems = Callable[[Sequence[schema.Item]], None]
 """Told of items as they are finished."""
 
 HASHES = "sha256"
@@ -85,7 +64,7 @@ _NAMES = (
 """What a suite without texts says of how it was made, besides numbers and hashes."""
 _TOLD_BY = ("columns", "group", "label_source", "people", "rubric")
 """What results are told by, of how an item was made: names and labels, no texts."""
-_FIELDS = tuple(field.name for field in fields(Item))
+_FIELDS = tuple(field.name for field in fields(schema.Item))
 _TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", "response", "better", "expected")
 
 
@@ -96,12 +75,12 @@ class Suite:
         self,
         *,
         name: str,
-        items: Iterable[Item],
+        items: Iterable[schema.Item],
         origin: Mapping[str, Any] | None = None,
         hash_of_texts: str | None = None,
     ) -> None:
         self.name = name
-        self.items: tuple[Item, ...] = tuple(items)
+        self.items: tuple[schema.Item, ...] = tuple(items)
         self.origin = dict(origin or {})
         """How it was made: builder and arguments, or the parent it comes from."""
         self.hash_of_texts = hash_of_texts
@@ -140,9 +119,9 @@ class Suite:
         return Suite(name=self.name, items=items, origin=origin, hash_of_texts=self.sha256)
 
     @property
-    def labels(self) -> Answers | None:
+    def labels(self) -> schema.Answers | None:
         """What its items may be answered with, low to high; None for pairs, and where items differ."""
-        return Answers.of(self.items)
+        return schema.Answers.of(self.items)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -266,7 +245,7 @@ def _tells_no_text(key: str, value: object) -> bool:
     return key in _NAMES or key.endswith("sha256") or value is None or isinstance(value, bool | int | float)
 
 
-def _without_texts(item: Item) -> Item:
+def _without_texts(item: schema.Item) -> schema.Item:
     """Return an item with hashes for texts; of how it was made only that stays which results are told by."""
     texts: dict[str, Any] = {name: hashed(text) for name in _HIDDEN if (text := getattr(item, name)) is not None}
     texts |= {"id": hidden_id(item.id), "task": hidden_id(item.task)}
@@ -281,7 +260,7 @@ def _without_text(message: Message) -> Message:
     return Message(role=message.role, content=hashed(saved))
 
 
-def _texts(item: Item) -> list[str]:
+def _texts(item: schema.Item) -> list[str]:
     """Return the texts of an item that a judge sees, the pair in its canonical order."""
     last = message_text(item.transcript[-1]) if item.transcript else None
     context = "\n\n".join(context_texts(item.context)) or None
@@ -327,7 +306,7 @@ def no_texts(name: str) -> str:
     )
 
 
-def item_line(item: Item) -> bytes:
+def item_line(item: schema.Item) -> bytes:
     """Return an item's line of `suite.jsonl`."""
     # Empty fields are left out, so that a field added later changes no hash of an older suite.
     data = {name: value for name in _FIELDS if (value := getattr(item, name)) not in (None, {}, [], ())}
@@ -378,7 +357,7 @@ def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> Non
         )
 
 
-def read_item(line: bytes, number: int, file: Path) -> Item:
+def read_item(line: bytes, number: int, file: Path) -> schema.Item:
     """Read one line; `number` and `file` are for the message when it is no item."""
     try:
         data = json.loads(line)
@@ -391,7 +370,7 @@ def read_item(line: bytes, number: int, file: Path) -> Item:
         for name in ("answers", "context"):
             if isinstance(data.get(name), list):
                 data[name] = tuple(data[name])
-        return Item(**data)
+        return schema.Item(**data)
     except (ValueError, TypeError) as error:
         raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error
 
@@ -487,7 +466,7 @@ def partial_file(folder: Path) -> Iterator[OnItems]:
     try:
         with file.open("wb") as sink:
 
-            def write(items: Sequence[Item]) -> None:
+            def write(items: Sequence[schema.Item]) -> None:
                 sink.write(b"".join(item_line(item) for item in items))
                 sink.flush()
 
@@ -510,7 +489,7 @@ _LEAK_WORDS = ("delta", "pair id", "expected winner", "requirement ", "higher le
 _LEAK_NUMBER = re.compile(r"q_?\d")
 
 
-def check_suite(items: Sequence[Item]) -> None:
+def check_suite(items: Sequence[schema.Item]) -> None:
     """Check every gate.
 
     Raises:
@@ -528,16 +507,16 @@ def check_suite(items: Sequence[Item]) -> None:
         else:
             _check_pointwise(item)
     # Levels are checked together: a chain is right or wrong as a whole.
-    _check_levels([item for item in items if item.condition in SINGLE_CONDITIONS])
+    _check_levels([item for item in items if item.condition in schema.SINGLE_CONDITIONS])
 
 
-def _check_pointwise(item: Item) -> None:
+def _check_pointwise(item: schema.Item) -> None:
     """Check an item that stands alone: a response or a transcript with its labels."""
     if item.kind not in ("response", "transcript"):
         raise SuiteError(f"Item {item.id!r} has the unknown kind {item.kind!r}. Known: pair, response, transcript.")
     if not item.task:
         raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
-    if not item.condition or (item.condition in PAIR_CONDITIONS and not _is_padded_response(item)):
+    if not item.condition or (item.condition in schema.PAIR_CONDITIONS and not _is_padded_response(item)):
         raise SuiteError(
             f"Item {item.id!r} is no pair, and its condition {item.condition!r} names no reliability test."
         )
@@ -550,43 +529,47 @@ def _check_pointwise(item: Item) -> None:
         raise SuiteError(f"Item {item.id!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     if item.expected is not None and item.expected not in answers:
         raise SuiteError(f"Item {item.id!r} expects {item.expected!r}, which is none of {', '.join(answers)}.")
-    if item.label_source not in ("", *LABEL_SOURCES):
-        known = ", ".join(LABEL_SOURCES)
+    if item.label_source not in ("", *schema.LABEL_SOURCES):
+        known = ", ".join(schema.LABEL_SOURCES)
         raise SuiteError(f"Item {item.id!r} has the unknown label source {item.label_source!r}. Known: {known}.")
     if (item.meta.get("review") or {}).get("state") == "rejected":
         raise SuiteError(f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out.")
 
 
-def _check_levels(items: Iterable[Item]) -> None:
+def _check_levels(items: Iterable[schema.Item]) -> None:
     """Check the contents of the pointwise datasheet one by one, then those of each task and ladder together."""
     whole = [item for item in items if item.instruction is not None]
     for item in whole:
         if problem := _level_problem(item):
             raise SuiteError(f"Item {item.id!r} {problem}.")
         _check_leaks(item)
-    plain = {(item.task, item.delta): item for item in whole if item.condition == SINGLE_LADDERS[0]}
+    plain = {(item.task, item.delta): item for item in whole if item.condition == schema.SINGLE_LADDERS[0]}
     for item in whole:
         twin = plain.get((item.task, item.delta))
-        if item.condition == SINGLE_PADDED and (twin is None or len(item.response or "") <= len(twin.response or "")):
+        if item.condition == schema.SINGLE_PADDED and (
+            twin is None or len(item.response or "") <= len(twin.response or "")
+        ):
             raise SuiteError(f"Item {item.id!r} must be longer than the plain content of its level.")
-    chains = sorted((item for item in whole if item.condition in SINGLE_LADDERS), key=_place_in_chain)
+    chains = sorted((item for item in whole if item.condition in schema.SINGLE_LADDERS), key=_place_in_chain)
     for _, chain in groupby(chains, key=lambda item: (item.task, item.condition)):
         _check_chain(list(chain))
 
 
-def _place_in_chain(item: Item) -> tuple[str, str, float]:
+def _place_in_chain(item: schema.Item) -> tuple[str, str, float]:
     return item.task, item.condition, item.delta or 0.0
 
 
-def _level_problem(item: Item) -> str | None:
+def _level_problem(item: schema.Item) -> str | None:
     if item.kind != "response":
         return f"is a {item.kind}, but the condition {item.condition} is one of a single response"
     if item.expected is not None:
         return f"expects {item.expected!r}, but nothing is expected of a content of the condition {item.condition}"
-    if item.condition in SINGLE_VACUUM:
+    if item.condition in schema.SINGLE_VACUUM:
         if item.delta is not None:
             return f"has nothing to judge, so no level, but its delta is {item.delta}"
-        blank = not (item.response or "").strip() and (item.response == "") == (item.condition == SINGLE_VACUUM[0])
+        blank = not (item.response or "").strip() and (item.response == "") == (
+            item.condition == schema.SINGLE_VACUUM[0]
+        )
         return None if blank else "must hold nothing to judge: no text, or white space, as its condition says"
     if item.delta is None:
         return "needs its level as `delta`"
@@ -594,7 +577,7 @@ def _level_problem(item: Item) -> str | None:
     return None if level == item.delta else f"meets {level:g} requirements, but its level is {item.delta:g}"
 
 
-def _check_chain(chain: Sequence[Item]) -> None:
+def _check_chain(chain: Sequence[schema.Item]) -> None:
     lengths = [len(item.response or "") for item in chain]
     # Otherwise a judge that only counts characters would climb the ladder.
     if max(lengths) > MAX_LENGTH_RATIO * min(lengths):
@@ -608,45 +591,45 @@ def _check_chain(chain: Sequence[Item]) -> None:
             raise SuiteError(f"Item {high.id!r} must meet all that a lower level meets, but {low.id!r} meets others.")
 
 
-def _is_padded_response(item: Item) -> bool:
+def _is_padded_response(item: schema.Item) -> bool:
     """Tell the former name of a reliability test from the condition of pairs of that name: only the test expects."""
-    return item.condition in FORMER_NAMES and item.expected is not None
+    return item.condition in schema.FORMER_NAMES and item.expected is not None
 
 
-def _check_pair(item: Item) -> None:
-    if item.condition not in PAIR_CONDITIONS:
+def _check_pair(item: schema.Item) -> None:
+    if item.condition not in schema.PAIR_CONDITIONS:
         raise SuiteError(
             f"Item {item.id!r} has the unknown condition {item.condition!r}."
-            f"{suggest(item.condition, PAIR_CONDITIONS)} Known: {', '.join(PAIR_CONDITIONS)}."
+            f"{suggest(item.condition, schema.PAIR_CONDITIONS)} Known: {', '.join(schema.PAIR_CONDITIONS)}."
         )
     _check_labels(item)
     if item.u is None and item.v is None and item.instruction is None:
         return  # replayed from recorded judgments: there is no text to check
     if item.u is None or item.v is None or item.instruction is None:
         raise SuiteError(f"Item {item.id!r} needs an instruction and both contents.")
-    if item.condition not in (NATURAL, NATURAL_TIE):
+    if item.condition not in (schema.NATURAL, schema.NATURAL_TIE):
         _check_leaks(item)
         for rule in _RULES[item.condition]:
             if problem := rule(item, item.u, item.v):
                 raise SuiteError(f"Item {item.id!r}: {problem}.")
 
 
-def _check_labels(item: Item) -> None:
+def _check_labels(item: schema.Item) -> None:
     if not item.task:
         raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
-    if item.condition in LADDERS and not (item.delta is not None and item.delta > 0):
+    if item.condition in schema.LADDERS and not (item.delta is not None and item.delta > 0):
         raise SuiteError(
             f"Item {item.id!r} is a {item.condition} pair and needs a delta above 0, but has {item.delta!r}."
         )
-    if item.condition in DELTA_0 and item.delta != 0:
+    if item.condition in schema.DELTA_0 and item.delta != 0:
         raise SuiteError(f"Item {item.id!r} is a {item.condition} pair and needs delta 0, but has {item.delta!r}.")
-    if item.condition in WITH_BETTER and item.better not in ("u", "v"):
+    if item.condition in schema.WITH_BETTER and item.better not in ("u", "v"):
         raise SuiteError(f"Item {item.id!r} needs `better` u or v, but has {item.better!r}.")
-    if item.condition not in WITH_BETTER and item.better is not None:
+    if item.condition not in schema.WITH_BETTER and item.better is not None:
         raise SuiteError(f"Item {item.id!r} has no better side by construction, but `better` is {item.better!r}.")
 
 
-def _check_leaks(item: Item) -> None:
+def _check_leaks(item: schema.Item) -> None:
     shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}\n{item.response}"
     # An id that is a common word ("a", "1") tells nothing; looked for as it is first, because a pattern takes long.
     held = len(item.id) > 3 and item.id in shown
@@ -662,18 +645,18 @@ def _leak(shown: str) -> re.Match[str] | None:
     return _LEAK.search(shown) if is_likely else None
 
 
-def _met(item: Item, side: str) -> tuple[set[str], set[str]]:
+def _met(item: schema.Item, side: str) -> tuple[set[str], set[str]]:
     """Return the requirements that a content meets in full, and those it meets in part."""
     full, half = item.meta.get("satisfied", {}), item.meta.get("half", {})
     return set(full.get(side, ())), set(half.get(side, ()))
 
 
-def _level(item: Item, side: str) -> float:
+def _level(item: schema.Item, side: str) -> float:
     full, half = _met(item, side)
     return len(full) + len(half) / 2
 
 
-def _superset(item: Item, u: str, v: str) -> str | None:
+def _superset(item: schema.Item, u: str, v: str) -> str | None:
     better = str(item.better)
     worse = "v" if better == "u" else "u"
     (full, half), (full_below, half_below) = _met(item, better), _met(item, worse)
@@ -683,7 +666,7 @@ def _superset(item: Item, u: str, v: str) -> str | None:
     return None if step == item.delta else f"delta is {item.delta}, but the contents are {step:g} requirements apart"
 
 
-def _same_length(item: Item, u: str, v: str) -> str | None:
+def _same_length(item: schema.Item, u: str, v: str) -> str | None:
     short, long = sorted((len(u), len(v)))
     if short > 0 and long <= MAX_LENGTH_RATIO * short:
         return None
@@ -693,42 +676,42 @@ def _same_length(item: Item, u: str, v: str) -> str | None:
     )
 
 
-def _same_set(item: Item, u: str, v: str) -> str | None:
+def _same_set(item: schema.Item, u: str, v: str) -> str | None:
     return None if _met(item, "u") == _met(item, "v") else "both contents must meet the same requirements"
 
 
-def _other_set(item: Item, u: str, v: str) -> str | None:
+def _other_set(item: schema.Item, u: str, v: str) -> str | None:
     other = _met(item, "u")[0] != _met(item, "v")[0] and _level(item, "u") == _level(item, "v")
     return None if other else "contents must meet equally many, but not the same, requirements"
 
 
-def _differ(item: Item, u: str, v: str) -> str | None:
+def _differ(item: schema.Item, u: str, v: str) -> str | None:
     return None if u != v else "the two contents are the same text"
 
 
-def _padded(item: Item, u: str, v: str) -> str | None:
+def _padded(item: schema.Item, u: str, v: str) -> str | None:
     return None if len(v) > len(u) else "content v must be u with padding, but is not longer"
 
 
-def _empty(item: Item, u: str, v: str) -> str | None:
+def _empty(item: schema.Item, u: str, v: str) -> str | None:
     return "both contents must be empty" if u or v else None
 
 
-def _blank(item: Item, u: str, v: str) -> str | None:
+def _blank(item: schema.Item, u: str, v: str) -> str | None:
     return None if u == v and u and not u.strip() else "both contents must be the same white space"
 
 
-def _identical(item: Item, u: str, v: str) -> str | None:
+def _identical(item: schema.Item, u: str, v: str) -> str | None:
     return None if u == v and u.strip() else "both contents must be the same, non-empty text"
 
 
-_Rule = Callable[[Item, str, str], str | None]
+_Rule = Callable[[schema.Item, str, str], str | None]
 """What is wrong with the two contents of a pair, or None."""
 _RULES: dict[str, tuple[_Rule, ...]] = {
-    **dict(zip(VACUUM, ((_empty,), (_blank,), (_identical,)), strict=True)),
-    LADDER: (_differ, _superset, _same_length),
-    LADDER_MATCHED: (_differ, _superset, _same_length),
-    DELTA_0_SAME: (_differ, _same_set, _same_length),
-    DELTA_0_DIFFERENT: (_differ, _other_set, _same_length),
-    FILLER: (_same_set, _padded),
+    **dict(zip(schema.VACUUM, ((_empty,), (_blank,), (_identical,)), strict=True)),
+    schema.LADDER: (_differ, _superset, _same_length),
+    schema.LADDER_MATCHED: (_differ, _superset, _same_length),
+    schema.DELTA_0_SAME: (_differ, _same_set, _same_length),
+    schema.DELTA_0_DIFFERENT: (_differ, _other_set, _same_length),
+    schema.FILLER: (_same_set, _padded),
 }

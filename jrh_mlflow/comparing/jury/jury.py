@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.compare import MadeOfRuns, load_together
+from jrh_mlflow.comparing.compare import MadeOfRuns, judges_named, load_together, log_made, made_content
 from jrh_mlflow.comparing.jury import jury_view
 from jrh_mlflow.comparing.jury.jury_report import JuryReport, jury_report
 from jrh_mlflow.comparing.jury.jury_verdict import jury_verdict
@@ -17,14 +17,13 @@ from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.show.page import Page
-from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, run_id_of, run_notes
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,14 +141,9 @@ def jury(
     done = Jury(report=report, runs=tuple(loaded))
     if not log:
         return done
+    content = partial(jury_content, settings={"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed})
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    simulated = any(run.simulated for run in loaded)
-    with open_run(store, "jury", run_name or done.title, simulated=simulated, tags=tags) as run_id:
-        done = replace(done, run_id=run_id, link=store.link(run_id))
-        settings = {"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed}
-        content = jury_content(done, settings=settings)
-        publish(store, run_id, content, what_now="The runs of the judges are as they were.")
-    return done
+    return log_made(done, "jury", content, store, run_name=run_name, tags=tags)
 
 
 def _steps(cascade: Sequence[str | Evaluation] | None, runs: Sequence[LoggedRun]) -> list[str]:
@@ -162,14 +156,7 @@ def _steps(cascade: Sequence[str | Evaluation] | None, runs: Sequence[LoggedRun]
 
 
 def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
-    run_id = text.removeprefix("runs:/").strip("/")
-    # By its name here, as it calls itself, or as earlier versions named one that shared its name.
-    named = [
-        run.judge
-        for run in runs
-        if text in (run.judge, run.own_label, f"{run.own_label} {run.run_id[:8]}")
-        or (len(run_id) >= 8 and run.run_id.startswith(run_id))
-    ]
+    named = judges_named(text, runs)
     if len(named) != 1:
         names = [run.judge for run in runs]
         raise RecipeError(
@@ -181,28 +168,15 @@ def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
 
 def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
     """Return what the run of a jury holds."""
-    report, markdown = done.report, done.to_markdown()
+    report, rule = done.report, done.report.rule
     drawings = draw(jury_view.jury_figures(report, title=done.title))
-    own = {
-        "runs": ", ".join(run.run_id for run in done.runs),
-        "rule": report.rule.vote,
-        "ties": report.rule.ties,
-        "min_votes": report.rule.quorum(len(report.judges)),
-        **settings,
-    }
-    return RunContent(
+    own = {"rule": rule.vote, "ties": rule.ties, "min_votes": rule.quorum(len(report.judges)), **settings}
+    return made_content(
+        done,
+        "jury",
         points=jury_view.jury_points(report),
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
-        description=markdown,
-        described_in=jury_view.JURY_MARKDOWN,
-        artifacts={
-            jury_view.JURY_JSON: done.to_dict(),
-            jury_view.JURY_MARKDOWN: markdown,
-            **{
-                f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame)
-                for name, frame in jury_view.jury_tables(report).items()
-            },
-            keys.PAGE_JSON: done._page(drawings=drawings, runs={run.judge: run.run_id for run in done.runs}).to_dict(),
-            **figure_files(drawings),
-        },
+        page=done._page(drawings=drawings, runs={run.judge: run.run_id for run in done.runs}),
+        tables=jury_view.jury_tables(report),
+        drawings=drawings,
     )

@@ -15,31 +15,10 @@ from jrh_mlflow.comparing.jury.votes import PairAgreement
 from jrh_mlflow.comparing.recommendation import closing_section
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
-from jrh_mlflow.show.figures.canvas import (
-    Spot,
-    canvas,
-    error_bars,
-    hover_spots,
-    label_cells,
-    label_inches,
-    list_lines,
-    marks,
-    short,
-    spread_prices,
-    wrapped,
-    write_cell,
-    write_corners,
-    write_list,
-)
+from jrh_mlflow.show import numbers
+from jrh_mlflow.show.figures import canvas
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import (
-    cell_text,
-    hover_text,
-    money_text,
-    number_text,
-    reading_text,
-)
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, field_column, reading_cell
 from jrh_mlflow.tracking.runs import keys
@@ -50,8 +29,8 @@ if TYPE_CHECKING:
 
     from jrh_mlflow.show.figures.canvas import Figure
 
-JURY_JSON, JURY_MARKDOWN = "jury.json", "jury.md"
-"""Artifacts of its run."""
+JURY_JSON = "jury.json"
+"""Artifact of its run."""
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}
 _MOST_PAIRS = 45
 """Of judges on a page; the table `agreement` has all."""
@@ -97,10 +76,10 @@ def seats_table(report: JuryReport, runs: Mapping[str, str] = MappingProxyType({
             if axis in report.readings
         ),
         Column("n", lambda row: n_text([row[1].readings["accuracy"]])),
-        Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
+        Column("$ per 1,000", lambda row: numbers.money_text(row[1].usd_per_1k)),
     ]
     if any(seat.weight is not None for seat in report.seats.values()):
-        columns.append(Column("weight", lambda row: number_text(row[1].weight)))
+        columns.append(Column("weight", lambda row: numbers.number_text(row[1].weight)))
     return Table(tuple(columns))(_seats(report))
 
 
@@ -114,8 +93,8 @@ AGREEMENTS: Table[PairAgreement] = Table.of(
     field_column("b"),
     Column("agreement", lambda pair: reading_cell(pair.agreement)),
     *reading_values(lambda pair: pair.agreement),
-    field_column("ac1", number_text, head="AC1"),
-    field_column("error_correlation", number_text, head="correlation of errors"),
+    field_column("ac1", numbers.number_text, head="AC1"),
+    field_column("error_correlation", numbers.number_text, head="correlation of errors"),
     Column("n", lambda pair: n_text([pair.agreement])),
 )
 SEAT_AXES: Table[tuple[str, Seat, str]] = Table.of(
@@ -140,14 +119,14 @@ HALVES: Table[tuple[int, HalfChoice]] = Table.of(
     Column("panel", lambda row: ", ".join(row[1].panel), value=lambda row: ", ".join(row[1].panel)),
     Column(
         "accuracy there",
-        lambda row: number_text(row[1].in_sample),
+        lambda row: numbers.number_text(row[1].in_sample),
         value=lambda row: row[1].in_sample,
         name="in_sample",
     ),
     Column("accuracy on the other half", lambda row: reading_cell(row[1].out_of_sample)),
     *reading_values(lambda row: row[1].out_of_sample),
     Column("n", lambda row: n_text([row[1].out_of_sample])),
-    Column("$ per 1,000", lambda row: money_text(row[1].usd_per_1k)),
+    Column("$ per 1,000", lambda row: numbers.money_text(row[1].usd_per_1k)),
 )
 Priced = tuple[str, Reading, float | None]
 """Name, accuracy and dollars of 1,000 judgments."""
@@ -155,7 +134,7 @@ ACCURACIES: Table[Priced] = Table.of(
     Column("judges", lambda row: row[0]),
     Column("accuracy", lambda row: reading_cell(row[1])),
     Column("n", lambda row: n_text([row[1]])),
-    Column("$ per 1,000", lambda row: money_text(row[2])),
+    Column("$ per 1,000", lambda row: numbers.money_text(row[2])),
 )
 
 
@@ -248,12 +227,12 @@ def _best(best: BestPanel | NotEstimable | None) -> list[Section]:
     if not isinstance(best, BestPanel):
         return _without("Best panel", best)
     limit = "" if best.max_usd is None else f" under ${best.max_usd:g} per 1,000"
-    optimism = "n/a" if best.optimism is None else number_text(best.optimism, signed=True)
+    optimism = "n/a" if best.optimism is None else numbers.number_text(best.optimism, signed=True)
     tried = f"{best.n_panels} panels tried" if best.search == "exhaustive" else "judges added one by one"
-    there = number_text(best.in_sample)
+    there = numbers.number_text(best.in_sample)
     text = (
-        f"{', '.join(best.panel)} ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
-        f"sources and reported on the other: {cell_text(best.accuracy)}; where it was chosen {there}, so "
+        f"{', '.join(best.panel)} ({numbers.money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of "
+        f"the sources and reported on the other: {numbers.cell_text(best.accuracy)}; where it was chosen {there}, so "
         f"the optimism is {optimism}."
     )
     heading = f"Best panel of {best.size}{limit}"
@@ -266,7 +245,7 @@ def _cascade(cascade: Cascade | NotEstimable | None) -> list[Section]:
     at = f"; thresholds {', '.join(f'{limit:.4g}' for limit in cascade.thresholds)}" if cascade.thresholds else ""
     text = (
         f"{' and '.join(cascade.cheap)} first, {cascade.strong} when unsure (signal: {cascade.unsure}{at}). "
-        f"Escalated: {cell_text(cascade.escalated)}."
+        f"Escalated: {numbers.cell_text(cascade.escalated)}."
     )
     rows: list[Priced] = [
         (f"{cascade.cheap[0]} alone", cascade.cheap_accuracy, cascade.cheap_usd_per_1k),
@@ -279,26 +258,26 @@ def _cascade(cascade: Cascade | NotEstimable | None) -> list[Section]:
 def _value(reading: Reading) -> str:
     if not isinstance(reading, Estimate):
         return "n/a"
-    return reading_text(reading)
+    return numbers.reading_text(reading)
 
 
 def jury_points(report: JuryReport) -> list[keys.Point]:
     """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
     readings: dict[str, Reading] = {**report.readings, "effective_votes": report.effective_votes}
     readings["error_correlation"] = report.error_correlation
-    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
-    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
+    counts: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
+    counts |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
     if isinstance(report.best, BestPanel):
         best = report.best
         readings["best/accuracy"] = best.accuracy
-        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
-        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
+        counts |= {"best/size": best.size, "best/in_sample": best.in_sample}
+        counts |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
     if isinstance(report.cascade, Cascade):
         readings["cascade/accuracy"] = report.cascade.accuracy
         readings["cascade/escalated"] = report.cascade.escalated
-        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
+        counts["cascade/usd_per_1k"] = report.cascade.usd_per_1k
     points = [point for name, reading in readings.items() for point in keys.reading_points(f"jury/{name}", reading)]
-    return points + keys.known_points({f"jury/{name}": value for name, value in numbers.items()})
+    return points + keys.known_points({f"jury/{name}": value for name, value in counts.items()})
 
 
 def jury_figures(report: JuryReport, *, title: str) -> dict[str, Figure]:
@@ -314,25 +293,25 @@ def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, 
     """Judges × judges: agreement below the diagonal, correlation of errors above it."""
     if not any(isinstance(pair.agreement, Estimate) for pair in pairs):
         return None
-    heads = [wrapped(short(name, most=42)) for name in judges]
+    heads = [canvas.wrapped(canvas.short(name, most=42)) for name in judges]
     top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
-    left, right, bottom, n = label_inches(judges), 0.25, 0.5, len(judges)
+    left, right, bottom, n = canvas.label_inches(judges), 0.25, 0.5, len(judges)
     size = (max(left + _CELL_WIDTH * n + right, 7.6), top + _CELL_HEIGHT * n + bottom)
-    figure, axes = canvas(*size, left=left, right=size[0] - left - _CELL_WIDTH * n, top=top, bottom=bottom)
+    figure, axes = canvas.canvas(*size, left=left, right=size[0] - left - _CELL_WIDTH * n, top=top, bottom=bottom)
     for pair in pairs:
         column, row = judges.index(pair.a), judges.index(pair.b)
         if isinstance(pair.agreement, Estimate):
             ac1 = "" if pair.ac1 is None else f"AC1 {pair.ac1:.2f}  "
-            words = f"{pair.a} and {pair.b}, equal answers: {hover_text(pair.agreement)}"
+            words = f"{pair.a} and {pair.b}, equal answers: {numbers.hover_text(pair.agreement)}"
             below = f"{ac1}n {pair.agreement.n}"
             _cell(axes, column, row, pair.agreement.value, below, "cividis", low=0.0, words=words)
         if pair.error_correlation is not None:
             words = f"{pair.a} and {pair.b}, correlation of errors: {pair.error_correlation:.2f}"
             _cell(axes, row, column, pair.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
-    labels = [short(name, most=30) for name in judges]
-    label_cells(axes, heads, labels, range(n), fontsize=10)
+    labels = [canvas.short(name, most=30) for name in judges]
+    canvas.label_cells(axes, heads, labels, range(n), fontsize=10)
     foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
-    write_corners(figure, title=short(title, most=90), foot=foot)
+    canvas.write_corners(figure, title=canvas.short(title, most=90), foot=foot)
     return figure
 
 
@@ -341,11 +320,11 @@ def cost_map(report: JuryReport) -> Figure | None:
     dots = _dots(report)
     if not dots:
         return None
-    lines, listed = list_lines(
-        f"{number}  {number_text(reading.value)} for ${usd:.3g}, n {reading.n}   {label}"
+    lines, listed = canvas.list_lines(
+        f"{number}  {numbers.number_text(reading.value)} for ${usd:.3g}, n {reading.n}   {label}"
         for number, (label, reading, usd, _) in enumerate(dots, 1)
     )
-    figure, axes = canvas(8.8, 5.3 + listed, left=0.85, right=0.45, bottom=0.8 + listed)
+    figure, axes = canvas.canvas(8.8, 5.3 + listed, left=0.85, right=0.45, bottom=0.8 + listed)
     panels = report.best.points if isinstance(report.best, BestPanel) else ()
     priced = [(point.usd_per_1k, point.accuracy) for point in panels if point.usd_per_1k is not None]
     if priced:
@@ -353,13 +332,15 @@ def cost_map(report: JuryReport) -> Figure | None:
         axes.plot(place, value, linestyle="none", marker=".", color="#AAAAAA", zorder=1)
     offset: dict[str, Any] = {"xytext": (7, 6), "textcoords": "offset points"}
     for number, (label, reading, usd, kind) in enumerate(dots, 1):
-        style = marks(kind, size=8)
-        bars = error_bars([reading])
+        style = canvas.marks(kind, size=8)
+        bars = canvas.error_bars([reading])
         axes.errorbar([usd], [reading.value], yerr=bars, capsize=3, zorder=2, **style)
-        hover_spots(axes, [Spot(x=usd, y=reading.value, words=f"{label}: {hover_text(reading)}, ${usd:.3g}")])
+        canvas.hover_spots(
+            axes, [canvas.Spot(x=usd, y=reading.value, words=f"{label}: {numbers.hover_text(reading)}, ${usd:.3g}")]
+        )
         axes.annotate(str(number), (usd, reading.value), fontweight="bold", color=style["color"], **offset)
-    write_list(figure, lines, [marks(kind)["color"] for *_, kind in dots])
-    spread_prices(axes)
+    canvas.write_list(figure, lines, [canvas.marks(kind)["color"] for *_, kind in dots])
+    canvas.spread_prices(axes)
     axes.set(xlabel="dollars per 1,000 judgments", ylabel="accuracy (bars: 95 % by source)")
     grey = f"; grey: every panel of {report.best.size}, in sample" if isinstance(report.best, BestPanel) else ""
     axes.set_title(f"Accuracy against cost{grey if priced else ''}", loc="left")
@@ -388,7 +369,4 @@ def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: 
     from matplotlib import colormaps
 
     colour = colormaps[colours](min(1.0, max(0.0, (value - low) / (1 - low))))
-    red, green, blue = colour[:3]
-    # Brightness as the eye weighs the three colours.
-    ink = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
-    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{value:.2f}", at=0.36, below=below, words=words)
+    canvas.write_cell(axes, column, row, colour=colour, value=f"{value:.2f}", at=0.36, below=below, words=words)

@@ -19,16 +19,7 @@ from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.measures import records
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import (
-    MAX_EXCLUDED,
-    ParallelArrays,
-    Resampling,
-    Sample,
-    Statistics,
-    Units,
-    defined_ratio,
-    share,
-)
+from jrh_mlflow.scoring import ledger
 from jrh_mlflow.scoring.pointwise import Scale, plain_label, right_answers, scale_of, told_labels
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
@@ -41,7 +32,7 @@ _FEATURES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VoteTable(ParallelArrays):
+class VoteTable(ledger.ParallelArrays):
     """Units in rows, judges in columns."""
 
     judges: tuple[str, ...]
@@ -109,9 +100,11 @@ class VoteTable(ParallelArrays):
             raise RecipeError(f"A panel has one or more judges, each once, but got {list(panel)}.")
         return np.array([self.judges.index(name) for name in panel], dtype=np.intp)
 
-    def units(self, what: str, *, usable: Mask, left_out: Mapping[str, int], limit: float | None = None) -> Units:
+    def units(
+        self, what: str, *, usable: Mask, left_out: Mapping[str, int], limit: float | None = None
+    ) -> ledger.Units:
         """Return these units as a denominator."""
-        return Units(
+        return ledger.Units(
             what=what,
             unit="call",
             usable=usable,
@@ -137,7 +130,7 @@ class VoteTable(ParallelArrays):
 
 
 def votes(
-    calls: Mapping[str, pd.DataFrame], *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
+    calls: Mapping[str, pd.DataFrame], *, labels: Sequence[str] | None = None, max_excluded: float = ledger.MAX_EXCLUDED
 ) -> VoteTable:
     """Lay the call records of several judges on one suite side by side.
 
@@ -277,7 +270,7 @@ def agreement_matrix(table: VoteTable) -> tuple[PairAgreement, ...]:
     return tuple(_agreement(table, a, b) for a, b in combinations(table.judges, 2))
 
 
-def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -> dict[str, Reading]:
+def effective_votes(table: VoteTable, *, resampling: ledger.Resampling | None = None) -> dict[str, Reading]:
     """Return `error_correlation`, the mean rho over pairs of judges, and `effective_votes`, `n / (1 + (n - 1) rho)`.
 
     The mean of n equally variable indicators with mean pairwise correlation rho varies as much as that of so many
@@ -302,22 +295,22 @@ def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -
     left_out = {"too few votes": int((~usable).sum())}
     units = judged.units("units with two or more votes", usable=usable, left_out=left_out, limit=1.0)
     items = np.unique(judged.item, return_inverse=True)[1][usable]
-    sample = Sample(units=units, features=features, items=items)
+    sample = ledger.Sample(units=units, features=features, items=items)
     statistics = _statistics(len(names))
     observed = {axis: float(value[0]) for axis, value in statistics(features.sum(axis=0)[None, :]).items()}
     values = {axis: None if np.isnan(value) else value for axis, value in observed.items()}
     missing = "two judges share no unit on which both vary, so their errors have no correlation"
-    return sample.readings(values, statistics, resampling or Resampling(), without=missing)
+    return sample.readings(values, statistics, resampling or ledger.Resampling(), without=missing)
 
 
-def _statistics(n: int) -> Statistics:
+def _statistics(n: int) -> ledger.Statistics:
     """Sums of features to the mean correlation and the effective number of n votes."""
 
     def values(sums: Array) -> dict[str, Array]:
         mean = _correlations(sums).mean(axis=1)
         spread = 1 + (n - 1) * mean
         # A resample may have a correlation that no n votes can have: no number, not a negative one.
-        number = defined_ratio(np.full(len(mean), float(n)), np.where(spread > 0, spread, np.nan))
+        number = ledger.defined_ratio(np.full(len(mean), float(n)), np.where(spread > 0, spread, np.nan))
         return {"error_correlation": mean, "effective_votes": number}
 
     return values
@@ -355,7 +348,7 @@ def _correlations(sums: Array) -> Array:
     """Phi of every pair of judges (resamples × pairs) from the sums of their features; NaN without variation."""
     n, first, other, both = (sums[:, place::_FEATURES] for place in range(_FEATURES))
     margins = first * (n - first) * other * (n - other)
-    return defined_ratio(n * both - first * other, np.sqrt(margins))
+    return ledger.defined_ratio(n * both - first * other, np.sqrt(margins))
 
 
 def _agreement(table: VoteTable, a: str, b: str) -> PairAgreement:
@@ -364,7 +357,9 @@ def _agreement(table: VoteTable, a: str, b: str) -> PairAgreement:
     left_out = {"one vote or none": int((~usable).sum())}
     units = table.units(f"units answered by {a} and {b}", usable=usable, left_out=left_out, limit=1.0)
     same = np.asarray(cast[:, 0] == cast[:, 1])
-    agreement: Reading = share(units, same) if usable.any() else NotEstimable(reason=f"{a} and {b} share no unit")
+    agreement: Reading = (
+        ledger.share(units, same) if usable.any() else NotEstimable(reason=f"{a} and {b} share no unit")
+    )
     used = cast[usable].astype(float)
     # Labels that nobody used count as well: chance agreement depends on what may be answered.
     categories = max(2, table.abstain + int((used == table.abstain).any()))

@@ -248,7 +248,6 @@ def write_cell(
     top: float,
     *,
     colour: tuple[float, ...],
-    ink: str,
     value: str,
     at: float,
     below: str,
@@ -262,7 +261,6 @@ def write_cell(
         column: From 0.
         top: Where its row begins.
         colour: Of the cell, on any page.
-        ink: Of its texts.
         value: Its number.
         at: How far below the top the number stands.
         below: The line below the number.
@@ -273,13 +271,19 @@ def write_cell(
 
     cell = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
     hover(cell, words, address=address, as_drawn=True)
-    style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+    style: dict[str, Any] = {"ha": "center", "va": "center", "color": _ink(colour)}
     # The ink was chosen for this cell's colour: a dark page must not change it.
     for text in (
         axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style),
         axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style),
     ):
         hover(text, "", as_drawn=True)
+
+
+def _ink(colour: tuple[float, ...]) -> str:
+    """Black or white, whichever stands out more on a colour (relative luminance of WCAG 2)."""
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
 
 def spread_prices(axes: Axes, *, wide: bool | None = None) -> None:

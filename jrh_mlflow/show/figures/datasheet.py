@@ -143,7 +143,7 @@ def _draw_curve(
         hover(drawn[0], " ".join(label.split()))
     # Three spaces part the name from its threshold, which the legend says once.
     name, _, threshold = label.partition("   ")
-    label = f"{name}: bounds (withheld)" + ("" if points else f"\n{threshold}")
+    label = f"{name}: bounds (withheld)" + (f"\n{threshold}" if threshold and not points else "")
     shifted = {step + shift: reading for step, reading in own.items()}
     draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=label)
 
@@ -198,7 +198,7 @@ def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Ax
     figure, axes = canvas(7.35 + right, 4.8, left=0.85, right=right)
     for place, (label, (index, name, family, own)) in enumerate(zip(labels, curves, strict=True)):
         shift = 0.07 * (place - (len(curves) - 1) / 2)
-        _draw_ladder(axes, label, own, index, shift, hollow=family == families[1])
+        _draw_curve(axes, own, index=index, shift=shift, label=label, hollow=family == families[1])
         _hover_steps(axes, own, family, judge=name, shift=shift, alone=len(sheets) == 1)
     axes.set_xticks(sorted({step for *_, own in curves for step, reading in own.items() if is_shown(reading)}))
     axes.set_ylim(-0.02, 1.03)
@@ -209,19 +209,6 @@ def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Ax
 def _ladder_label(name: str, matched: bool, *, alone: bool) -> str:
     ladder = "matched ladder" if matched else "ladder"
     return ladder if alone else f"{short(name)}: {ladder}"
-
-
-def _draw_ladder(
-    axes: Axes, label: str, own: Mapping[float, Reading], index: int, shift: float, *, hollow: bool
-) -> None:
-    points = {step + shift: reading for step, reading in own.items() if isinstance(reading, Estimate)}
-    if points:
-        style = {**marks(index), **({"markerfacecolor": "white", "linestyle": "--"} if hollow else {})}
-        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
-        drawn = axes.errorbar(list(points), values, bars, linewidth=2, label=label, capsize=4, **style)
-        hover(drawn[0], label)
-    shifted = {step + shift: reading for step, reading in own.items()}
-    draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=f"{label}: bounds (withheld)")
 
 
 def decomposition(sheets: Sheets) -> Figure | None:
@@ -350,25 +337,38 @@ def planes(sheets: Sheets) -> dict[str, Figure | None]:
 
 def _plane(sheets: Sheets, across: str, along: str) -> Figure | None:
     """Two axes of several judges against each other, with intervals by task; None of fewer than two judges."""
-    points = {
-        name: (x, y)
-        for name, own in sheets.items()
-        if isinstance(x := own.get(across), Estimate) and isinstance(y := own.get(along), Estimate)
-    }
+    points = _on_both(sheets, across, along)
     if len(points) < 2:
         return None
     right = label_inches(points) + 0.4
     figure, axes = canvas(5.9 + right, 5.4, left=0.85, right=right)
-    for index, (name, (x, y)) in enumerate(points.items()):
-        style = {"xerr": error_bars([x]), "yerr": error_bars([y]), "capsize": 3, "linestyle": "none", **marks(index)}
-        axes.errorbar([x.value], [y.value], label=short(name), **style)
-        words = f"{name}: {axis_name(across)} {hover_text(x)}; {axis_name(along)} {hover_text(y)}"
-        hover_spots(axes, [Spot(x=x.value, y=y.value, words=words)])
-    axes.set(xlim=(-0.03, 1.03), xlabel=axis_name(across), ylim=(-0.03, 1.03), ylabel=axis_name(along))
+    _draw_points(axes, points, (axis_name(across), axis_name(along)), {name: short(name) for name in points})
+    axes.set(xlabel=axis_name(across), ylabel=axis_name(along))
     title = f"{axis_name(across).capitalize()} and {axis_name(along)} (bars: 95 % by task)"
     axes.set_title(title, loc="left")
     figure.legend(loc="upper right", frameon=False)
     return figure
+
+
+def _on_both(sheets: Sheets, across: str, along: str) -> dict[str, tuple[Estimate, Estimate]]:
+    """Return the readings on two axes of those that have both."""
+    return {
+        name: (x, y)
+        for name, own in sheets.items()
+        if isinstance(x := own.get(across), Estimate) and isinstance(y := own.get(along), Estimate)
+    }
+
+
+def _draw_points(
+    axes: Axes, points: Mapping[str, tuple[Estimate, Estimate]], names: tuple[str, str], labels: Mapping[str, str]
+) -> None:
+    """Draw readings on two axes from 0 to 1, with intervals both ways; `names` are those of the axes on hover."""
+    for index, (name, (x, y)) in enumerate(points.items()):
+        style = {"xerr": error_bars([x]), "yerr": error_bars([y]), "capsize": 4, **marks(index, size=8)}
+        axes.errorbar([x.value], [y.value], label=labels[name], linestyle="none", **style)
+        words = f"{name}: {names[0]} {hover_text(x)}; {names[1]} {hover_text(y)}"
+        hover_spots(axes, [Spot(x=x.value, y=y.value, words=words)])
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
 
 
 def _wrapped(name: str) -> str:
@@ -379,24 +379,16 @@ def _wrapped(name: str) -> str:
 
 def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
     """The tie criterion's arms of one judge: false preference at equal quality against sensitivity one step apart."""
-    points = {}
-    for name, estimates in arms.items():
-        false, right = estimates.get("raw_false_preference"), estimates.get("target_sensitivity/delta_1")
-        if isinstance(false, Estimate) and isinstance(right, Estimate):
-            points[name] = (false, right)
+    points = _on_both(arms, "raw_false_preference", "target_sensitivity/delta_1")
     if not points:
         return None
     figure, axes = canvas(6.6, 5.4, left=0.85, top=0.7)
     places = list(points.values())
     axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
-    for index, (name, (false, right)) in enumerate(points.items()):
-        label = f"{name}  ({false.value:.2f}, {right.value:.2f})"
-        style = {"xerr": error_bars([false]), "yerr": error_bars([right]), "capsize": 4, **marks(index, size=10)}
-        axes.errorbar(false.value, right.value, label=label, **style)
-        words = f"{name}: false preference {hover_text(false)}; chooses the better {hover_text(right)}"
-        hover_spots(axes, [Spot(x=false.value, y=right.value, words=words)])
-    axes.set(xlim=(-0.03, 1.03), xlabel="false preference at equal quality (δ = 0); left is better")
-    axes.set(ylim=(-0.03, 1.03), ylabel="chooses the better, one step apart (δ = 1); up is better")
+    labels = {name: f"{name}  ({false.value:.2f}, {right.value:.2f})" for name, (false, right) in points.items()}
+    _draw_points(axes, points, ("false preference", "chooses the better"), labels)
+    axes.set_xlabel("false preference at equal quality (δ = 0); left is better")
+    axes.set_ylabel("chooses the better, one step apart (δ = 1); up is better")
     axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True, title="tie criterion")
     return figure

@@ -12,24 +12,7 @@ from jrh_mlflow.measures.reliability import OVERALL, CostPoint, ReliabilityReadi
 from jrh_mlflow.schema.estimates import Bounds, Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT
-from jrh_mlflow.show.figures.canvas import (
-    Spot,
-    canvas,
-    draw_bounds,
-    error_bars,
-    hover,
-    hover_readings,
-    hover_spots,
-    label_cells,
-    label_inches,
-    label_rows,
-    marks,
-    short,
-    spread_prices,
-    wrapped,
-    write_cell,
-    write_corners,
-)
+from jrh_mlflow.show.figures import canvas
 from jrh_mlflow.show.figures.datasheet import CallsOf, no_calls, variation
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import any_bounds, bounds_ends, hover_text, interval_text, is_shown, source_ends
@@ -44,9 +27,9 @@ _CELL_WIDTH, _CELL_HEIGHT = 1.35, 0.56
 _APART = 0.3
 """Gap, in cells, that sets the baseline and the mean over tests apart from the tests."""
 _SERIES = {
-    "score": ("score", marks(0)),
-    "consistency": ("same answer as its own baseline", marks(1)),
-    "moved": ("another answer than its own baseline, as it should", {**marks(2), "markerfacecolor": "white"}),
+    "score": ("score", canvas.marks(0)),
+    "consistency": ("same answer as its own baseline", canvas.marks(1)),
+    "moved": ("another answer than its own baseline, as it should", {**canvas.marks(2), "markerfacecolor": "white"}),
 }
 
 
@@ -75,14 +58,14 @@ def heatmap(
     axes_names, judges = list(cells), list(next(iter(cells.values()), {}))
     if not any(is_shown(reading) for row in cells.values() for reading in row.values()):
         return None
-    heads = [wrapped(short(name, most=42)) for name in judges]
+    heads = [canvas.wrapped(canvas.short(name, most=42)) for name in judges]
     tops = _tops(axes_names)
     top = 0.55 + 0.2 * max(head.count("\n") + 1 for head in heads)
     labels = [_row_label(axis) for axis in axes_names]
-    left, right, bottom = label_inches(labels), 0.85, 0.55
+    left, right, bottom = canvas.label_inches(labels), 0.85, 0.55
     size = (left + _CELL_WIDTH * len(judges) + right, top + _CELL_HEIGHT * (tops[-1] + 1) + bottom)
     # Title and footnote need 5.5 inches: a narrow table gets a wider margin, not wider cells.
-    figure, axes = canvas(max(size[0], 5.5), size[1], left=left, right=right + max(0.0, 5.5 - size[0]), top=top)
+    figure, axes = canvas.canvas(max(size[0], 5.5), size[1], left=left, right=right + max(0.0, 5.5 - size[0]), top=top)
     for axis, row_top in zip(axes_names, tops, strict=True):
         for column, name in enumerate(judges):
             letter = (letters or {}).get(axis, {}).get(name, "")
@@ -92,11 +75,11 @@ def heatmap(
                 _draw_cell(axes, column, row_top, reading, letter=letter, inverse=lower_is_better(axis), about=about)
             else:
                 _draw_missing(axes, column, row_top, reading.bounds, about=about)
-    label_cells(axes, heads, labels, tops, fontsize=10.5)
+    canvas.label_cells(axes, heads, labels, tops, fontsize=10.5)
     shared = "; same letter: no significant difference" if letters else ""
     withheld = any_bounds(one for row in cells.values() for one in row.values())
     shared += "; between: bounds, withheld" if withheld else ""
-    write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
+    canvas.write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
     _colour_bar(figure, axes, inverse=any(lower_is_better(axis) for axis in axes_names))
     return figure
 
@@ -110,11 +93,11 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     totals = [points[-1].usd for points in curves.values()]
     # Dear and cheap judges in one figure: on a plain axis the cheap one would be a dot.
     wide = max(totals) > 20 * min(totals)
-    figure, axes = canvas(8.2, 4.8, left=0.85, right=0.45)
+    figure, axes = canvas.canvas(8.2, 4.8, left=0.85, right=0.45)
     for index, (name, points) in enumerate(curves.items()):
         # A logarithmic axis has no place for what was free.
         _cost_line(axes, name, [point for point in points if point.usd > 0 or not wide], index)
-    spread_prices(axes, wide=wide)
+    canvas.spread_prices(axes, wide=wide)
     axes.set(ylim=(-0.02, 1.03), ylabel="share of right answers so far")
     axes.set_xlabel("dollars spent so far" + (" (logarithmic)" if wide else ""))
     axes.set_title("Reliability against cost", loc="left")
@@ -135,15 +118,15 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     if not rows:
         return None
     labels = [_test_label(test, report.definitions) for test in rows]
-    left = max(label_inches(label.split("\n")) for label in labels)
+    left = max(canvas.label_inches(label.split("\n")) for label in labels)
     series = _series(report, rows)
     legend = 0.25 * (len(series) + any_bounds(rows.values()))
     size = (6.2 + left, 1.95 + legend + 0.56 * len(rows))
-    figure, axes = canvas(*size, left=left, right=0.75, bottom=0.8 + legend, top=0.65)
+    figure, axes = canvas.canvas(*size, left=left, right=0.75, bottom=0.8 + legend, top=0.65)
     stays = {row for row, _ in series.get("consistency", [])}
     for name, points in series.items():
         label, style = _SERIES[name]
-        values, bars = [point.value for _, point in points], error_bars(point for _, point in points)
+        values, bars = [point.value for _, point in points], canvas.error_bars(point for _, point in points)
         heights = [row + _offset(name, row in stays) for row, _ in points]
         axes.errorbar(values, heights, xerr=bars, linestyle="none", capsize=3, label=label, **style)
         _hover_scores(axes, list(rows), name, dict(zip(heights, points, strict=True)))
@@ -154,9 +137,9 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
         if not isinstance(reading, Estimate)
     }
     _hover_scores(axes, list(rows), "score", withheld)
-    draw_bounds(axes, places, upright=False, colour=marks(0)["color"], label="bounds of a withheld score")
+    canvas.draw_bounds(axes, places, upright=False, colour=canvas.marks(0)["color"], label="bounds of a withheld score")
     _dress_chart(axes, report, rows, labels)
-    axes.set_title(f"Reliability of {short(judge)}", loc="left", pad=18)
+    axes.set_title(f"Reliability of {canvas.short(judge)}", loc="left", pad=18)
     figure.legend(loc="lower left", frameon=False, fontsize=10, bbox_to_anchor=(0.1 / figure.get_figwidth(), 0.0))
     return figure
 
@@ -171,7 +154,7 @@ def _hover_scores(axes: Axes, tests: Sequence[str], series: str, points: Mapping
     """Let the points of a series, height to row and reading, say what they are."""
     label = _SERIES[series][0]
     named = {height: (f"{tests[row]}, {label}", point) for height, (row, point) in points.items()}
-    hover_readings(axes, named, upright=False)
+    canvas.hover_readings(axes, named, upright=False)
 
 
 def _offset(name: str, stays: bool) -> float:
@@ -189,7 +172,7 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Rea
     margin = axes.get_yaxis_transform()
     for row, score in enumerate(rows.values()):
         axes.text(1.02, row, f"n {score.n}", transform=margin, va="center", fontsize=9, color="#444444")
-    label_rows(axes, labels, dark=1 if BASELINE in rows else None, fontsize=10.5)
+    canvas.label_rows(axes, labels, dark=1 if BASELINE in rows else None, fontsize=10.5)
     if report.metric == DEFAULT:
         axes.set(xlim=(-0.03, 1.03), xlabel="share (bars: 95 % by source)")
     else:
@@ -223,12 +206,11 @@ def _draw_cell(
     good = 1 - reading.value if inverse else reading.value
     # A correlation can be below 0, and an error in levels above 1.
     colour = colormaps["cividis"](min(1.0, max(0.0, good)))
-    write_cell(
+    canvas.write_cell(
         axes,
         column,
         top,
         colour=colour,
-        ink=_ink(colour),
         value=f"{two_places(reading.value)}  {letter}".strip(),
         at=0.34,
         below=f"{interval_text(*source_ends(reading))}  n {reading.n}",
@@ -241,17 +223,11 @@ def _draw_missing(axes: Axes, column: int, top: float, bounds: Bounds | None, *,
 
     style: dict[str, Any] = {"facecolor": "#F4F4F4", "edgecolor": "#BBBBBB", "hatch": "////", "linewidth": 0}
     hatched = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
-    hover(hatched, **about)
+    canvas.hover(hatched, **about)
     backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
     text = f"between\n{bounds_ends(bounds)}" if bounds else "n/a"
     size = 9 if bounds else 10
     axes.text(column + 0.5, top + 0.5, text, ha="center", va="center", color="#444444", fontsize=size, bbox=backing)
-
-
-def _ink(colour: tuple[float, ...]) -> str:
-    """Black or white, whichever stands out more on a colour (relative luminance of WCAG 2)."""
-    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
 
 def _colour_bar(figure: Figure, axes: Axes, *, inverse: bool) -> None:
@@ -289,15 +265,15 @@ def _test_label(test: str, definitions: str) -> str:
 
 
 def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -> None:
-    style = marks(index, size=9)
+    style = canvas.marks(index, size=9)
     # More points than these are not seen, and each makes the drawing larger.
     step = max(1, math.ceil(len(points) / 2000))
     drawn = [*points[::step], points[-1]]
     places = [point.usd for point in drawn], [point.score for point in drawn]
     (line,) = axes.plot(*places, color=style["color"], linewidth=1.8)
     last = points[-1]
-    label = f"{short(name, most=42)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
+    label = f"{canvas.short(name, most=42)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
     # One point has no line, but its line style makes the legend show one beside the marker.
     axes.plot([last.usd], [last.score], linestyle="-", label=label, **style)
-    hover(line, label)
-    hover_spots(axes, [Spot(x=last.usd, y=last.score, words=label)])
+    canvas.hover(line, label)
+    canvas.hover_spots(axes, [canvas.Spot(x=last.usd, y=last.score, words=label)])
