@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.across_suites import ACCURACY, FURTHER, AcrossSuites, JudgeOnSuite, SuiteReadings
-from jrh_mlflow.comparing.comparison_view import n_text, reading_values
+from jrh_mlflow.comparing.comparison_view import filled_frames, n_text, named_readings
 from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.comparing.recommendation import closing_section, short_name
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -134,7 +134,7 @@ def tests_table(found: AcrossSuites) -> FilledTable[str]:
     """Tests × suites, the calls of all judges together."""
 
     def column(suite: SuiteReadings) -> Column[str]:
-        return Column(suite.name, lambda test: reading_cell(suite.tests[test]) if test in suite.tests else "–")
+        return Column(suite.name, lambda test: reading_cell(suite.tests.get(test)))
 
     tests = sorted({test for suite in found.suites for test in suite.tests})
     first: Column[str] = Column("test", axis_name)
@@ -147,14 +147,11 @@ def further_table(found: AcrossSuites) -> FilledTable[tuple[str, str, Mapping[st
     known = [name for name in FURTHER if any(name in row[2] for row in rows)]
 
     def column(name: str) -> Column[tuple[str, str, Mapping[str, Reading]]]:
-        return Column(_head(name), lambda row: reading_cell(row[2][name]) if name in row[2] else "–")
+        head = name if name == "proximity" else statistic_name(name)
+        return Column(head, lambda row: reading_cell(row[2].get(name)))
 
     first: list[Column[Any]] = [Column("suite", lambda row: row[0]), Column("judge", lambda row: row[1])]
     return Table((*first, *map(column, known)))(row for row in rows if row[2])
-
-
-def _head(name: str) -> str:
-    return name if name == "proximity" else statistic_name(name)
 
 
 ReviewRow = tuple[str, str, str, Mapping[str, int]]
@@ -169,26 +166,27 @@ def _of_all(state: str, row: ReviewRow) -> str:
 
 TrioRow = tuple[str, str, Mapping[str, Reading], float | None]
 """Suite, judges, readings and dollars of 1,000 judgments."""
+
+
+def _trio_column(axis: str, head: str) -> Column[TrioRow]:
+    def value(row: TrioRow) -> float | None:
+        return reading.value if isinstance(reading := row[2].get(axis), Estimate) else None
+
+    return Column(head, lambda row: reading_cell(row[2].get(axis)), value=value, name=axis, brief=True)
+
+
 TRIOS: Table[TrioRow] = Table.of(
-    Column("suite", lambda row: row[0], brief=True),
-    Column("trio", lambda row: row[1], words=True, brief=True),
-    Column("accuracy", lambda row: reading_cell(row[2][ACCURACY]), brief=True),
-    Column("FPR", lambda row: reading_cell(row[2]["fpr"]) if "fpr" in row[2] else "–", brief=True),
-    Column("FNR", lambda row: reading_cell(row[2]["fnr"]) if "fnr" in row[2] else "–", brief=True),
+    Column("suite", lambda row: row[0], value=lambda row: row[0], brief=True),
+    Column("trio", lambda row: row[1], value=lambda row: row[1], words=True, brief=True),
+    *map(_trio_column, (ACCURACY, "fpr", "fnr"), (ACCURACY, "FPR", "FNR")),
     Column("n", lambda row: n_text([row[2][ACCURACY]])),
-    Column("$ per 1,000", lambda row: money_text(row[3])),
+    Column("$ per 1,000", lambda row: money_text(row[3]), value=lambda row: row[3], name="usd_per_1k"),
 )
 REVIEWS: Table[ReviewRow] = Table.of(
     Column("suite", lambda row: row[0]),
     Column("test", lambda row: axis_name(row[1])),
     Column("message", lambda row: row[2]),
     *(Column(state, partial(_of_all, state)) for state in _STATES),
-)
-CELLS: Table[tuple[str, str, str, Reading]] = Table.of(
-    Column("suite", value=lambda row: row[0]),
-    Column("judge", value=lambda row: row[1]),
-    Column("axis", value=lambda row: row[2]),
-    *reading_values(lambda row: row[3]),
 )
 
 
@@ -291,21 +289,10 @@ def report_cells(found: AcrossSuites) -> Iterator[tuple[str, str, str, Reading]]
         yield OVERALL_ROW, name, "usd_per_accuracy_point", found.prices[name]
 
 
-def _trio_value(axis: str, row: TrioRow) -> float | None:
-    reading = row[2].get(axis)
-    return reading.value if isinstance(reading, Estimate) else None
-
-
 def report_tables(found: AcrossSuites) -> dict[str, pd.DataFrame]:
     """Return every reading as one table, and the trios."""
-    trios: Table[TrioRow] = Table.of(
-        Column("suite", value=lambda row: row[0]),
-        Column("trio", value=lambda row: row[1]),
-        *(Column(axis, value=partial(_trio_value, axis)) for axis in (ACCURACY, "fpr", "fnr")),
-        Column("usd_per_1k", value=lambda row: row[3]),
-    )
-    tables = {"readings": CELLS(report_cells(found)).to_frame(), "trios": trios(trio_rows(found)).to_frame()}
-    return {name: frame for name, frame in tables.items() if not frame.empty}
+    readings = named_readings("suite", "judge", "axis")(report_cells(found))
+    return filled_frames({"readings": readings, "trios": TRIOS(trio_rows(found))})
 
 
 def report_points(found: AcrossSuites) -> list[keys.Point]:

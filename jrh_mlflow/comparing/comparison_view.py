@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -349,34 +350,36 @@ def comparison_tables(
         comparison: The numbers.
         names: What the differences call judges, where not as in the comparison.
     """
-    scores: Table[tuple[str, str, Reading]] = Table.of(
-        Column("axis", value=lambda row: row[0]),
-        Column("judge", value=lambda row: row[1]),
-        *reading_values(lambda row: row[2]),
-        Column("letters", value=lambda row: comparison.letters_of(row[0], row[1])),
+    letters: Column[Any] = Column("letters", value=lambda row: comparison.letters_of(row[0], row[1]))
+    scores, ordinal = named_readings("axis", "judge"), named_readings("axis", "judge", "metric")
+    return filled_frames(
+        {
+            "scores": Table.of(*scores.columns, letters)(
+                (axis, name, reading) for axis, row in comparison.cells.items() for name, reading in row.items()
+            ),
+            "differences": differences_table(comparison.differences, names=names),
+            "by_judge": spread_table("judge", comparison.summaries["by_judge"]),
+            "by_test": spread_table("axis", comparison.summaries["by_test"]),
+            "ordinal": ordinal(
+                (axis, name, metric, reading)
+                for axis, judges in comparison.ordinal.items()
+                for name, row in judges.items()
+                for metric, reading in row.items()
+            ),
+            "costs": judges_table(comparison),
+        }
     )
-    ordinal: Table[tuple[str, str, str, Reading]] = Table.of(
-        Column("axis", value=lambda row: row[0]),
-        Column("judge", value=lambda row: row[1]),
-        Column("metric", value=lambda row: row[2]),
-        *reading_values(lambda row: row[3]),
-    )
-    tables = {
-        "scores": scores(
-            (axis, name, reading) for axis, row in comparison.cells.items() for name, reading in row.items()
-        ).to_frame(),
-        "differences": differences_table(comparison.differences, names=names).to_frame(),
-        "by_judge": spread_table("judge", comparison.summaries["by_judge"]).to_frame(),
-        "by_test": spread_table("axis", comparison.summaries["by_test"]).to_frame(),
-        "ordinal": ordinal(
-            (axis, name, metric, reading)
-            for axis, judges in comparison.ordinal.items()
-            for name, row in judges.items()
-            for metric, reading in row.items()
-        ).to_frame(),
-        "costs": judges_table(comparison).to_frame(),
-    }
-    return {name: frame for name, frame in tables.items() if not frame.empty}
+
+
+def filled_frames(tables: Mapping[str, FilledTable[Any]]) -> dict[str, pd.DataFrame]:
+    """Return the data frames of the tables that have rows."""
+    return {name: table.to_frame() for name, table in tables.items() if table.rows}
+
+
+def named_readings(*names: str) -> Table[Any]:
+    """Declare a data frame of readings: a row is a value for each of the names, and the reading."""
+    first = (Column(name, value=itemgetter(place)) for place, name in enumerate(names))
+    return Table.of(*first, *reading_values(itemgetter(len(names))))
 
 
 def reading_values(read: Callable[[Row], Reading]) -> list[Column[Row]]:

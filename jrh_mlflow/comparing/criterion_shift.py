@@ -295,7 +295,7 @@ def shift_table(base: str, arm: str, runs: Mapping[str, str] = MappingProxyType(
         column(base, lambda row: row.before),
         column(arm, lambda row: row.after),
         Column("shift", _moved_text),
-        Column("95 % by task", _ends_text),
+        Column("95 % by task", lambda row: numbers.interval_text(*_ends(row.shift))),
         Column("n", lambda row: _size_text(row.shift)),
     )
 
@@ -316,8 +316,9 @@ def _moved_text(row: ShiftRow) -> str:
     return numbers.number_text(shift.value, signed=True) if isinstance(shift, Estimate) else numbers.missing_text(shift)
 
 
-def _ends_text(row: ShiftRow) -> str:
-    return numbers.interval_text(*numbers.source_ends(row.shift)) if isinstance(row.shift, Estimate) else "–"
+def _ends(shift: Reading | None) -> tuple[float | None, float | None]:
+    """Return the interval by task of a shift; no ends where it has no number."""
+    return numbers.source_ends(shift) if isinstance(shift, Estimate) else (None, None)
 
 
 def shift_page(
@@ -396,9 +397,7 @@ def shift_verdict(sheets: Mapping[str, Mapping[str, Reading]], shifts: Mapping[s
         return Verdict(sentences=tuple(_use(base, worst, sheets, moved[worst], sign=-1)))
     alike = [arm for arm in others if not gain[arm]]
     shift = shifts.get(f"{alike[0]}/{_INVENTED}")
-    tasks = None
-    if isinstance(shift, Estimate):
-        tasks = tasks_for(MARGIN, *numbers.source_ends(shift), shift.n_clusters or 0)
+    tasks = tasks_for(MARGIN, *_ends(shift), shift.n_clusters or 0) if isinstance(shift, Estimate) else None
     more = f", and about {tasks:,} tasks would show a difference of {MARGIN:.2f}" if tasks else ""
     lines = [f"No difference is shown between {named_judges([base, *alike])}: keep {short_name(base)}{more}."]
     if all(isinstance(sheets[arm].get(_INVENTED), Estimate) for arm in (base, alike[0])):
@@ -431,9 +430,7 @@ def _use(
 
 def _told(shift: Reading | None) -> int:
     """Return the direction of a shift whose interval by task excludes 0; 0 where it does not, or there is none."""
-    if not isinstance(shift, Estimate):
-        return 0
-    low, high = numbers.source_ends(shift)
+    low, high = _ends(shift)
     return 0 if low is None or high is None or low <= 0 <= high else 1 if low > 0 else -1
 
 

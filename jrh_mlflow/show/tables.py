@@ -140,8 +140,13 @@ class Column(Generic[Row]):
         return replace(cell, links=((cell.text, address),)) if address else cell
 
 
-def reading_cell(reading: Reading, text: str | None = None) -> Cell:
-    """Write a reading with its interval, or as `text` says; pages draw where a share lies between 0 and 1."""
+def reading_cell(reading: Reading | None, text: str | None = None) -> Cell:
+    """Write a reading with its interval, or as `text` says; pages draw where a share lies between 0 and 1.
+
+    Where nothing was read there is a dash.
+    """
+    if reading is None:
+        return Cell("–")
     cell = Cell(cell_text(reading) if text is None else text)
     if not isinstance(reading, Estimate) or reading.statistic != "rate":
         return cell

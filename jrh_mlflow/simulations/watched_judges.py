@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -221,33 +222,17 @@ def _told_checks(world: Moved, runs: Sequence[tuple[bool, bool]]) -> Iterator[lo
 
 MOVED = (Moved(), Moved(noise=0.3), Moved(judge=0.3), Moved(application=0.5), Moved(judge=0.3, application=0.5))
 
-PART = loop.Part(
-    word="watch",
-    key="watch",
-    simulations=(
-        loop.Simulation(
-            worlds=loop.listed(UNCHANGED, quick=(Drift(noise=0.3, n_looks=60),)),
-            ask=_watched,
-            checks=_alarm_checks,
-            batch=100,
-        ),
-        loop.Simulation(
-            worlds=loop.listed(SHARED, quick=()),
-            ask=_watched,
-            checks=_alarm_checks,
-            batch=100,
-        ),
-        loop.Simulation(
-            worlds=loop.listed(CHANGED, quick=(CHANGED[2], CHANGED[-1])), ask=_watched, checks=_alarm_checks, batch=100
-        ),
-        loop.Simulation(
-            worlds=loop.listed(MOVED, quick=(Moved(judge=0.3, n_looks=10),)),
-            ask=_told,
-            checks=_told_checks,
-            batch=50,
-            part=2,
-        ),
+_alarms = partial(loop.Simulation[Drift, int], ask=_watched, checks=_alarm_checks, batch=100)
+SIMULATIONS = (
+    _alarms(worlds=loop.listed(UNCHANGED, quick=(Drift(noise=0.3, n_looks=60),))),
+    _alarms(worlds=loop.listed(SHARED, quick=())),
+    _alarms(worlds=loop.listed(CHANGED, quick=(CHANGED[2], CHANGED[-1]))),
+    loop.Simulation(
+        worlds=loop.listed(MOVED, quick=(Moved(judge=0.3, n_looks=10),)),
+        ask=_told,
+        checks=_told_checks,
+        batch=50,
+        part=2,
     ),
-    text=loop.decisions_text,
-    runs_per_seed=(2, 1),
 )
+PART = loop.Part(word="watch", key="watch", simulations=SIMULATIONS, text=loop.decisions_text, runs_per_seed=(2, 1))

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.comparison_view import n_text, reading_values
+from jrh_mlflow.comparing.comparison_view import filled_frames, n_text, reading_values
 from jrh_mlflow.comparing.jury.jury_report import Cascade, JuryReport, Seat
 from jrh_mlflow.comparing.jury.jury_verdict import JURY
 from jrh_mlflow.comparing.jury.panels import BestPanel, HalfChoice, PanelPoint
@@ -53,8 +53,7 @@ def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
         "panels": PANELS(best.points if best else ()),
         "halves": HALVES(enumerate(best.halves, 1) if best else ()),
     }
-    frames = {name: table.to_frame() for name, table in tables.items()} | {"answers": report.answers}
-    return {name: frame for name, frame in frames.items() if not frame.empty}
+    return filled_frames(tables) | ({} if report.answers.empty else {"answers": report.answers})
 
 
 def _seats(report: JuryReport) -> list[tuple[str, Seat]]:
