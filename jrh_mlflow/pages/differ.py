@@ -72,16 +72,13 @@ def disagreement_page(store: str, runs: Sequence[str], query: QueryParams, *, pa
         conditions={name: condition_name(name) for name in grid.conditions},
         condition=condition,
         sort=sort,
-        table=_table(grid, shown, judges, lambda key: address(sort=_turned(key, sort), page="")),
+        # A second click on a head turns the order round.
+        table=_table(grid, shown, judges, lambda key: address(sort=key if sort == f"-{key}" else f"-{key}", page="")),
         n_items=len(items),
         page=page,
         last=last,
         to_page=lambda number: address(page=str(number)),
     )
-
-
-def _turned(key: str, sort: str) -> str:
-    return key if sort == f"-{key}" else f"-{key}"
 
 
 def _opened(store: str, runs: Sequence[str]) -> tuple[list[RunSummary], pd.DataFrame]:

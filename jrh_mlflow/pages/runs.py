@@ -42,9 +42,9 @@ FindStore = Callable[[Request], str]
 """Leads from a request to the tracking store that is shown."""
 Answer = Callable[[Request], Awaitable[Response]]
 MOST_COMPARED = 12
+"""Judges on one page: differences are of all pairs."""
 _MOST_WHOLE = 6
 """Judges whose comparison has its figures and exploratory differences at once: a reader waits for them."""
-"""Judges on one page: differences are of all pairs."""
 _KEPT = 64
 """Pages in memory: a finished run stays what it is, and a second look at it should not wait."""
 _OF_THE_LIST, _OF_A_RUN = Addresses(""), Addresses("../")
@@ -59,39 +59,26 @@ _COMPARING = ThreadPoolExecutor(1, thread_name_prefix="jrh-compare")
 def run_routes(find_store: FindStore) -> list[Route]:
     """Return the routes of the pages, for an application that a guard protects."""
 
-    async def index(request: Request) -> Response:
-        return html_response(await in_thread(_index, find_store(request), request.query_params))
+    def route(path: str, page: Callable[[str, str, QueryParams], Response | str]) -> Route:
+        pool = _COMPARING if page is _compared else _READING
 
-    async def run(request: Request) -> Response:
-        return await in_thread(_run, find_store(request), _demand_run_id(request))
+        async def answer(request: Request) -> Response:
+            run_id = _checked_id(request.path_params["run_id"]) if "run_id" in request.path_params else ""
+            content = await in_thread(page, find_store(request), run_id, request.query_params, pool=pool)
+            return content if isinstance(content, Response) else html_response(content)
 
-    async def datasheet(request: Request) -> Response:
-        return await in_thread(_datasheet, find_store(request), _demand_run_id(request))
-
-    async def calls(request: Request) -> Response:
-        run_id = _demand_run_id(request)
-        return html_response(await in_thread(_calls, find_store(request), run_id, request.query_params))
-
-    async def compare(request: Request) -> Response:
-        return html_response(await in_thread(_compared, find_store(request), request.query_params, pool=_COMPARING))
-
-    async def differ(request: Request) -> Response:
-        return html_response(await in_thread(_differ, find_store(request), request.query_params))
-
-    async def logged(request: Request) -> Response:
-        page = await in_thread(_logged_page, find_store(request), _demand_run_id(request))
-        return html_response(page, policy=SANDBOX_POLICY)
+        return Route(path, answering(answer))
 
     pages = {
-        "/": index,
-        "/run/{run_id}": run,
-        "/datasheet/{run_id}": datasheet,
-        "/calls/{run_id}": calls,
-        "/compare": compare,
-        "/differ": differ,
-        "/logged/{run_id}": logged,
+        "/": _index,
+        "/run/{run_id}": _run,
+        "/datasheet/{run_id}": _datasheet,
+        "/calls/{run_id}": _calls,
+        "/compare": _compared,
+        "/differ": _differ,
+        "/logged/{run_id}": _logged,
     }
-    return [Route(path, answering(page)) for path, page in pages.items()]
+    return [route(path, page) for path, page in pages.items()]
 
 
 def load_calls_page() -> None:
@@ -117,14 +104,14 @@ def _calls(store: str, run_id: str, query: QueryParams) -> str:
     return calls_page(store, run_id, query)
 
 
-def _index(store: str, query: QueryParams) -> str:
+def _index(store: str, _: str, query: QueryParams) -> str:
     from jrh_mlflow.pages.board import board_page
 
     # With the token that the visitor's own link has: the page knows none.
     return board_page(store, query, review=_OF_THE_LIST.review(query.get("token")))
 
 
-def _run(store: str, run_id: str) -> Response:
+def _run(store: str, run_id: str, _: QueryParams) -> Response:
     """Lead to the page of a run; those of a kind without one get a page with what belongs to them."""
     from jrh_mlflow.show.run_overview import run_overview_page
     from jrh_mlflow.tracking.runs.read import run_family
@@ -151,7 +138,7 @@ def _demand_run(store: str, run_id: str) -> RunSummary:
     return run
 
 
-def _datasheet(store: str, run_id: str) -> Response:
+def _datasheet(store: str, run_id: str, _: QueryParams) -> Response:
     """Show an evaluation by what it holds; where that cannot be read, the page that it logged."""
     run = _demand_run(store, run_id)
     if run.kind != "evaluate":
@@ -160,7 +147,7 @@ def _datasheet(store: str, run_id: str) -> Response:
         return html_response(_fresh_datasheet(store, run_id, run.state))
     except Exception:  # whatever a file that anybody wrote, or did not write, can do to its reader
         _log.warning("Run %s cannot be shown by what it holds: its logged page is.", run_id, exc_info=True)
-        return html_response(_logged_page(store, run_id), policy=SANDBOX_POLICY)
+        return _logged(store, run_id)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -172,16 +159,16 @@ def _fresh_datasheet(store: str, run_id: str, state: str) -> str:
     return run_page(store, run_id, addresses=_OF_A_RUN, decided=gate_sections)
 
 
-def _logged_page(store: str, run_id: str) -> bytes:
+def _logged(store: str, run_id: str, _: QueryParams | None = None) -> Response:
     from jrh_mlflow.tracking.runs.read import logged_page
 
     page = logged_page(store, _demand_run(store, run_id))
     if page is None:
         raise Refusal(404, "This run wrote no page: evaluations, comparisons, sweeps and agreements do.")
-    return page
+    return html_response(page, policy=SANDBOX_POLICY)
 
 
-def _compared(store: str, query: QueryParams) -> str:
+def _compared(store: str, _: str, query: QueryParams) -> str:
     from jrh_mlflow.comparing.compare import served_comparison
 
     runs, parts = _part(query, "compare")
@@ -197,7 +184,7 @@ def _compared(store: str, query: QueryParams) -> str:
     return page.replace("<header>", f"{parts}<header>", 1)
 
 
-def _differ(store: str, query: QueryParams) -> str:
+def _differ(store: str, _: str, query: QueryParams) -> str:
     from jrh_mlflow.pages.differ import disagreement_page
 
     runs, parts = _part(query, "differ")
@@ -230,10 +217,6 @@ def _part(query: QueryParams, page: str) -> tuple[list[str], Markup]:
         other=f"differ?{urlencode(about, doseq=True)}" if compared else None,
         whole=f"compare?{urlencode(about | {'whole': 1}, doseq=True)}" if is_short else None,
     )
-
-
-def _demand_run_id(request: Request) -> str:
-    return _checked_id(request.path_params["run_id"])
 
 
 def _checked_id(text: str) -> str:

@@ -74,6 +74,10 @@ class ShownResult:
     def _page(self, *_: Any, **__: Any) -> Page:
         raise NotImplementedError
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        raise NotImplementedError
+
     def to_markdown(self) -> str:
         """Return it as a readable page."""
         return self.page.to_markdown()

@@ -164,7 +164,7 @@ class Page:
                     "heading": section.heading,
                     "folded": section.folded,
                     "opened": section.opened,
-                    "blocks": list(filter(None, map(_plain_block, _blocks(section, "html")))),
+                    "blocks": [_plain_block(*block) for block in _blocks(section, "html") if block[0] != "markup"],
                 }
                 for section in self._sections("html")
             ],
@@ -195,19 +195,15 @@ class Page:
     def tables(self) -> list[FilledTable[Any]]:
         """Its tables that have rows, such as a card shows."""
         blocks = (block for section in self.sections for block in _blocks(section, "html"))
-        return [block for block in blocks if isinstance(block, FilledTable) and block.rows]
+        return [block for kind, block in blocks if kind == "table"]
 
 
-def _plain_block(block: Any) -> dict[str, Any] | None:
-    if isinstance(block, FilledTable):
-        return {"table": block.to_dict()} if block.rows else None
-    if isinstance(block, Facts):
-        return {"facts": {name: str(value) for name, value in block.values.items()}}
-    if _is_markup(block):
-        return None
-    if isinstance(block, str) or callable(block):
-        return {"text": _said(block, str)}
-    return {"figures": {drawing.name: drawing.caption for drawing in block}}
+def _plain_block(kind: str, block: Any) -> dict[str, Any]:
+    if kind == "table":
+        return {kind: block.to_dict()}
+    if kind == "facts":
+        return {kind: {name: str(value) for name, value in block.values.items()}}
+    return {kind: _said(block, str) if kind == "text" else {drawing.name: drawing.caption for drawing in block}}
 
 
 def _read_block(block: Mapping[str, Any], figures: Mapping[str, bytes]) -> Any:
@@ -239,18 +235,28 @@ def section_markdown(section: Section) -> str:
 
 
 def is_shown_in(section: Section, medium: Medium) -> bool:
-    """Whether a medium shows a section."""
-    has_content = section.always or any(_has_content(block, medium) for block in _blocks(section, medium))
-    return medium in section.media and has_content
+    """Whether a medium shows a section: one of sentences alone, about a table or figure it has not, is left out."""
+    worth = ("table", "facts", *(("markup", "figures") if medium == "html" else ()))
+    return medium in section.media and (section.always or any(kind in worth for kind, _ in _blocks(section, medium)))
 
 
-def _blocks(section: Section, medium: Medium) -> Iterator[Any]:
-    """Return the blocks of a section that a medium has."""
-    for block in section.blocks:
-        if not isinstance(block, Only):
-            yield block
-        elif medium in block.media:
-            yield block.block
+def _blocks(section: Section, medium: Medium) -> Iterator[tuple[str, Any]]:
+    """Return the blocks of a section that a medium has, each with its kind; what is empty is left out."""
+    for given in section.blocks:
+        block = given.block if isinstance(given, Only) else given
+        if isinstance(given, Only) and medium not in given.media:
+            continue
+        if isinstance(block, FilledTable):
+            kind, content = "table", block.rows
+        elif isinstance(block, Facts):
+            kind, content = "facts", block.values
+        # Before texts: Markup is a str as well. By its method: Markdown and terminals need no import of markupsafe.
+        elif hasattr(block, "__html__"):
+            kind, content = "markup", block
+        else:
+            kind, content = ("text", True) if isinstance(block, str) or callable(block) else ("figures", block)
+        if content:
+            yield kind, block
 
 
 def _said(sentence: Sentence, named: Named) -> str:
@@ -262,54 +268,29 @@ def _markdown_said(sentence: Sentence) -> str:
     return sentence(code) if callable(sentence) else sentence_text(sentence)
 
 
-def _is_markup(block: object) -> bool:
-    # Asked by its method: Markdown and terminals need no import of markupsafe.
-    return hasattr(block, "__html__")
-
-
-def _has_content(block: Any, medium: Medium) -> bool:
-    """Whether a block alone is worth a heading: tables, facts and figures are, a sentence about them is too."""
-    if isinstance(block, FilledTable):
-        return bool(block.rows)
-    if isinstance(block, Facts):
-        return bool(block.values)
-    if _is_markup(block) or (isinstance(block, Sequence) and not isinstance(block, str)):
-        return bool(block) and medium == "html"
-    return False
-
-
 def _html_blocks(section: Section) -> Iterator[tuple[str, Any]]:
-    for block in _blocks(section, "html"):
-        if isinstance(block, FilledTable):
-            if block.rows:
-                yield "markup", block.to_html(label=section.heading)
-        elif isinstance(block, Facts):
-            yield "facts", block.values
-        # Before texts: Markup is a str as well.
-        elif _is_markup(block):
-            yield "markup", block
-        elif isinstance(block, str) or callable(block):
-            yield "text", _said(block, str)
-        elif block:
-            yield "figures", block
+    for kind, block in _blocks(section, "html"):
+        if kind == "table":
+            yield "markup", block.to_html(label=section.heading)
+        else:
+            yield kind, _said(block, str) if kind == "text" else block.values if kind == "facts" else block
 
 
 def _markdown_blocks(section: Section) -> Iterator[str]:
-    for block in _blocks(section, "markdown"):
-        if isinstance(block, FilledTable):
-            if block.rows:
-                yield block.to_markdown()
-        elif isinstance(block, Facts):
+    for kind, block in _blocks(section, "markdown"):
+        if kind == "table":
+            yield block.to_markdown()
+        elif kind == "facts":
             yield "\n".join(f"- {line_text(str(key))}: {code(str(value))}" for key, value in block.values.items())
-        elif not _is_markup(block) and (isinstance(block, str) or callable(block)):
+        elif kind == "text":
             yield _markdown_said(block)
 
 
 def _text_blocks(section: Section) -> Iterator[str]:
-    for block in _blocks(section, "text"):
-        if isinstance(block, FilledTable):
+    for kind, block in _blocks(section, "text"):
+        if kind == "table":
             yield from block.to_text().splitlines()
-        elif isinstance(block, Facts):
+        elif kind == "facts":
             yield from (line for key, value in block.values.items() for line in wrapped_line(str(key), str(value)))
-        elif not _is_markup(block) and (isinstance(block, str) or callable(block)):
+        elif kind == "text":
             yield from broken(_said(block, plain))

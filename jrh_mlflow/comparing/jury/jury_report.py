@@ -126,7 +126,8 @@ def cascade(
         unsure=signal,
         thresholds=thresholds,
         threshold=threshold,
-        replicates=_most_replicates(part) if signal == "replicates" else 1,
+        # What most items, in one order, were asked; of equally common numbers the smallest.
+        replicates=int(np.bincount(np.bincount(_groups(part))).argmax()) if signal == "replicates" else 1,
         accuracy=panels.panel_accuracy(part, steps.answers(escalates)),
         escalated=share(part.units("units with an expected answer", usable=every, left_out={}), escalates),
         usd_per_1k=steps.usd_per_1k(escalates),
@@ -269,11 +270,6 @@ def _groups(table: VoteTable) -> Codes:
 def _repeated(table: VoteTable) -> Mask:
     groups = _groups(table)
     return np.asarray(np.bincount(groups)[groups] > 1)
-
-
-def _most_replicates(table: VoteTable) -> int:
-    """Calls that most items, in one order, were asked; of equally common numbers the smallest."""
-    return int(np.bincount(np.bincount(_groups(table))).argmax())
 
 
 def _waver(table: VoteTable, answer: Codes) -> Mask:
