@@ -90,8 +90,7 @@ class ShownResult:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        link = getattr(self, "link", None)
-        usual = {"title": self.title, "verdict": self.verdict.sentences, "links": [link] if link else []}
+        usual = {"title": self.title, "verdict": self.verdict.sentences, "links": [self.link] if self.link else []}
         return Card(**{**usual, **self._card()}).to_html()
 
 
