@@ -41,6 +41,8 @@ T = TypeVar("T")
 FindStore = Callable[[Request], str]
 """Leads from a request to the tracking store that is shown."""
 Answer = Callable[[Request], Awaitable[Response]]
+_Page = Callable[[str, str, QueryParams], "Response | str"]
+"""Makes a page of a store, a run's id (empty where the address has none) and the rest of the address."""
 MOST_COMPARED = 12
 """Judges on one page: differences are of all pairs."""
 _MOST_WHOLE = 6
@@ -59,7 +61,7 @@ _COMPARING = ThreadPoolExecutor(1, thread_name_prefix="jrh-compare")
 def run_routes(find_store: FindStore) -> list[Route]:
     """Return the routes of the pages, for an application that a guard protects."""
 
-    def route(path: str, page: Callable[[str, str, QueryParams], Response | str]) -> Route:
+    def route(path: str, page: _Page) -> Route:
         pool = _COMPARING if page is _compared else _READING
 
         async def answer(request: Request) -> Response:
@@ -69,7 +71,7 @@ def run_routes(find_store: FindStore) -> list[Route]:
 
         return Route(path, answering(answer))
 
-    pages = {
+    pages: dict[str, _Page] = {
         "/": _index,
         "/run/{run_id}": _run,
         "/datasheet/{run_id}": _datasheet,

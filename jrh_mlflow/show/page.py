@@ -246,6 +246,8 @@ def _blocks(section: Section, medium: Medium) -> Iterator[tuple[str, Any]]:
         block = given.block if isinstance(given, Only) else given
         if isinstance(given, Only) and medium not in given.media:
             continue
+        kind: str
+        content: object
         if isinstance(block, FilledTable):
             kind, content = "table", block.rows
         elif isinstance(block, Facts):
