@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import gc
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, fields
@@ -18,6 +18,7 @@ from jrh_mlflow.engine.budget import OutOfBudget, Paid
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import Interrupts, NotAsked, Stop, ended_by, hearing_interrupts, say
 from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.record_log import DiskText, RecordLog, in_memory
 from jrh_mlflow.engine.sessions import session_for
 from jrh_mlflow.errors import is_posix
 from jrh_mlflow.judges import Judge
@@ -61,6 +62,8 @@ class WorkerPool(Generic[W, R]):
             and `on_result` is told how that ended.
         on_put_off: Told about such a result at once; it may end the work like `on_result`.
         on_stop: Called once when the pool is stopped, for those who work elsewhere.
+        keep: Takes every result with the number of its work, a second one of that number in the place of the first;
+            `results` is then empty.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class WorkerPool(Generic[W, R]):
         may_pass: Callable[[R], bool] | None = None,
         on_put_off: Callable[[R], str | None] | None = None,
         on_stop: Callable[[], object] | None = None,
+        keep: Callable[[int, R], None] | None = None,
     ) -> None:
         self.stopped: str | None = None
         """Why the pool ended before the last work item, or None."""
@@ -83,8 +87,9 @@ class WorkerPool(Generic[W, R]):
         self._workers, self._on_result, self._may_pass, self._on_stop = workers, on_result, may_pass, on_stop
         self._on_put_off = on_put_off
         self._results: dict[int, R] = {}
-        self._later: dict[int, W] = {}
-        """Work that is done once more, by its number."""
+        self._keep_result, self._n_results = keep or self._results.__setitem__, 0
+        self._later: dict[int, tuple[W, R]] = {}
+        """Work that is done once more, by its number, and how it ended."""
         self._stop = Stop()
 
     @property
@@ -118,11 +123,11 @@ class WorkerPool(Generic[W, R]):
         ):
             await self._do_all(do, self._numbered)
             # Where everything failed, nothing says that it would be otherwise now.
-            if self._later and len(self._later) < len(self._results):
-                await self._do_all(do, iter(list(self._later.items())))
+            if self._later and len(self._later) < self._n_results:
+                await self._do_all(do, iter([(index, item) for index, (item, _) in self._later.items()]))
         # What was put off and could not be done again counts as it ended the first time.
-        for index in self._later:
-            self._tell(self._results[index], self._on_result)
+        for _, done in self._later.values():
+            self._tell(done, self._on_result)
 
     async def _do_all(self, do: Callable[[W], R | Awaitable[R]], numbered: Iterator[tuple[int, W]]) -> None:
         await asyncio.gather(*(self._work(do, numbered) for _ in range(self._workers)))
@@ -151,10 +156,11 @@ class WorkerPool(Generic[W, R]):
                 await asyncio.sleep(0)  # so that Ctrl-C is heard in a long row of results that are there already
 
     def _keep(self, index: int, item: W, done: R) -> None:
-        self._results[index] = done
+        self._keep_result(index, done)
         is_second = self._later.pop(index, None) is not None
+        self._n_results += not is_second
         if not is_second and self._may_pass and self._may_pass(done):
-            self._later[index] = item
+            self._later[index] = item, done
             self._tell(done, self._on_put_off)
         else:
             self._tell(done, self._on_result)
@@ -259,8 +265,8 @@ def unwalked() -> Iterator[None]:
 class Asked:
     """What came of asking."""
 
-    records: list[CallRecord]
-    """In the order of the calls; fewer than planned when it was stopped."""
+    records: Collection[CallRecord]
+    """In the order of the calls, of many calls on disk (`RecordLog`); fewer than planned when it was stopped."""
     stopped: str | None = None
     """Why it ended before the last call, or None."""
     out_of_budget: OutOfBudget | None = None
@@ -344,6 +350,8 @@ def run_pool(
             on_record(record)
         return stop(record) if stop else None
 
+    log = RecordLog(may_change=may_pass)
+
     async def run() -> Asked:
         pool = WorkerPool(
             work,
@@ -352,11 +360,12 @@ def run_pool(
             may_pass=may_pass,
             on_put_off=planned.put_off if planned else None,
             on_stop=on_stop,
+            keep=log.add,
         )
         async with within:
             await pool.settle(ask)
         return Asked(
-            records=pool.results,
+            records=log if log.on_disk else log.latest,
             stopped=pool.stopped,
             failure=pool.failure,
             out_of_budget=pool.out_of_budget,
@@ -369,17 +378,26 @@ def run_pool(
     return answers
 
 
-def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
-    """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
+def calls_frame(records: Collection[CallRecord], *, on_disk: bool = False) -> pd.DataFrame:
+    """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty.
+
+    With `on_disk` texts of many calls stay there, until somebody looks at them (`DiskTexts`).
+    """
     names = [column.name for column in fields(CallRecord)]
-    frame = pd.DataFrame({name: [getattr(record, name) for record in records] for name in names})
+    frame = (
+        records.frame()
+        if isinstance(records, RecordLog)
+        else pd.DataFrame({name: [getattr(record, name) for record in records] for name in names})
+    )
     empty = [name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()]
     unset = ("raw", "asked_at", "attempts", "unknown_attempts", "worst_usd")
-    frame = frame.drop(columns=[*empty, *(name for name in unset if frame[name].isna().all())])
+    # A column on disk has a value: to look for one would read all its texts.
+    unset = (name for name in unset if not isinstance(frame[name].dtype, DiskText) and frame[name].isna().all())
+    frame = frame.drop(columns=[*empty, *unset])
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)
-    return typed
+    return typed if on_disk else in_memory(typed)
 
 
 def is_running(pid: int) -> bool:

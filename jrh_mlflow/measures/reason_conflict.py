@@ -60,7 +60,8 @@ def named_verdicts(frame: pd.DataFrame, labels: Sequence[str] | None = None) -> 
         frame: Normalised records with the column `rationale`.
         labels: What a judge of single responses may answer; None: as the records tell, else what was answered.
     """
-    texts = [text if isinstance(text, str) else "" for text in frame["rationale"]]
+    # One by one: those of many calls are on disk.
+    texts = (text if isinstance(text, str) else "" for text in frame["rationale"])
     if not is_pointwise(frame):
         named = np.array([_named(text) or "" for text in texts], dtype=object)
         return named if (frame["outcome"] == TIE).any() else np.where(named == TIE, "", named)

@@ -350,27 +350,32 @@ def _check_pairs(cells: _Cells) -> None:
         _check_rule(cells, broken, rule)
     twice = _repeated(cells, ("suite_item", "replicate", "order"))
     _check_rule(cells, twice, "A call is item x order x replicate", "record(s) repeat one")
-    pairs = _rows(cells, ("suite_item", "replicate"))
-    orders = Counter(pairs)
-    alone = np.array([orders[pair] < 2 for pair in pairs])
+    _, pairs, orders = np.unique(_codes(cells, ("suite_item", "replicate")), return_inverse=True, return_counts=True)
+    alone = orders[pairs] < 2
     marked = cells["partner"] == UNASKED
     _check_rule(cells, alone & ~marked, "A pair needs both presentation orders", "have one only")
     _check_rule(cells, marked & ~alone, "`partner` says that the other order was not asked", "have both")
     _check_constant(cells, ("task", "condition", "better", "delta"))
 
 
-def _rows(cells: _Cells, columns: Iterable[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(cells[column].tolist() for column in columns), strict=True))
+def _rows(cells: _Cells, columns: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(cells[column].tolist() for column in columns), strict=True)
+
+
+def _codes(cells: _Cells, columns: Iterable[str]) -> Codes:
+    """Number the records so that those, and only those, with the same cells share a number."""
+    codes: Codes = np.zeros(len(cells["suite_item"]), dtype=np.int64)
+    for column in columns:
+        own, kinds = pd.factorize(cells[column])
+        codes = codes * len(kinds) + own
+    return codes
 
 
 def _repeated(cells: _Cells, columns: Iterable[str]) -> Mask:
     """Mark the records that an earlier one has the same key as."""
-    keys = _rows(cells, columns)
-    if len(set(keys)) == len(keys):
-        return np.zeros(len(keys), dtype=bool)
-    # Filled from the last to the first, so that each key keeps its first place.
-    first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
-    return np.array([first[key] < place for place, key in enumerate(keys)])
+    repeated = np.ones(len(cells["suite_item"]), dtype=bool)
+    repeated[np.unique(_codes(cells, columns), return_index=True)[1]] = False
+    return repeated
 
 
 def _check_constant(cells: _Cells, columns: Iterable[str]) -> None:
@@ -410,10 +415,11 @@ def choice(*, order: str, outcome: str, answer: str) -> str:
 
 def choices(frame: pd.DataFrame) -> Texts:
     """Return what each of normalised records chose."""
-    rows = list(zip(frame["order"], frame["outcome"], frame["answer"], strict=True))
+    cells = [frame[name].tolist() for name in ("order", "outcome", "answer")]
     # Few of them differ: a table is read as fast as arrays are compared.
-    known = {row: plain_label(choice(order=row[0], outcome=row[1], answer=row[2])) for row in set(rows)}
-    return np.array([known[row] for row in rows], dtype=object)
+    kinds = set(zip(*cells, strict=True))
+    known = {row: plain_label(choice(order=row[0], outcome=row[1], answer=row[2])) for row in kinds}
+    return np.array([known[row] for row in zip(*cells, strict=True)], dtype=object)
 
 
 def presentations(item: Codes, order: Texts, condition: Texts) -> Codes:

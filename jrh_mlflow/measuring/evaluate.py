@@ -218,7 +218,7 @@ def evaluate(
         with _not_instead_of(answers.failure):
             elsewhere = IN_THE_JOURNAL if prepared.judge.model_judge else IN_THE_ERROR
             done = keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
-            done = replace(done, judge=asking.facts, suite=whole.suite, calls=whole.calls)
+            done = replace(done, judge=asking.facts, suite=whole.suite, asked=whole.calls)
     failure = answers.failure or interrupts.failure
     if failure is not None:
         raise _with_evaluation(failure, done)
@@ -442,7 +442,7 @@ def _measurable(answers: Asked, prepared: Prepared, bound: UntilStop | None = No
 
     Where calls come in random order most pairs of a stopped run are half asked: all calls stay, and say so.
     """
-    frame = calls_frame(answers.records) if answers.records else None
+    frame = calls_frame(answers.records, on_disk=True) if answers.records else None
     if frame is not None and (bound is not None or answers.stopped is None):
         return frame if bound is None else halves_marked(frame)
     whole = complete_pairs(frame) if frame is not None else None
@@ -473,8 +473,10 @@ def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
 
 def _every_call_failed(answers: Asked, judge: JudgeFacts) -> JudgeError | None:
     """Return the commonest cause, where not one call was answered: there is nothing to measure."""
-    errors = [record.error or "no reason given" for record in answers.records if record.outcome == "error"]
-    if not errors or len(errors) < len(answers.records) or answers.failure is not None:
+    if answers.failure is not None or any(record.outcome != "error" for record in answers.records):
+        return None
+    errors = [record.error or "no reason given" for record in answers.records]
+    if not errors:
         return None
     # Numbers are ids, times and lengths: the same cause with another number is the same cause.
     causes = Counter(re.sub(r"\d+", "#", error) for error in errors)
@@ -509,7 +511,7 @@ def _is_worth_logging(answers: Asked, judge: Judge, bound: UntilStop | None = No
         return False
     if not answers.records or bound is not None:
         return bool(answers.records)
-    return not complete_pairs(calls_frame(answers.records)).empty
+    return not complete_pairs(calls_frame(answers.records, on_disk=True)).empty
 
 
 def _tag_ended(store: Store, run_id: str, truncated: str | None, *, failure: BaseException, texts: bool) -> None:

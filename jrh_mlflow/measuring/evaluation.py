@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.budget import Paid
+from jrh_mlflow.engine.record_log import in_memory
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.judges import rendering
@@ -84,7 +85,8 @@ class Evaluation:
     """Those that are metrics of the MLflow run: the headline, or all."""
     sheet: Sheet
     """What was measured: a datasheet of pairs, or a report of reliability tests."""
-    calls: pd.DataFrame
+    asked: pd.DataFrame
+    """The calls as measures read them: texts of many calls are on disk."""
     judge: JudgeFacts
     suite: Suite
     link: str
@@ -97,6 +99,11 @@ class Evaluation:
     """What came of each rule, where `stop` was a `jrh.until`: state, bounds, and how many calls that took."""
     tracking_uri: str | None = None
     """The store that has the run; the active one when None."""
+
+    @cached_property
+    def calls(self) -> pd.DataFrame:
+        """Every call, a row each; of many calls the texts are read when it is looked at first."""
+        return in_memory(self.asked)
 
     @property
     def view_link(self) -> str:
@@ -111,19 +118,19 @@ class Evaluation:
     @cached_property
     def cost_usd(self) -> float | None:
         """Dollars that all attempts told, or None when none did; `unknown_costs` counts the calls of unknown cost."""
-        return run_page.shown_cost(self.metrics, self.calls)
+        return run_page.shown_cost(self.metrics, self.asked)
 
     @property
     def unknown_costs(self) -> int:
         """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
-        return keys.unknown_costs(self.calls)
+        return keys.unknown_costs(self.asked)
 
     @property
     def cost_text(self) -> str:
         """What was paid, for people, and which answers came from the journal; unknown is never 0."""
         known = "no price known" if self.cost_usd is None else at_least_text(self.cost_usd, self.unknown_costs)
         paid = run_page.NOT_ASKED if self.judge.simulated or self.judge.recorded else known
-        journalled = run_page.answers_served(self.judge, self.calls)
+        journalled = run_page.answers_served(self.judge, self.asked)
         return f"{paid}; {journalled.text}" if journalled else paid
 
     @property
@@ -131,7 +138,7 @@ class Evaluation:
         """What a reader must know before the numbers."""
         return run_page.evaluation_notes(
             self.judge,
-            self.calls,
+            self.asked,
             truncated=self.truncated,
             stopped=self.stopped,
             metrics=self.metrics,
@@ -167,7 +174,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         where = f"{brief_name(self.judge.label)} on {brief_name(self.suite.name)}"
-        end = f"{len(self.calls):,} calls, {brief_run(self.run_id)}"
+        end = f"{len(self.asked):,} calls, {brief_run(self.run_id)}"
         return f"Evaluation({where}: {self.sheet.brief}, {end})"
 
     def _repr_html_(self) -> str:
@@ -186,7 +193,7 @@ class Evaluation:
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw the psychometric curve or the scores of the tests, or another of the run's figures by its name."""
-        return plotted(run_page.sheet_figures(self.sheet, self.calls, self.judge.label), kind)
+        return plotted(run_page.sheet_figures(self.sheet, self.asked, self.judge.label), kind)
 
 
 def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
@@ -282,7 +289,7 @@ def _log(
             metrics=keys.last_values(points),
             logged={},
             sheet=sheet,
-            calls=measured.calls,
+            asked=measured.calls,
             judge=measured.judge,
             suite=measured.suite,
             link=store.link(run_id),
@@ -296,7 +303,7 @@ def _log(
             logged = publish(store, run_id, content, what_now=what_now, is_new=is_new)
         except TrackingError as error:
             # Whoever catches it has answers and readings in hand, even where no disk took them.
-            error.calls, error.evaluation = measured.calls, evaluation
+            error.calls, error.evaluation = evaluation.calls, evaluation
             raise
     # Only now: until MLflow has all of it, the disk keeps it.
     kept.forget()

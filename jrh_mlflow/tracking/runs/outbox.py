@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.engine.journal.writer import lock
+from jrh_mlflow.engine.record_log import write_calls
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.home import home
 from jrh_mlflow.suites.suite import Suite, read_suite
@@ -116,7 +117,7 @@ def _written(parcel: Parcel, folder: Path, target: Mapping[str, Any]) -> Kept:
     draft, fd = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".draft-")), None
     try:
         parcel.suite.save(draft / "suite")
-        parcel.calls.to_parquet(draft / _CALLS_FILE, index=False)
+        write_calls(parcel.calls, draft / _CALLS_FILE)
         facts = json.dumps({**parcel.facts, "target": target}, indent=1, ensure_ascii=False)
         (draft / _FACTS_FILE).write_text(facts, encoding="utf-8")
         fd = _locked(draft)

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
+from jrh_mlflow.engine.record_log import write_calls
 from jrh_mlflow.engine.runner import unwalked
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
@@ -794,7 +795,7 @@ def _write_artifact(path: Path, artifact: Artifact) -> None:
         data = json.dumps(artifact, indent=1, ensure_ascii=False, allow_nan=False)
         path.write_text(data + "\n", encoding="utf-8")
     elif path.suffix == ".parquet":
-        artifact.to_parquet(path, index=False)
+        write_calls(artifact, path)
     else:
         artifact.to_csv(path, index=False)
 

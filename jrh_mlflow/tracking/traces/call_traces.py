@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import heapq
 import json
 import sys
 from collections import Counter
@@ -297,12 +298,13 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
     if "label_source" in calls:
         calls = calls.assign(expected=calls["expected"].where(calls["label_source"] == "", ""))
     names = (*_EXPECTED_BY, "outcome", "answer")
-    rows = list(
-        zip(*(["" if pd.isna(cell) else str(cell) for cell in calls[name].tolist()] for name in names), strict=True)
-    )
+    cells = [calls[name].tolist() for name in names]
     # Thousands of calls, but few that differ in what is expected and answered.
-    kinds = {row: _failure(*row, offers_tie=criterion.offers_tie) for row in set(rows)}
-    return [kinds[row] for row in rows]
+    kinds = {
+        row: _failure(*("" if pd.isna(cell) else str(cell) for cell in row), offers_tie=criterion.offers_tie)
+        for row in set(zip(*cells, strict=True))
+    }
+    return [kinds[row] for row in zip(*cells, strict=True)]
 
 
 def _failure(
@@ -329,8 +331,8 @@ def sample_size(seconds: float) -> int:
 def fair_sample(calls: pd.DataFrame, *, most: int) -> pd.DataFrame:
     """Draw calls, each with the same chance whatever it came to; the same ones every time, of every judge."""
     identity = zip(*(calls[name].tolist() for name in ("suite_item", "order", "replicate")), strict=True)
-    draws = [digest_of(*map(str, parts)) for parts in identity]
-    chosen: pd.DataFrame = calls.iloc[sorted(sorted(range(len(draws)), key=draws.__getitem__)[:most])]
+    draws = ((digest_of(*map(str, parts)), place) for place, parts in enumerate(identity))
+    chosen: pd.DataFrame = calls.iloc[sorted(place for _, place in heapq.nsmallest(most, draws))]
     return chosen
 
 
