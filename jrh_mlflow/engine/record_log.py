@@ -118,7 +118,10 @@ class RecordLog(Collection[CallRecord]):
         for name in ON_DISK:
             if name in self._filled or any(getattr(record, name) is not None for record in left):
                 columns[name] = DiskTexts(self.texts(name), rows)
-        return pd.DataFrame({name: _typed(name, columns.get(name), len(self)) for name in _KINDS}, copy=False)
+        table: pd.DataFrame = pd.DataFrame(
+            {name: _typed(name, columns.get(name), len(self)) for name in _KINDS}, copy=False
+        )
+        return table
 
     def texts(self, name: str) -> Callable[[Rows], npt.NDArray[np.object_]]:
         """Return what reads the texts of one column by their numbers."""
@@ -235,7 +238,7 @@ class DiskText(ExtensionDtype):
     name, type, na_value = "text on disk", str, None
 
     @classmethod
-    def construct_array_type(cls) -> type[DiskTexts]:
+    def construct_array_type(cls) -> Any:
         """Return the class of its columns."""
         return DiskTexts
 

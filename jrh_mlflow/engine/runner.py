@@ -392,8 +392,8 @@ def calls_frame(records: Collection[CallRecord], *, on_disk: bool = False) -> pd
     empty = [name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()]
     unset = ("raw", "asked_at", "attempts", "unknown_attempts", "worst_usd")
     # A column on disk has a value: to look for one would read all its texts.
-    unset = (name for name in unset if not isinstance(frame[name].dtype, DiskText) and frame[name].isna().all())
-    frame = frame.drop(columns=[*empty, *unset])
+    empty += [name for name in unset if not isinstance(frame[name].dtype, DiskText) and frame[name].isna().all()]
+    frame = frame.drop(columns=empty)
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)

@@ -18,20 +18,22 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import client, runner
+from jrh_mlflow.engine import runner
 from jrh_mlflow.measuring import evaluate, evaluation
 from jrh_mlflow.models.transports import Transport
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking.runs import outbox
 from tests.benchmarks.journal import REASON
 
 REPLICATES, ORDERS = 50, 2
-STAGES = ((runner, "run_coroutine"), (evaluate, "calls_frame"), (evaluation.outbox, "keep"), (evaluation, "measure"))
-STAGES += ((evaluation, "categorised"), (evaluation, "evaluation_content"), (evaluation, "publish"))
+STAGES: list[tuple[Any, str]] = [(runner, "run_coroutine"), (evaluate, "calls_frame"), (outbox, "keep")]
+STAGES += [(evaluation, name) for name in ("measure", "categorised", "evaluation_content", "publish")]
 
 
 def main() -> None:
@@ -100,8 +102,9 @@ def _suite(n_calls: int) -> Suite:
 
 
 def _measured(n_calls: int, *, stages: bool) -> dict[str, float]:
-    client.pick_transport = lambda model, api_base: "in process"  # type: ignore[assignment]
-    client.make_transport = lambda name, *, concurrency: InProcess(concurrency=concurrency)  # type: ignore[assignment]
+    client: Any = import_module("jrh_mlflow.engine.client")
+    client.pick_transport = lambda model, api_base: "in process"
+    client.make_transport = lambda name, *, concurrency: InProcess(concurrency=concurrency)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(OPENAI_API_KEY="sk-benchmark", LITELLM_LOCAL_MODEL_COST_MAP="True", JRH_HOME=folder)
         os.chdir(folder)

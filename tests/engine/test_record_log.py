@@ -100,7 +100,7 @@ def test_a_disk_that_is_full_leaves_records_in_memory(monkeypatch: pytest.Monkey
 
     for number, record in enumerate(records):
         if number == 100:
-            monkeypatch.setattr(module.os, "pwrite", full)
+            monkeypatch.setattr("os.pwrite", full)
         log.add(number, record)
     assert len(log.latest) == len(records) - 64
     pd.testing.assert_frame_equal(calls_frame(log), calls_frame(records))
