@@ -501,10 +501,11 @@ def further_tasks(
     if not own:
         wider = _times_wider(rule, reading, level)
         return None if wider is None else max(1, math.ceil((wider - 1) * reading.n_clusters)), inside
-    search = _by_counts(rule, own, reading, level) or _by_calls(rule, own, reading, level)
-    if search.needed is None:
-        return None, f"{inside}; {search.most - search.present:,} further tasks like these would not decide it"
-    return search.needed - search.present, inside
+    needed, times = _by_counts(rule, own, reading, level) or _by_calls(rule, own, reading, level)
+    present = len(own[0].tasks)
+    if needed is None:
+        return None, f"{inside}; {(times - 1) * present:,} further tasks like these would not decide it"
+    return needed - present, inside
 
 
 def _open_text(rule: IntervalRule, reading: Estimate) -> str:
@@ -518,17 +519,11 @@ def _open_text(rule: IntervalRule, reading: Estimate) -> str:
     return f"the intervals at the steps of the curve decide {what}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _TaskSearch:
-    """How many tasks like the present ones would decide a rule."""
-
-    present: int
-    most: int
-    """That were looked at."""
-    needed: int | None
+TaskSearch = tuple[int | None, int]
+"""How many tasks like the present ones would decide a rule, and how many times as many were looked at."""
 
 
-def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, level: float) -> _TaskSearch | None:
+def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, level: float) -> TaskSearch | None:
     """Repeat the counts of a share, or of the shares of a curve; None for what is made of anything else."""
     counts, n_tasks = [step_counts(judge, rule.axis) for judge in judges], len(judges[0].tasks)
     # A step that one of the two judges lacks has no difference to count.
@@ -559,11 +554,10 @@ def _by_counts(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estima
         return ends is not None and rule.state(reading, ends) != "undecided"
 
     times, guess = MOST_TASKS // n_tasks, _times_wider(rule, reading, level)
-    needed = tasks_needed(is_decided, n_tasks, most=times, guess=2 if guess is None else math.ceil(guess))
-    return _TaskSearch(present=n_tasks, most=times * n_tasks, needed=needed)
+    return tasks_needed(is_decided, n_tasks, most=times, guess=2 if guess is None else math.ceil(guess)), times
 
 
-def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, level: float) -> _TaskSearch:
+def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimate, level: float) -> TaskSearch:
     """Repeat the calls themselves, twice, four times, …, and measure them again: for what is more than a share.
 
     Every rule looks at the same repeats, so that each is measured once. Between the last that does not decide and the
@@ -578,10 +572,9 @@ def _by_calls(rule: IntervalRule, judges: Sequence[JudgeCalls], reading: Estimat
         if isinstance(repeated, Estimate) and rule.state(repeated, level=level) != "undecided":
             needed = more * n_tasks if wider is None else math.ceil(wider * times * n_tasks)
             # The present repeats do not decide and the next ones do: the answer lies between.
-            needed = min(max(needed, times * n_tasks + 1), more * n_tasks)
-            return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=needed)
+            return min(max(needed, times * n_tasks + 1), more * n_tasks), most
         times, wider = more, _times_wider(rule, repeated, level) if isinstance(repeated, Estimate) else None
-    return _TaskSearch(present=n_tasks, most=most * n_tasks, needed=None)
+    return None, most
 
 
 def _times_wider(rule: IntervalRule, reading: Estimate, level: float) -> float | None:

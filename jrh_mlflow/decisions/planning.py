@@ -28,23 +28,8 @@ from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
-from jrh_mlflow.stats.power import (
-    FEWEST_FOR_WIDTH,
-    FEWEST_TO_TELL_APART,
-    MOST_DRAWN,
-    POWER,
-    Layout,
-    Spread,
-    detectable_from_interval,
-    estimated_spread,
-    expected_interval,
-    family_factor,
-    shared_spread,
-    simulated_power,
-    tasks_by_pilot,
-    tasks_for_difference,
-    tasks_for_width,
-)
+from jrh_mlflow.stats import power as sizing
+from jrh_mlflow.stats.power import POWER, Layout, Spread
 from jrh_mlflow.suites.datasheet import PAPER_TASKS
 from jrh_mlflow.suites.more_tasks import more_tasks_text
 from jrh_mlflow.suites.suite import Suite
@@ -434,7 +419,7 @@ def _spread(axis: str, pilot: _Pilot | None, stated: Mapping[str, float | None])
         known = np.isfinite(units.score)
         if not known.any():
             raise RecipeError(f"The pilot has no usable answer on {axis!r}: leave it out, and state `rate` and `icc`.")
-        shown = estimated_spread(units.score[known], units.task[known], units.presentation[known])
+        shown = sizing.estimated_spread(units.score[known], units.task[known], units.presentation[known])
         piloted = dict(zip(assumed, shown, strict=True))
     values, basis = {}, {}
     for name, default in assumed.items():
@@ -459,7 +444,7 @@ def _paired(axis: str, pilots: Sequence[_Pilot]) -> float:
         own = units.task[known]
         counts += [np.bincount(own, weights=units.score[known], minlength=units.n_tasks).astype(float)]
         counts += [np.bincount(own, minlength=units.n_tasks).astype(float)]
-    return shared_spread(*counts)
+    return sizing.shared_spread(*counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -570,7 +555,7 @@ def _piloted(axis: str, pilots: Sequence[_Pilot], basis: Mapping[str, str], task
         return []
     units = pilots[0].units(axis)
     n = len(np.unique(units.task[np.isfinite(units.score)]))
-    ends = tasks_by_pilot(tasks, n)
+    ends = sizing.tasks_by_pilot(tasks, n)
     known = (
         "one task tells nothing of the spread between tasks" if ends is None else f"{ends[0]:,} to {ends[1]:,} (95 %)"
     )
@@ -579,20 +564,18 @@ def _piloted(axis: str, pilots: Sequence[_Pilot], basis: Mapping[str, str], task
 
 def _size_for_width(width: float, power: float, spread: Spread, design: _Design, *, seed: int) -> _Needed:
     layout = design.layout
-    tasks = tasks_for_width(width, spread, layout, seed=seed)
-    expected, more = (expected_interval(spread, layout, n, seed=seed) for n in (tasks, 2 * tasks))
-    again = expected_interval(spread, layout.repeated(2), tasks, seed=seed)
+    tasks = sizing.tasks_for_width(width, spread, layout, seed=seed)
+    expected, more = (sizing.expected_interval(spread, layout, n, seed=seed) for n in (tasks, 2 * tasks))
+    again = sizing.expected_interval(spread, layout.repeated(2), tasks, seed=seed)
     notes = [
         f"{two_places(expected.width)} is the mean over suites like this; one in ten has an interval wider than "
         f"{two_places(expected.wide)}."
     ]
     if expected.width < 0.9 * width:
-        notes.append(
-            f"{FEWEST_FOR_WIDTH} tasks are the fewest for which it is known how often the interval holds the truth; "
-            f"with them it is {expected.width:.2f} wide."
-        )
+        fewest = f"{sizing.FEWEST_FOR_WIDTH} tasks are the fewest for which it is known how often the interval"
+        notes.append(f"{fewest} holds the truth; with them it is {expected.width:.2f} wide.")
     if design.available is not None and tasks > design.available:
-        reached = expected_interval(spread, layout, design.available, seed=seed).width
+        reached = sizing.expected_interval(spread, layout, design.available, seed=seed).width
         notes.append(_too_few(tasks, design, f"give an interval {reached:.2f} wide"))
     notes.append(
         f"Asking everything twice would make it {two_places(again.width)} wide; twice as many tasks, for as many "
@@ -602,7 +585,7 @@ def _size_for_width(width: float, power: float, spread: Spread, design: _Design,
     return _Needed(
         tasks=tasks,
         expected=expected.width,
-        detectable=detectable_from_interval(0.0, 0.0, expected.arm, power=power),
+        detectable=sizing.detectable_from_interval(0.0, 0.0, expected.arm, power=power),
         notes=notes,
         several={},
     )
@@ -612,16 +595,18 @@ def _size_for_difference(
     apart: tuple[Spread, Spread], power: float, design: _Design, paired: float, *, seed: int
 ) -> _Needed:
     (a, b), layout = apart, design.layout
-    unpaired = tasks_for_difference(a, b, layout, power=power, seed=seed)
+    unpaired = sizing.tasks_for_difference(a, b, layout, power=power, seed=seed)
     # Differences that vary half as much need half the tasks.
-    tasks = max(FEWEST_TO_TELL_APART, math.ceil(paired * unpaired))
+    tasks = max(sizing.FEWEST_TO_TELL_APART, math.ceil(paired * unpaired))
 
     @cache
     def chance(n_tasks: int, shown: Layout = layout, *, limited: bool = True) -> float:
         # Draws are of unrelated judges, whose differences vary more: it takes more of their tasks.
-        drawn = max(FEWEST_TO_TELL_APART, round(n_tasks / paired))
+        drawn = max(sizing.FEWEST_TO_TELL_APART, round(n_tasks / paired))
         # Too many to draw: the scaled number is trusted, and ends the search.
-        return simulated_power(a, b, shown, drawn, limited=limited, seed=seed) if drawn <= MOST_DRAWN else power
+        if drawn > sizing.MOST_DRAWN:
+            return power
+        return sizing.simulated_power(a, b, shown, drawn, limited=limited, seed=seed)
 
     # The scaled number is a beginning: the test itself is simulated until it has the power.
     while chance(tasks) < power:
@@ -629,7 +614,7 @@ def _size_for_difference(
     notes = []
     if design.available is not None and tasks > design.available:
         notes.append(_too_few(tasks, design, f"find it with a chance of {chance(design.available):.0%}"))
-    if tasks <= MOST_DRAWN // 2:
+    if tasks <= sizing.MOST_DRAWN // 2:
         # Without `share_limit`, which is slow: the two are only seen side by side.
         twice, more = chance(tasks, layout.repeated(2), limited=False), chance(2 * tasks, limited=False)
         notes.append(
@@ -637,7 +622,7 @@ def _size_for_difference(
             f"calls, {more:.0%}."
         )
     # Every two of n judges are a comparison that the decision is adjusted for.
-    several = {n: math.ceil(tasks * family_factor(n * (n - 1) // 2, power=power)) for n in _JUDGES}
+    several = {n: math.ceil(tasks * sizing.family_factor(n * (n - 1) // 2, power=power)) for n in _JUDGES}
     needed = ", ".join(f"{n} judges {count:,}" for n, count in several.items())
     notes.append(
         f"That is for one test: two judges on this axis alone (`jrh compare --primary {design.axis}`). With more "

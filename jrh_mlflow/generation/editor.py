@@ -116,7 +116,8 @@ def read_stages(given: Mapping[str, object], generator: Generator | WriterFuncti
 
 
 def _stage(name: str, spec: object, base: Generator | WriterFunction | None) -> Stage:
-    fields = dict(spec) if isinstance(spec, Mapping) else {} if spec is None else {_kind(spec): spec}
+    kind = "model" if isinstance(spec, str) else "callable"
+    fields = dict(spec) if isinstance(spec, Mapping) else {} if spec is None else {kind: spec}
     own = fields.pop("prompt", None)
     try:
         writes = _writes(name, fields, base)
@@ -125,10 +126,6 @@ def _stage(name: str, spec: object, base: Generator | WriterFunction | None) -> 
     if writes is None:
         raise RecipeError(f"Nobody is the {name}: name its model ({name}=), or a generator, which stands in for it.")
     return Stage(writes=writes, prompt=built_in_prompt(name) if own is None else load_prompt(name, own))
-
-
-def _kind(spec: object) -> str:
-    return "model" if isinstance(spec, str) else "callable"
 
 
 def _writes(

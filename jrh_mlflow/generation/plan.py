@@ -204,9 +204,6 @@ class GenerationPlan:
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""
-        return self._rubric_ids()
-
-    def _rubric_ids(self) -> dict[str, str]:
         return {"rubrics": ",".join(part.seeds[0].rubric_id for part in self.parts)} if self.parts else {}
 
     @property
@@ -338,8 +335,8 @@ class AgentPlan(GenerationPlan):
 
     def settings(self) -> dict[str, Any]:
         """Return what else decides what is made."""
-        more = {**self._rubric_ids(), **self.about}
-        return {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans, **more}
+        own = {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans}
+        return {**own, **super().settings(), **self.about}
 
     def _look(self, job: Job) -> Hashable:
         target = job.target

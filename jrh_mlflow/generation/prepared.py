@@ -21,26 +21,11 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError
+from jrh_mlflow.generation import writers as writing
 from jrh_mlflow.generation.editor import STAGES, Stage, StagedWriter, own_stages, read_stages
 from jrh_mlflow.generation.pipeline import Made, SetAside
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, is_confirmed, lay_out, seed_id
-from jrh_mlflow.generation.writers import (
-    BriefedWriter,
-    CallableWriter,
-    Generator,
-    JudgeValidator,
-    LacksKeyError,
-    ModelValidator,
-    ModelWriter,
-    OfflineWriter,
-    Session,
-    Stopped,
-    Usage,
-    Validator,
-    Writer,
-    WriterFunction,
-    as_generator,
-)
+from jrh_mlflow.generation.writers import Generator, Usage, Validator, Writer, WriterFunction
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import resolve_judge
@@ -202,9 +187,9 @@ class PreparedGeneration:
         if isinstance(self.generator, Generator):
             return self.generator.settings()
         writer = (
-            OfflineWriter(self.settings.seed)
+            writing.OfflineWriter(self.settings.seed)
             if self.generator is None
-            else CallableWriter(self.generator, concurrency=1)
+            else writing.CallableWriter(self.generator, concurrency=1)
         )
         return writer.settings()
 
@@ -225,10 +210,10 @@ class PreparedGeneration:
         """Return a judge that answers by itself, under the same budget as all others."""
         if not isinstance(judge, ModelJudge):
             assert isinstance(judge, AnsweringJudge)
-            return JudgeValidator(judge, concurrency=settings.concurrency)
+            return writing.JudgeValidator(judge, concurrency=settings.concurrency)
         assert journal is not None
         budget = Budget(journal, settings.budget)
-        return ModelValidator(judge, self._client(judge, journal, settings, budget))
+        return writing.ModelValidator(judge, self._client(judge, journal, settings, budget))
 
     def _client(
         self, model: Generator | ModelJudge, journal: Journal, settings: ClientSettings, budget: Budget
@@ -255,23 +240,22 @@ class PreparedGeneration:
                 clients[place] = self._client(model, journal, settings, budget)
             return clients[place], is_known
 
-        def briefed(writes: Generator | WriterFunction) -> BriefedWriter:
+        def briefed(writes: Generator | WriterFunction) -> writing.BriefedWriter:
             if not isinstance(writes, Generator):
-                return CallableWriter(writes, concurrency=settings.concurrency)
+                return writing.CallableWriter(writes, concurrency=settings.concurrency)
             way, shared = client(writes)
-            return ModelWriter(writes, way, shared=shared)
+            return writing.ModelWriter(writes, way, shared=shared)
 
         def confirms(judge: Judge) -> Validator:
             if not isinstance(judge, ModelJudge):
-                assert isinstance(judge, AnsweringJudge)
-                return JudgeValidator(judge, concurrency=settings.concurrency)
+                return self.asking(judge, journal, settings)
             way, shared = client(judge)
-            return ModelValidator(judge, way, shared=shared)
+            return writing.ModelValidator(judge, way, shared=shared)
 
         generator = self.generator
-        writer: Writer = OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
+        writer: Writer = writing.OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
         # Rules need no stages: they edit a transcript in one go.
-        if self.stages and isinstance(writer, BriefedWriter):
+        if self.stages and isinstance(writer, writing.BriefedWriter):
             writers = {
                 name: writer if stage.writes == generator else briefed(stage.writes)
                 for name, stage in self.stages.items()
@@ -293,7 +277,7 @@ class KeptAnswers(ModelClient):
         Raises:
             LacksKeyError: always.
         """
-        raise LacksKeyError(self._lacking)
+        raise writing.LacksKeyError(self._lacking)
 
 
 def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
@@ -336,7 +320,7 @@ def _writers(
     settings: GenerationSettings, plan: GenerationPlan
 ) -> tuple[Generator | WriterFunction | None, dict[str, Stage]]:
     """Resolve the generator and, of transcripts, the stages."""
-    generator = as_generator(settings.generator)
+    generator = writing.as_generator(settings.generator)
     given = {name: getattr(settings, name) for name in STAGES}
     by_rules = generator is None and (settings.generator is not None or not any(given.values()))
     if by_rules or not isinstance(plan, AgentPlan):
@@ -469,10 +453,10 @@ async def ask_for_labels(items: Sequence[Item], labeller: Validator, *, asks: in
     pool = WorkerPool[Item, "GivenLabel | None"](items, workers=WORKERS_PER_SLOT * concurrency)
 
     async def ask(item: Item) -> GivenLabel | None:
-        session = Session(usage, stopped=lambda: pool.stopped is not None, rehearse=None)
+        session = writing.Session(usage, stopped=lambda: pool.stopped is not None, rehearse=None)
         try:
             replies = [await session.ask(labeller.question(item, replicate=number)) for number in range(asks)]
-        except Stopped:
+        except writing.Stopped:
             return None  # the same call again continues
         # An answer outside the labels is a problem, and never counts as a vote for anything.
         answers = [reply.text for reply in replies if reply.problem is None and reply.text in (item.answers or ())]

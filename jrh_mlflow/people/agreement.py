@@ -540,7 +540,8 @@ def _points(measured: _Measured, alone: _Measured, axes: Sequence[str]) -> dict[
     def add(
         axis: str, side: _Measured, read: Coefficient, value: float | None, rows: Mask, left_out: dict[str, int]
     ) -> None:
-        known = {"n": side.number(rows), "excluded": sum(left_out.values()), "left_out": _named(left_out)}
+        named = {reason: count for reason, count in left_out.items() if reason and count}
+        known = {"n": side.number(rows), "excluded": sum(left_out.values()), "left_out": named}
         known["statistic"] = _statistic(axis, ratings.kind)
         points[axis] = _Point(side=side, rows=rows, value=value, coefficient=read, counts=known)
 
@@ -580,10 +581,6 @@ def _points(measured: _Measured, alone: _Measured, axes: Sequence[str]) -> dict[
         rows = np.asarray((~np.isnan(wins)).any(axis=1))
         add(ADVANTAGE, measured, share, test.advantage_probability, rows, measured.rest(rows, ""))
     return points
-
-
-def _named(left_out: Mapping[str, int]) -> dict[str, int]:
-    return {reason: count for reason, count in left_out.items() if reason and count}
 
 
 _ALPHA_LEVELS: dict[LabelKind, agreement.MeasurementScale] = {

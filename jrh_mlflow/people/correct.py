@@ -41,6 +41,7 @@ from jrh_mlflow.people.verdicts import (
     check_same_scale,
     clusters_of,
     count_labelled,
+    given_labels,
     match,
     read_judged,
     shared_labels,
@@ -211,13 +212,6 @@ def _drawn(labelled: Judged, settings: _Correction) -> tuple[Sampling | None, Ar
     return "random", None if np.ptp(chances) < 1e-9 else 1 / chances
 
 
-def given_labels(labels: object) -> tuple[object, ...]:
-    """Return the answers that a user gave as one, as several, or not at all."""
-    if labels is None:
-        return ()
-    return tuple(labels) if isinstance(labels, list | tuple | set | frozenset) else (labels,)
-
-
 def _numbers(weights: str | Sequence[float] | None) -> Array | None:
     """Return weights that are given one for each row; None where they are a column, or not given."""
     if weights is None or isinstance(weights, str):
@@ -280,26 +274,22 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     check_positive(settings.positive, verdicts, *([] if calibration is None else [calibration]))
     samples = match(verdicts, calibration)
     labelled = samples.labelled
-    (sampling, weights), clusters = _drawn(labelled, settings), _clusters(samples, settings)
+    (sampling, weights), (ours, theirs) = _drawn(labelled, settings), _clusters(samples, settings)
     correct_by = partial(
         correct_rate,
-        judge_labelled=labelled.judge,
-        human=_people(labelled),
         sampling=sampling,
-        weights=weights,
         # Ids can show that labelled items were taken out of the verdicts; without them it is not known.
         labelled_apart=False if samples.taken_out else None,
         level=settings.level,
     )
-    rest = samples.unlabelled
-    report = correct_by(rest.judge, clusters=clusters, scores=_scores(rest, labelled))
+    rest, labels = samples.unlabelled, _labels(labelled, weights, theirs)
+    report = correct_by(_graded(rest, ours), labels)
     # What people said alone does not hang on verdicts that are missing.
     if report.method != "people only":
         # A generator: the two corrections are made only where bounds are needed.
-        n = _missing(verdicts)
-        filled = (_more(rest, n, verdict) for verdict in (0.0, 1.0))
+        filled = (_more(rest, _missing(verdicts), verdict) for verdict in (0.0, 1.0))
         # Whether the judge would have said pass or fail there is open, not where they lie.
-        ends = (correct_by(whole.judge, scores=_scores(whole, labelled)).estimate for whole in filled)
+        ends = (correct_by(whole, replace(labels, clusters=None)).estimate for whole in filled)
         report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
     is_pairs = positional is not None
@@ -319,7 +309,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         sensitivity=None if is_pairs else report.sensitivity,
         specificity=None if is_pairs else report.specificity,
         if_fewer_found=None if is_pairs else report.if_fewer_found,
-        n_clusters=None if clusters is None else len(set(clusters[1])),
+        n_clusters=None if theirs is None else len(set(theirs)),
         positional=positional,
         ties=ties,
         judge=verdicts.facts,
@@ -329,12 +319,12 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     )
 
 
-def _clusters(samples: Samples, settings: _Correction) -> tuple[Sequence[Hashable], Sequence[Hashable]] | None:
-    """Return the clusters of verdicts and of labelled items; None where none is known."""
+def _clusters(samples: Samples, settings: _Correction) -> Sequence[Sequence[Hashable] | None]:
+    """Return the clusters of verdicts and of labelled items; None of both where none is known."""
     both = clusters_of(samples.unlabelled, samples.labelled)
     if both is None and settings.options.cluster is not None:
         raise RecipeError(f"Neither the verdicts nor the calibration have {settings.options.cluster!r}: cluster=.")
-    return None if both is None else (both[0], both[1])
+    return both or (None, None)
 
 
 def _withhold(verdicts: Judged, reading: Reading, ends: Iterable[Reading]) -> Reading:
@@ -432,15 +422,10 @@ def _share(reading: Estimate) -> str:
     return f"{two_places(reading.value)} {interval_text(reading.ci_low, reading.ci_high)}"
 
 
-def _scores(rest: Judged, labelled: Judged) -> tuple[Array, Array] | None:
-    """Return the judge's scores without a label and with one, where both sides have them."""
-    return None if rest.scores is None or labelled.scores is None else (rest.scores, labelled.scores)
-
-
-def _more(judged: Judged, n: int, verdict: float) -> Judged:
+def _more(judged: Judged, n: int, verdict: float) -> Graded:
     """Return the values of a judge and n more of one kind."""
     scores = None if judged.scores is None else np.append(judged.scores, np.full(n, verdict))
-    return Judged(judge=np.append(judged.judge, np.full(n, verdict)), scale=judged.scale, scores=scores)
+    return Graded(judge=np.append(judged.judge, np.full(n, verdict)), scores=scores)
 
 
 def _in_units(
@@ -584,7 +569,7 @@ def _by_own_labels(
     drawn = [_drawn(sample.labelled, settings) for sample in samples.values()]
     clusters = [_clusters(sample, settings) for sample in samples.values()]
     labelled = [
-        _labels(sample.labelled, weights, None if both is None else both[1])
+        _labels(sample.labelled, weights, both[1])
         for sample, (_, weights), both in zip(samples.values(), drawn, clusters, strict=True)
     ]
     first, second = (False if sample.taken_out else None for sample in samples.values())
@@ -596,11 +581,11 @@ def _by_own_labels(
         level=settings.level,
     )
     report = subtract(
-        *(_graded(sample.unlabelled, both) for sample, both in zip(samples.values(), clusters, strict=True))
+        *(_graded(sample.unlabelled, both[0]) for sample, both in zip(samples.values(), clusters, strict=True))
     )
     # What MLflow takes the means of are all items, those with a label too.
     everything = [sample.population for sample in samples.values()]
-    naive = subtract(*(_graded(judged, clusters_of(judged)) for judged in everything)).naive
+    naive = subtract(*(_graded(judged, _own_clusters(judged)) for judged in everything)).naive
     notes = [report.note, *(f"{name}: {note}" for name, sample in samples.items() for note in sample.notes)]
     return _of_difference(versions, rates, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
@@ -611,9 +596,12 @@ def _filled(judged: Judged, verdict: float) -> Judged:
     return replace(judged, judge=np.where(missing, verdict, judged.judge), scores=scores)
 
 
-def _graded(judged: Judged, clusters: Sequence[Sequence[Hashable]] | None = None) -> Graded:
-    known = None if clusters is None else clusters[0]
-    return Graded(judge=judged.judge, items=judged.items, clusters=known, scores=judged.scores)
+def _graded(judged: Judged, clusters: Sequence[Hashable] | None = None) -> Graded:
+    return Graded(judge=judged.judge, items=judged.items, clusters=clusters, scores=judged.scores)
+
+
+def _own_clusters(judged: Judged) -> Sequence[Hashable] | None:
+    return (clusters_of(judged) or (None,))[0]
 
 
 def _labels(labelled: Judged, weights: Array | None, clusters: Sequence[Hashable] | None) -> LabelledSample:
@@ -637,11 +625,11 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     # Without ids: shared labels belong to no version, and none is taken out of its verdicts.
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
-    (sampling, weights), clusters = _drawn(labelled, settings), clusters_of(labelled)
-    calibrated = _labels(replace(labelled, items=None), weights, None if clusters is None else clusters[0])
+    sampling, weights = _drawn(labelled, settings)
+    calibrated = _labels(replace(labelled, items=None), weights, _own_clusters(labelled))
     subtract = partial(correct_difference, calibration=calibrated, sampling=sampling, level=settings.level)
     known = [judged.take(~np.isnan(judged.judge)) for judged in versions.values()]
-    report = subtract(*(_graded(judged, clusters_of(judged)) for judged in known))
+    report = subtract(*(_graded(judged, _own_clusters(judged)) for judged in known))
     ends = [
         subtract(*(_graded(_filled(judged, verdict)) for judged in versions.values())).rates for verdict in (0.0, 1.0)
     ]

@@ -221,40 +221,30 @@ class _Data:
 
 
 def correct_rate(
-    judge_unlabelled: Array,
-    judge_labelled: Array,
-    human: Array,
+    graded: Graded,
+    labelled: LabelledSample,
     *,
     sampling: Sampling | None,
-    weights: Array | None = None,
     labelled_apart: bool | None = None,
-    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
-    scores: tuple[Array, Array] | None = None,
     level: float = 0.95,
 ) -> CorrectedRate:
     """Correct the judge's mean by what people said on some items.
 
     Args:
-        judge_unlabelled: The judge's values, 0 … 1, on items without a person's label.
-        judge_labelled: Its values on the labelled items.
-        human: The people's values there.
+        graded: The judge's values on items without a person's label.
+        labelled: Its values and the people's on the labelled items. Where `weights` are known, `sampling` does not
+            matter; where both sides have `scores`, PPI++ uses what they say of people's labels
+            (`stats.corrected_rates.calibrated`) in the place of the judge's values.
         sampling: How the labelled items were drawn; None: not known.
-        weights: Inverse inclusion probabilities of the labelled items, up to a common factor, where known: `sampling`
-            then does not matter.
-        labelled_apart: False: the labelled items were taken out of the population whose rest is `judge_unlabelled`;
-            True: they come from elsewhere, or the population is given whole. None: unknown, and where it matters (all
-            but random labels) the interval holds for both.
-        clusters: What was sampled together (a conversation), of each verdict and of each labelled item.
-        scores: The judge's scores, 0 … 1, on the same items, where it gives some: PPI++ then uses what they say of
-            people's labels (`stats.corrected_rates.calibrated`) in the place of the judge's values.
+        labelled_apart: False: the labelled items were taken out of the population whose rest is `graded`; True: they
+            come from elsewhere, or the population is given whole. None: unknown, and where it matters (all but random
+            labels) the interval holds for both.
         level: Of the intervals.
 
     Raises:
         RecipeError: Nothing to read, lengths that differ, values outside 0 … 1, weights that are not positive.
     """
-    return _corrected(
-        _checked(judge_unlabelled, judge_labelled, human, sampling, weights, labelled_apart, level, clusters, scores)
-    )
+    return _corrected(_checked(graded, labelled, sampling, labelled_apart, level))
 
 
 def _corrected(data: _Data) -> CorrectedRate:
@@ -288,16 +278,10 @@ def _either(drawn: _Data) -> Mean:
 
 
 def question_labels(
-    others: Array,
-    judge: Array,
-    human: Array,
-    *,
-    sampling: Sampling | None,
-    labelled_apart: bool | None,
-    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None,
+    graded: Graded, labelled: LabelledSample, *, sampling: Sampling | None, labelled_apart: bool | None
 ) -> tuple[Pool, str]:
-    """As `questioned`, of the judge's values on other items, on labelled ones, and the people's values there."""
-    return questioned(_checked(others, judge, human, sampling, None, labelled_apart, 0.95, clusters))
+    """As `questioned`, of the judge's values on other items, and of labelled ones."""
+    return questioned(_checked(graded, labelled, sampling, labelled_apart, 0.95))
 
 
 def questioned(data: _Data) -> tuple[Pool, str]:
@@ -344,21 +328,14 @@ def _few_clusters(data: _Data) -> str | None:
 
 
 def _checked(
-    unlabelled: Array,
-    judge: Array,
-    human: Array,
-    sampling: Sampling | None,
-    weights: Array | None,
-    labelled_apart: bool | None,
-    level: float,
-    clusters: tuple[Sequence[Hashable] | None, Sequence[Hashable] | None] | None = None,
-    scores: tuple[Array, Array] | None = None,
+    graded: Graded, labelled: LabelledSample, sampling: Sampling | None, labelled_apart: bool | None, level: float
 ) -> _Data:
     if sampling is not None:
         check_known("sampling", sampling, SAMPLINGS)
     if not isinstance(level, Real) or not 0 < level < 1:
         raise RecipeError(f"`level` must lie between 0 and 1, but is {level!r}.")
-    verdicts, judged, people = (np.asarray(given_values, float) for given_values in (unlabelled, judge, human))
+    given = (graded.judge, labelled.judge, labelled.human)
+    verdicts, judged, people = (np.asarray(values, float) for values in given)
     for name, values in (("verdicts", verdicts), ("the judge's labels", judged), ("the people's labels", people)):
         if not len(values):
             raise RecipeError(f"There are no {name.removeprefix('the ')}: nothing can be corrected.")
@@ -367,17 +344,18 @@ def _checked(
             raise RecipeError(f"Values of {name} must lie in 0 … 1, with none missing.")
     if len(judged) != len(people):
         raise RecipeError(f"{len(judged)} labels of the judge, but {len(people)} of people: give both for each item.")
-    given = None if weights is None else _checked_weights(weights, len(people))
+    neither = graded.clusters is None and labelled.clusters is None
+    sizes = (len(verdicts), len(people))
     return _Data(
         verdicts=verdicts,
         judge=judged,
         human=people,
-        weights=given,
+        weights=None if labelled.weights is None else _checked_weights(labelled.weights, len(people)),
         sampling=sampling,
         labelled_apart=labelled_apart,
         level=level,
-        clusters=None if clusters is None else _codes(*clusters, sizes=(len(verdicts), len(people))),
-        scores=scores,
+        clusters=None if neither else _codes(graded.clusters, labelled.clusters, sizes=sizes),
+        scores=None if graded.scores is None or labelled.scores is None else (graded.scores, labelled.scores),
     )
 
 
@@ -667,22 +645,7 @@ def correct_difference(
     own = (calibration, calibration) if isinstance(calibration, LabelledSample) else calibration
     apart = labelled_apart if isinstance(labelled_apart, tuple) else (labelled_apart, labelled_apart)
     old, new = (
-        _Version.of(
-            graded,
-            its,
-            name=str(at),
-            data=_checked(
-                graded.judge,
-                its.judge,
-                its.human,
-                sampling,
-                its.weights,
-                apart[at],
-                level,
-                None if graded.clusters is None and its.clusters is None else (graded.clusters, its.clusters),
-                None if graded.scores is None or its.scores is None else (graded.scores, its.scores),
-            ),
-        )
+        _Version.of(graded, its, name=str(at), data=_checked(graded, its, sampling, apart[at], level))
         for at, (graded, its) in enumerate(zip((first, second), own, strict=True))
     )
     return _by_shared_labels(old, new) if shared else _by_own_labels(old, new)

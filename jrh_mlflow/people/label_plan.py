@@ -13,20 +13,11 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.label_draw import judge_texts, scores_from_0_to_1
 from jrh_mlflow.people.label_reader import chosen_by_scorer, labels_of
 from jrh_mlflow.people.labels import LabelOptions, LabelTable
-from jrh_mlflow.people.verdicts import Judged, clusters_of, read_judged
+from jrh_mlflow.people.verdicts import Judged, clusters_of, given_labels, read_judged
 from jrh_mlflow.schema.label_words import label_number
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, Table
-from jrh_mlflow.stats import Array, Codes
-from jrh_mlflow.stats.label_draws import (
-    allocated,
-    cluster_width_factor,
-    labels_for_width,
-    likeness,
-    random_width,
-    score_strata,
-    stratified_width,
-)
+from jrh_mlflow.stats import Array, Codes, label_draws
 from jrh_mlflow.text import two_places
 
 _FEWEST = 20
@@ -130,8 +121,7 @@ def plan_labels(
     )
     named = None if human == "human" else human
     labels = chosen_by_scorer(labels_of(pilot, options), scorer=scorer, human=named)
-    passes = tuple(positive) if isinstance(positive, list | tuple) else () if positive is None else (positive,)
-    judged = read_judged(labels, options, positive=passes, scorer=scorer, human=named)
+    judged = read_judged(labels, options, positive=given_labels(positive), scorer=scorer, human=named)
     judged = judged.take(~np.isnan(judged.judge))
     items, people = len(judged), np.full(len(judged), np.nan) if judged.human is None else judged.human
     n_pilot = int((~np.isnan(people)).sum())
@@ -140,7 +130,7 @@ def plan_labels(
     designs = _designs(labels, judged)
     wider, notes = _clustering(judged, people, designs["random"][0], cluster)
     sizes, passed, failed = _counts(designs["random"][0], people)
-    least = wider(items) * random_width(sizes, _rates(passed, failed), items)
+    least = wider(items) * label_draws.random_width(sizes, _rates(passed, failed), items)
     if least > width:
         raise RecipeError(
             f"No number of labels gives an interval {width:g} wide: with all {items:,} items labelled it would be "
@@ -152,7 +142,7 @@ def plan_labels(
         sizes, passed, failed = _counts(strata, people)
         drawn = [_rates(passed, failed), *rng.beta(passed + 0.5, failed + 0.5, size=(_DRAWS, len(sizes)))]
         widths = (_width(by, sizes, rates, spreads, wider) for rates in drawn)
-        found = (labels_for_width(width_at, items, width) for width_at in widths)
+        found = (label_draws.labels_for_width(width_at, items, width) for width_at in widths)
         needed[by] = [items if n is None else n for n in found]
     return LabelPlan(
         width=width,
@@ -178,14 +168,14 @@ def _clustering(
     codes, seen = np.array([known[name] for name in names[0]], dtype=np.intp), ~np.isnan(people)
     _, passed, failed = _counts(verdicts, people)
     rest = (people - (passed / np.maximum(1, passed + failed))[verdicts])[seen]
-    alike = likeness(rest, codes[seen])
+    alike = label_draws.likeness(rest, codes[seen])
     if alike is None:
         return lambda n: 1.0, (
             "Counted as if items were independent: no two labels of the pilot are of one cluster, and where those of "
             "one cluster are alike, more labels are needed.",
         )
     note = f"Counted by cluster: in the pilot labels of one cluster go together by {two_places(alike)}."
-    return partial(cluster_width_factor, codes, alike), (note,)
+    return partial(label_draws.cluster_width_factor, codes, alike), (note,)
 
 
 def _counts(strata: Codes, people: Array) -> list[Array]:
@@ -207,7 +197,7 @@ def _designs(labels: LabelTable, judged: Judged) -> dict[str, tuple[Codes, Array
     scores = [label_number(texts.get(name) or "") for name in judged.items or ()]
     numbers = [score for score in scores if score is not None]
     if len(numbers) == len(scores) and len(set(numbers)) > 2:
-        designs["score"] = score_strata(scores_from_0_to_1(np.array(numbers)))
+        designs["score"] = label_draws.score_strata(scores_from_0_to_1(np.array(numbers)))
     return designs
 
 
@@ -215,5 +205,6 @@ def _width(
     by: str, sizes: Array, rates: Array, spreads: Array, wider: Callable[[int], float]
 ) -> Callable[[int], float]:
     if by == "random":
-        return lambda n: wider(n) * random_width(sizes, rates, n)
-    return lambda n: wider(n) * stratified_width(sizes, rates, allocated(sizes, spreads, n).astype(float))
+        return lambda n: wider(n) * label_draws.random_width(sizes, rates, n)
+    drawn = partial(label_draws.allocated, sizes, spreads)
+    return lambda n: wider(n) * label_draws.stratified_width(sizes, rates, drawn(n).astype(float))

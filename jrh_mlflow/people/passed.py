@@ -15,8 +15,7 @@ from jrh_mlflow.decisions.gate_result import APPLICATION, Gate, log_gate
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.rules import Rule, RuleCheck, parse_rule
 from jrh_mlflow.measuring.evaluation import Evaluation
-from jrh_mlflow.people.correct import given_labels
-from jrh_mlflow.people.corrected import FEWER_FOUND, Pool, question_labels
+from jrh_mlflow.people.corrected import FEWER_FOUND, Graded, LabelledSample, Pool, question_labels
 from jrh_mlflow.people.label_reader import labels_of
 from jrh_mlflow.people.labels import LabelOptions, LabelTable
 from jrh_mlflow.people.labels.evaluations import LABELLED, names_run, source_run
@@ -27,20 +26,13 @@ from jrh_mlflow.people.verdicts import (
     check_same_judge,
     check_same_scale,
     clusters_of,
+    given_labels,
     read_judged,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Interval, Mask
-from jrh_mlflow.stats.corrected_rates import (
-    FailureCounts,
-    cluster_factor,
-    failure_estimate,
-    is_above_bound,
-    lower_bound,
-    ppi,
-    upper_bound,
-    youden,
-)
+from jrh_mlflow.stats import corrected_rates as rates
+from jrh_mlflow.stats.corrected_rates import FailureCounts
 
 AXIS = APPLICATION
 _MISSED_MORE = 0.15
@@ -219,14 +211,12 @@ def _pool(verdicts: Judged, labelled: Judged, sampling: Drawn | None) -> tuple[P
     others = verdicts.take(rest)
     if not len(others) or not len(known):
         return "same" if taken_out else "unknown", ""
-    both = clusters_of(others, known)
+    ours, theirs = clusters_of(others, known) or (None, None)
     return question_labels(
-        others.judge,
-        known.judge,
-        _people(known),
+        Graded(judge=others.judge, clusters=ours),
+        LabelledSample(judge=known.judge, human=_people(known), clusters=theirs),
         sampling=sampling,
         labelled_apart=False if taken_out else None,
-        clusters=None if both is None else (both[0], both[1]),
     )
 
 
@@ -245,7 +235,7 @@ def _worth(hits: Mask, clusters: Sequence[Hashable] | None, level: float) -> flo
         return len(names) / len(hits)
     at = {name: code for code, name in enumerate(names)}
     codes = np.array([at[name] for name in clusters or ()], dtype=int)
-    return 1 / cluster_factor([((hits - share) / len(hits), codes)], level=2 * level - 1) ** 2
+    return 1 / rates.cluster_factor([((hits - share) / len(hits), codes)], level=2 * level - 1) ** 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,7 +275,7 @@ class FailureTally:
         if both is None and cluster is not None:
             raise RecipeError(f"Neither the result nor the labels have {cluster!r}: cluster=.")
         codes = None if both is None else np.array([hash(name) for name in both[1]])
-        useful = youden(labelled.judge[known], human[known], None, None if codes is None else codes[known])
+        useful = rates.youden(labelled.judge[known], human[known], None, None if codes is None else codes[known])
         fails, passes = human == 0, human == 1
         parts = ((verdicts, np.ones(len(verdicts), bool)), (labelled, fails), (labelled, passes))
         worth = [
@@ -363,7 +353,7 @@ class FailureTally:
         if self.sentence and _ppi_bounds(self.worst, level)[1] >= limit:
             return False
         counts = [self.worst] if self.pool == "same" else [self.fewer_found, self.worst]
-        return all(is_above_bound(limit, each, level=level) for each in counts)
+        return all(rates.is_above_bound(limit, each, level=level) for each in counts)
 
     def notes(self) -> list[str]:
         """Say what the bounds hold for beyond the labels, and what a judge that finds less would make of the rate."""
@@ -374,7 +364,7 @@ class FailureTally:
             f"The bounds also hold for a judge that finds {100 * _MISSED_MORE:.0f} points fewer of the failures here."
         )
         fewer = counts.found / counts.failures > counts.wrongly / counts.passes
-        line = sensitivity_line("the failure rate", failure_estimate(counts)) if fewer else ""
+        line = sensitivity_line("the failure rate", rates.failure_estimate(counts)) if fewer else ""
         return [*filter(None, [self.sentence, more if self.pool != "same" and self.sentence else "", line])]
 
     def grown(self, rows: int) -> FailureTally:
@@ -429,7 +419,7 @@ def _check(rule: Rule, tally: FailureTally, level: float) -> RuleCheck:
     return RuleCheck(
         rule=rule,
         state=state,
-        estimate=failure_estimate(tally.seen),
+        estimate=rates.failure_estimate(tally.seen),
         low=low,
         high=high,
         reason=tally.told + why,
@@ -439,12 +429,12 @@ def _check(rule: Rule, tally: FailureTally, level: float) -> RuleCheck:
 
 
 def _bounds(tally: FailureTally, level: float) -> Interval:
-    lows, highs = [lower_bound(tally.best, level=level)], [upper_bound(tally.worst, level=level)]
+    lows, highs = [rates.lower_bound(tally.best, level=level)], [rates.upper_bound(tally.worst, level=level)]
     if tally.sentence:
         lows.append(_ppi_bounds(tally.best, level)[0])
         highs.append(_ppi_bounds(tally.worst, level)[1])
     if tally.pool != "same":
-        highs.append(upper_bound(tally.fewer_found, level=level))
+        highs.append(rates.upper_bound(tally.fewer_found, level=level))
     return min(lows), max(highs)
 
 
@@ -453,7 +443,7 @@ def _ppi_bounds(counts: FailureCounts, level: float) -> Interval:
     found, wrongly, failed = (round(float(count)) for count in (counts.found, counts.wrongly, counts.failed))
     kinds = [found, counts.failures - found, wrongly, counts.passes - wrongly]
     judge, human = np.repeat([0.0, 1.0, 0.0, 1.0], kinds), np.repeat([0.0, 0.0, 1.0, 1.0], kinds)
-    passed = ppi(np.repeat([0.0, 1.0], [failed, counts.rows - failed]), judge, human, level=2 * level - 1)
+    passed = rates.ppi(np.repeat([0.0, 1.0], [failed, counts.rows - failed]), judge, human, level=2 * level - 1)
     return 1 - passed.high, 1 - passed.low
 
 
@@ -463,7 +453,7 @@ def _further(rule: Rule, tally: FailureTally, level: float) -> tuple[int | None,
     def is_decided(rows: int) -> bool:
         grown = tally.grown(rows)
         # A lower bound is the upper one of the mirrored counts.
-        over = is_above_bound(1 - rule.limit, grown.best.mirrored, level=level)
+        over = rates.is_above_bound(1 - rule.limit, grown.best.mirrored, level=level)
         if grown.sentence:
             over = over and _ppi_bounds(grown.best, level)[0] > rule.limit
         return over or grown.is_under(rule.limit, level)

@@ -260,6 +260,13 @@ def _is_turned(levels: frozenset[str], scale: Scale, given: set[str], positive: 
     return True
 
 
+def given_labels(labels: object) -> tuple[object, ...]:
+    """Return the answers that a user gave as one, as several, or not at all."""
+    if labels is None:
+        return ()
+    return tuple(labels) if isinstance(labels, list | tuple | set | frozenset) else (labels,)
+
+
 def check_positive(positive: tuple[object, ...], *sources: Judged) -> None:
     """Refuse a pass that nobody gave: a word that is spelled otherwise.
 

@@ -213,22 +213,19 @@ def _is_refused(report: Corrected) -> bool:
 
 def _drawn_rate(scenario: Scenario, rng: loop.Rng) -> corrected.CorrectedRate:
     verdicts, labelled = _drawn(scenario, rng)
+    ours, theirs = _conversations(scenario, len(verdicts))
     return corrected.correct_rate(
-        verdicts,
-        labelled.judge,
-        labelled.human,
+        corrected.Graded(judge=verdicts, clusters=ours, scores=None if labelled.scores is None else verdicts),
+        replace(labelled, clusters=theirs),
         sampling=scenario.sampling,
-        weights=labelled.weights,
         labelled_apart=False if scenario.ids else None,
-        clusters=_conversations(scenario, len(verdicts)),
-        scores=None if labelled.scores is None else (verdicts, labelled.scores),
     )
 
 
-def _conversations(scenario: Scenario, n: int) -> tuple[list[int], list[int]] | None:
+def _conversations(scenario: Scenario, n: int) -> tuple[list[int] | None, list[int] | None]:
     """Number the conversations of the verdicts and of the labels."""
     if scenario.cluster == 1:
-        return None
+        return None, None
     first = scenario.n // scenario.cluster
     return [first + at // scenario.cluster for at in range(n)], [at // scenario.cluster for at in range(scenario.n)]
 

@@ -60,7 +60,7 @@ def drawn(row: Row, seed: int, draw: int) -> tuple[Any, Any, Any]:
 
 def ours(human: Any, judge: Any, others: Any) -> Ends:
     """Return the interval of `jrh.correct(…, sampling="random")`."""
-    from jrh_mlflow.people.corrected import correct_rate
+    from tests.people.arrays import correct_rate
 
     estimate = correct_rate(others, judge, human, sampling="random").estimate
     return estimate.ci_low, estimate.ci_high  # type: ignore[union-attr,return-value]

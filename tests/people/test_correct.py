@@ -10,9 +10,9 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.corrected import correct_rate
 from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.verdicts import pair_values, read_judged
+from tests.people.arrays import correct_rate
 
 
 def drawn(n: int, *, rate: float = 0.8, se: float = 0.95, sp: float = 0.9, seed: int = 0) -> pd.DataFrame:

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.people.corrected import correct_rate
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.corrected_rates import calibrated
+from tests.people.arrays import correct_rate
 
 
 def probabilities(n: int, rate: float, rng: np.random.Generator) -> pd.DataFrame:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.corrected import SAMPLINGS, Graded, LabelledSample, correct_difference, correct_rate
+from jrh_mlflow.people.corrected import SAMPLINGS, Graded, LabelledSample, correct_difference
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+from tests.people.arrays import correct_rate
 from tests.stats.test_corrected_rates import table, verdicts
 
 GOOD, USELESS = table(62, 8, 6, 24), table(42, 28, 18, 12)

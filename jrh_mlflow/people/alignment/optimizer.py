@@ -19,19 +19,9 @@ from mlflow.genai.judges import AlignmentOptimizer, Judge
 from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.models.redirects import no_redirects
 from jrh_mlflow.models.transports import safe_text
+from jrh_mlflow.people.alignment import asking
 from jrh_mlflow.people.alignment.aligned import Alignment, alignment_content, failed_content
-from jrh_mlflow.people.alignment.asking import (
-    LabelledTrace,
-    LabelScale,
-    Split,
-    ask_on_trace,
-    label_scale,
-    longest_text,
-    possible_answers,
-    reformatted,
-    split_traces,
-    traces_with_labels,
-)
+from jrh_mlflow.people.alignment.asking import LabelledTrace
 from jrh_mlflow.people.alignment.held_out import (
     SENT_BACK,
     JudgedTrace,
@@ -120,7 +110,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             raise ValueError(f"`concurrency >= 1` must hold, suite must be 'short' or None: {concurrency=}, {suite=}.")
         self.inner = inner
         self.holdout, self.margin, self.seed = holdout, margin, seed
-        self.scale, self.suite, self.concurrency = label_scale(scale), suite, concurrency
+        self.scale, self.suite, self.concurrency = asking.label_scale(scale), suite, concurrency
         self.log, self.experiment, self.run_name = log, experiment, run_name
         self.tracking_uri, self.tags = tracking_uri, tags
 
@@ -147,13 +137,13 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         traces = list(traces)
         if not all(isinstance(trace, Trace) for trace in traces):
             raise RecipeError('Traces must be MLflow\'s own, as mlflow.search_traces(return_type="list") gives them.')
-        labelled, left_out = traces_with_labels(traces, judge.name, self.scale)
-        split = split_traces(labelled, holdout=self.holdout, seed=self.seed, is_known=partial(_knows, judge))
+        labelled, left_out = asking.traces_with_labels(traces, judge.name, self.scale)
+        split = asking.split_traces(labelled, holdout=self.holdout, seed=self.seed, is_known=partial(_knows, judge))
         self._check_sizes(judge, split, n_given=len(traces))
         parts = {"given": len(traces), "training": len(split.training), "held out": len(split.held_out)}
         counts = {**parts, **left_out, **split.counts}
         held_out = _HeldOut(
-            answers=possible_answers(judge, {trace.label for trace in labelled}, self.scale),
+            answers=asking.possible_answers(judge, {trace.label for trace in labelled}, self.scale),
             scale=self.scale,
             concurrency=self.concurrency,
             traces=split.held_out,
@@ -175,7 +165,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             self._publish(store, run_id, done, texts)
         return self.result
 
-    def _check_sizes(self, judge: Judge, split: Split, *, n_given: int) -> None:
+    def _check_sizes(self, judge: Judge, split: asking.Split, *, n_given: int) -> None:
         """Say before anything is paid that nothing can come of it, or that only a clear gain can."""
         n, least = len(split.held_out), least_traces(self.margin)
         if not split.training and not n:
@@ -199,7 +189,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             warnings.warn(note, JrhWarning, stacklevel=4)
 
     def _measured(
-        self, judge: Judge, split: Split, held_out: _HeldOut, counts: Mapping[str, int], uri: str
+        self, judge: Judge, split: asking.Split, held_out: _HeldOut, counts: Mapping[str, int], uri: str
     ) -> Alignment:
         """Ask the old judge, align, ask the new one, and compare."""
         # Made before it is asked: a judge may remember what it was shown.
@@ -281,7 +271,7 @@ class _HeldOut:
 
     traces: Sequence[LabelledTrace]
     answers: tuple[str, ...]
-    scale: LabelScale
+    scale: asking.LabelScale
     concurrency: int
     verdicts: dict[str, list[TraceAnswer]] = field(default_factory=dict)
     """What judges said so far, `before` and `after`."""
@@ -308,7 +298,7 @@ class _HeldOut:
         made: dict[int, tuple[str, Trace]] = {}
         for place, labelled in enumerate(self.traces):
             # Numbered by what was made, so that the rules take turns where some traces cannot be changed.
-            changed = reformatted(shown_fields(labelled.trace)[1], len(made), seed=seed)
+            changed = asking.reformatted(shown_fields(labelled.trace)[1], len(made), seed=seed)
             if changed is not None and len(made) < _MOST_PROBES:
                 made[place] = (changed[0], with_outputs(labelled.trace, changed[1]))
         shown = [trace for _, trace in made.values()]
@@ -321,7 +311,7 @@ class _HeldOut:
         }
 
     def _asked(self, judge: Judge, traces: Sequence[Trace], name: str) -> list[TraceAnswer]:
-        ask = partial(ask_on_trace, judge, answers=self.answers, scale=self.scale)
+        ask = partial(asking.ask_on_trace, judge, answers=self.answers, scale=self.scale)
         pool = ThreadPoolExecutor(self.concurrency) if self.concurrency > 1 else None
         try:
             with pool or nullcontext():
@@ -347,7 +337,7 @@ def _knows(judge: Judge, trace: LabelledTrace) -> bool:
     """Whether a judge has learned from a trace before: by its id in a memory, or by its words in the instructions."""
     if trace.id in remembered_traces(judge):
         return True
-    text = longest_text(shown_fields(trace.trace)[1])
+    text = asking.longest_text(shown_fields(trace.trace)[1])
     return len(text) >= _QUOTED and text in str(judge.instructions)
 
 
