@@ -597,9 +597,7 @@ def _times(n_tasks: int, wanted: int) -> Codes:
     return np.bincount((np.arange(wanted) * n_tasks + n_tasks // 2) // wanted, minlength=n_tasks)
 
 
-def tasks_needed(
-    is_decided: Callable[[int], bool], n_tasks: int, *, most: int, guess: int, whole: bool = False
-) -> int | None:
+def tasks_needed(is_decided: Callable[[int], bool], n_tasks: int, *, most: int, guess: int) -> int | None:
     """Return the fewest tasks that decide, where `n_tasks` do not; None where `most` times as many do not.
 
     Whole repeats of all tasks are looked at first: part of them may look better or worse than all.
@@ -609,7 +607,6 @@ def tasks_needed(
         n_tasks: The present ones.
         most: Repeats to look at.
         guess: Repeats to begin with.
-        whole: Look at whole repeats only.
 
     Example:
         >>> tasks_needed(lambda n: n >= 37, 10, most=64, guess=2)
@@ -623,7 +620,7 @@ def tasks_needed(
             return None
         low, high = high, min(2 * high, most)
     high = _first(lambda times: is_decided(times * n_tasks), low, high)
-    return high * n_tasks if whole else _first(is_decided, (high - 1) * n_tasks, high * n_tasks)
+    return _first(is_decided, (high - 1) * n_tasks, high * n_tasks)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:

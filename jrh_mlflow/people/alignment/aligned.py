@@ -151,7 +151,6 @@ class Alignment:
             title=self.page.title,
             profile=self.reason,
             tables=[_compared(self.report)],
-            notes=self.report.notes,
             facts={name: str(value) for name, value in self.settings.items()},
             links=[self.link] if self.link else [],
         ).to_html()
@@ -251,7 +250,6 @@ def alignment_page(
     return Page(
         title=f"{title}: {report.decision}",
         lead=f"{'The judge stays as it was. ' * (report.decision == SENT_BACK)}{report.reason}",
-        notes=report.notes,
         sections=[
             Section(heading="Before and after", blocks=[_compared(report), changed]),
             Section(heading="Figures", blocks=[drawings], media=("html",)),

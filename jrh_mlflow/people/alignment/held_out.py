@@ -126,7 +126,6 @@ class AlignmentReport:
     """`before` and `after`."""
     margin: float
     traces: tuple[JudgedTrace, ...]
-    notes: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     """Traces by what became of them."""
 
@@ -136,7 +135,7 @@ class AlignmentReport:
 
 
 def align_decisions(
-    gains: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, *, margin: float, level: float = 0.95
+    gains: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, *, margin: float
 ) -> npt.NDArray[np.str_]:
     """Decide for arrays of counts, by the lower end of the paired difference.
 
@@ -146,7 +145,7 @@ def align_decisions(
         >>> align_decisions([12, 3, 0, 1], [1, 3, 0, 9], 100, margin=0.05).tolist()
         ['better', 'sent back', 'not worse', 'sent back']
     """
-    low, _ = paired_share_interval(gains, losses, n, level=level)
+    low, _ = paired_share_interval(gains, losses, n)
     return np.where(low > 0, BETTER, np.where(low > -margin, NOT_WORSE, SENT_BACK))
 
 
@@ -191,7 +190,6 @@ def measure_alignment(
     *,
     margin: float,
     order: Order | None = None,
-    notes: Iterable[str] = (),
     counts: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> AlignmentReport:
@@ -204,7 +202,6 @@ def measure_alignment(
         traces: Each with what both judges said.
         margin: Loss of agreement that must be excluded.
         order: Place of a label on its scale, where labels are ordered: then kappas are given as well.
-        notes: What a reader should know.
         counts: Traces by what became of them.
         seed: Of the intervals of the kappas.
     """
@@ -225,7 +222,6 @@ def measure_alignment(
         cost={side: _cost(_calls(traces, side)) for side in ("before", "after")},
         margin=margin,
         traces=tuple(traces),
-        notes=tuple(notes),
         counts=dict(counts or {}),
     )
 
