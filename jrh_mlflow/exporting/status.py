@@ -22,16 +22,8 @@ from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.schema.presentation import TIE_CRITERIA as CRITERIA
 from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.judges.identity import (
-    Definition,
-    JudgeDifference,
-    MeasuredJudge,
-    changes_since,
-    differences,
-    judge_from,
-    measured_judge,
-    measured_judges,
-)
+from jrh_mlflow.tracking.judges import identity
+from jrh_mlflow.tracking.judges.identity import Definition, JudgeDifference, MeasuredJudge
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS, RegisteredScorer, newest_version, scorer_at
 from jrh_mlflow.tracking.judges.scorer_facts import needed_fields, specification
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
@@ -186,7 +178,7 @@ def status(
         logged = named_run(run, uri)
         if logged.kind == "jury":
             return _of_jury(logged.evaluations, name=logged.name, run_id=logged.run_id, uri=uri)
-        return _of_run(measured_judge(logged.evaluations[0], tracking_uri=uri))
+        return _of_run(identity.measured_judge(logged.evaluations[0], tracking_uri=uri))
     running = _running(what, experiment, uri)
     # An exported judge is shown a row in the form that it was measured with.
     if inputs is not None and running.definition is not None and running.datasheet is None and running.reads_inputs:
@@ -198,7 +190,7 @@ def status(
 
 
 def _of_jury(runs: Iterable[str], *, name: str, run_id: str | None, uri: str) -> Status:
-    judges = [measured_judge(run, tracking_uri=uri) for run in runs]
+    judges = [identity.measured_judge(run, tracking_uri=uri) for run in runs]
     return _together([(judge.name, _of_run(judge)) for judge in judges], name=name, run_id=run_id, uri=uri)
 
 
@@ -234,7 +226,7 @@ def _together(members: Sequence[tuple[str, Status]], *, name: str, run_id: str |
 def _of_run(measured: MeasuredJudge) -> Status:
     """Hold a run against what its judge would be today."""
     definition = measured.definition
-    changes = () if definition is None else changes_since(definition, tracking_uri=measured.uri)
+    changes = () if definition is None else identity.changes_since(definition, tracking_uri=measured.uri)
     note = "" if definition else f" Whether its judge has changed cannot be told: {measured.no_definition}"
     return _compared(measured, (*changes, *_answering(measured)), measure=_command(definition, measured), note=note)
 
@@ -250,7 +242,7 @@ def status_of_export(measured: MeasuredJudge, judge: Judge) -> Status:
         TrackingError: when MLflow cannot be reached.
     """
     was, now = measured.definition, judge.definition()
-    changes = () if was is None or now is None else differences(was, _as_asked(now))
+    changes = () if was is None or now is None else identity.differences(was, _as_asked(now))
     return _compared(measured, (*changes, *_answering(measured)), measure=_command(was, measured))
 
 
@@ -410,7 +402,7 @@ class _Running:
         for trials in (False, True):
             same: Iterable[MeasuredJudge] = ()
             if self.fingerprint is not None:
-                same = measured_judges(tags=tags, trials=trials, tracking_uri=self.uri)
+                same = identity.measured_judges(tags=tags, trials=trials, tracking_uri=self.uri)
             yield from filter(self._is_same, chain(same, self._alike(trials=trials)))
 
     def _earlier(self) -> Iterator[MeasuredJudge]:
@@ -418,11 +410,11 @@ class _Running:
         yield from self._carried()
         if self.registered_name is not None:
             named = {keys.PARAM_REGISTERED_NAME: self.registered_name}
-            yield from measured_judges(params=named, tracking_uri=self.uri)
+            yield from identity.measured_judges(params=named, tracking_uri=self.uri)
         # MLflow's judges take the names of others when these are exported; code that was not made is a scorer of
         # MLflow's.
         kind = keys.grouped_params({"judge": {"kind": (self.judge or MlflowJudge).kind}})
-        yield from measured_judges(tags={keys.TAG_JUDGE: self.name}, params=kind, tracking_uri=self.uri)
+        yield from identity.measured_judges(tags={keys.TAG_JUDGE: self.name}, params=kind, tracking_uri=self.uri)
         # A judge that nobody named is called after its settings: changed, it has another name.
         yield from sorted(islice(self._of_same_model(), _MOST_COMPARED), key=lambda run: len(self._since(run)))
 
@@ -437,13 +429,13 @@ class _Running:
             return
         settings = self.judge.settings()
         wanted = keys.grouped_params({"judge": {name: settings[name] for name in ("model", "kind")}})
-        runs = measured_judges(params=wanted, tracking_uri=self.uri)
+        runs = identity.measured_judges(params=wanted, tracking_uri=self.uri)
         yield from (run for run in runs if run.definition is not None)
 
     def _carried(self) -> Iterator[MeasuredJudge]:
         """Yield the datasheet that an exported judge names, where this store has it."""
         try:
-            carried = None if self.datasheet is None else measured_judge(self.datasheet, tracking_uri=self.uri)
+            carried = None if self.datasheet is None else identity.measured_judge(self.datasheet, tracking_uri=self.uri)
         except RecipeError:
             return
         yield from [] if carried is None else [carried]
@@ -453,12 +445,14 @@ class _Running:
         if self.judge is not None and self.definition is not None:
             settings = {name: value for name, value in self.judge.settings().items() if name not in _UNLIKE}
             params = keys.grouped_params({"judge": settings})
-            yield from measured_judges(params=params, trials=trials, tracking_uri=self.uri)
+            yield from identity.measured_judges(params=params, trials=trials, tracking_uri=self.uri)
 
     def _is_same(self, measured: MeasuredJudge) -> bool:
         if self.definition is None or measured.definition is None:
             return self.fingerprint is not None and self.fingerprint == measured.fingerprint
-        return all(difference.what == "inputs" for difference in differences(measured.definition, self.definition))
+        return all(
+            difference.what == "inputs" for difference in identity.differences(measured.definition, self.definition)
+        )
 
     def _inputs_since(self, measured: MeasuredJudge) -> tuple[JudgeDifference, ...]:
         """Return in what the inputs of the rows are not those that it was measured with."""
@@ -474,7 +468,7 @@ class _Running:
     def _since(self, before: MeasuredJudge) -> tuple[JudgeDifference, ...]:
         """Return in what it differs from a run of its name; code can be told apart, but not what differs in it."""
         if self.definition is not None and before.definition is not None:
-            return differences(before.definition, self.definition)
+            return identity.differences(before.definition, self.definition)
         was, now = ((mark or "unknown")[:12] for mark in (before.fingerprint, self.fingerprint))
         return (JudgeDifference(what="version", measured=f"code {was}", running=f"code {now}"),)
 
@@ -541,7 +535,7 @@ def _exported(carried: Mapping[str, Any], name: str, uri: str) -> _Running:
             datasheet=datasheet,
             members=tuple(_exported(member, name, uri) for member in carried["members"]),
         )
-    judge, measure = judge_from(carried["judge"]), _command(carried["judge"])
+    judge, measure = identity.judge_from(carried["judge"]), _command(carried["judge"])
     running = _of_judge(judge, uri=uri, measure=measure, datasheet=datasheet, feedback=name)
     return replace(running, definition=running.definition and _as_asked(running.definition))
 

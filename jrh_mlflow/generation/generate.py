@@ -24,16 +24,9 @@ from jrh_mlflow.generation.writers import Generator, Usage, Writer, asked_judge,
 from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.resolve import journal_at, may_exist
+from jrh_mlflow.models import prices as pricing
 from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
-from jrh_mlflow.models.prices import (
-    BYTES_PER_TOKEN,
-    TYPICAL_OUTPUT_TOKENS,
-    Price,
-    cost_micro,
-    price_of,
-    prompt_size,
-    worst_case_micro,
-)
+from jrh_mlflow.models.prices import Price, prompt_size
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite, Similarity
 from jrh_mlflow.perturb.checks import as_similarity
@@ -398,8 +391,8 @@ class _Bill:
         if self.price is None or self.likely is None or self.worst is None:
             self.likely = self.worst = None
             return
-        self.likely += calls * cost_micro(self.price, size // BYTES_PER_TOKEN, out)
-        self.worst += most * worst_case_micro(self.price, size + grown, max_out)
+        self.likely += calls * pricing.cost_micro(self.price, size // pricing.BYTES_PER_TOKEN, out)
+        self.worst += most * pricing.worst_case_micro(self.price, size + grown, max_out)
 
 
 def quoted(prepared: PreparedGeneration) -> GenerationQuote:
@@ -407,7 +400,7 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     plan, model, prices = prepared.plan, prepared.model, prepared.settings.prices
     models = {name: stage.writes for name, stage in prepared.stages.items() if isinstance(stage.writes, Generator)}
     models |= {} if model is None or prepared.stages else {"generator": model}
-    bills = {name: _Bill(price_of(named.model, prices)) for name, named in models.items()}
+    bills = {name: _Bill(pricing.price_of(named.model, prices)) for name, named in models.items()}
     checking = [_Bill(judge_price(judge, prices)) for judge in prepared.validators]
     labelling = _Bill(judge_price(prepared.labeller, prices) if prepared.labeller else None)
     editor, asks = models.get("editor", model), prepared.settings.labeller_asks
@@ -460,7 +453,7 @@ def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
     except NotApplicable:
         return
     longer = int(_LONGER * len(job.target.original.encode("utf-8", "replace")))
-    out = min(model.max_tokens, longer // BYTES_PER_TOKEN + 1)
+    out = min(model.max_tokens, longer // pricing.BYTES_PER_TOKEN + 1)
     bill.count(1, model.attempts)
     bill.pay(size=prompt_size(request), out=out, max_out=model.max_tokens, most=model.attempts)
 
@@ -481,12 +474,12 @@ def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Ma
             size=max(
                 prompt_size(model.request(brief, temperature=model.temperature, own_form=True)) for brief in briefs
             ),
-            out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
+            out=min(pricing.TYPICAL_OUTPUT_TOKENS, model.max_tokens),
             max_out=model.max_tokens,
             calls=calls,
             most=most,
             # Every answer may make the next prompt longer by as much as it holds.
-            grown=BYTES_PER_TOKEN * longest,
+            grown=pricing.BYTES_PER_TOKEN * longest,
         )
 
 
@@ -508,7 +501,7 @@ def _add_questions(bills: Sequence[_Bill], prepared: PreparedGeneration, job: Jo
         item, texts = plan.start(job), plan.max_steps
     else:
         item, texts = question_about(job, job.target.original), 1
-    grown, most, calls = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0), _rounds(plan, model), 1
+    grown, most, calls = pricing.BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0), _rounds(plan, model), 1
     for bill, judge in zip(bills, prepared.confirming, strict=False):
         asked = asked_judge(judge, item) if isinstance(judge, ModelJudge) else None
         if asked is None and isinstance(judge, ModelJudge):
@@ -520,6 +513,6 @@ def _add_questions(bills: Sequence[_Bill], prepared: PreparedGeneration, job: Jo
 
 
 def _add_asked(bill: _Bill, item: Item, judge: ModelJudge, **calls: int) -> None:
-    limit = judge.max_tokens or TYPICAL_OUTPUT_TOKENS
+    limit = judge.max_tokens or pricing.TYPICAL_OUTPUT_TOKENS
     size = prompt_size(judge.request(call_about(item, judge)))
-    bill.pay(size=size, out=min(TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, **calls)
+    bill.pay(size=size, out=min(pricing.TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, **calls)

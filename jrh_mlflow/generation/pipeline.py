@@ -9,25 +9,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from jrh_mlflow import perturb
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation import writers
 from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, about_item, is_confirmed
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import (
-    CHANGED,
-    KEPT,
-    CheckContext,
-    CodeTest,
-    NotApplicable,
-    ReliabilityTest,
-    Rewrite,
-    Similarity,
-    fill_prompt,
-    item_id,
-    prompt,
-)
+from jrh_mlflow.perturb import CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity
 from jrh_mlflow.perturb.checks import Corpus
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
@@ -384,7 +373,7 @@ class Pipeline:
 
     def _problems(self, result: JobResult, bare: Unwrapped) -> tuple[str, ...]:
         test, target, text = result.job.test, result.job.target, bare.text
-        context = CheckContext(similarity=self._similarity, earlier=result.earlier)
+        context = perturb.CheckContext(similarity=self._similarity, earlier=result.earlier)
         problems = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
         one_word = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
@@ -487,7 +476,7 @@ def _set_aside(result: JobResult) -> list[SetAside]:
     target = result.job.target
     return [
         SetAside(
-            id=item_id(seed, target.condition, target.number),
+            id=perturb.item_id(seed, target.condition, target.number),
             test=target.test,
             condition=target.condition,
             source=seed.id,
@@ -510,10 +499,12 @@ def question_about(job: Job, text: str) -> Item:
         condition=writers.MEANING,
         kind="response",
         instruction=_COMPARE,
-        rubric=fill_prompt(prompt("validator"), {"must_keep": test.must_keep, "rubric": job.target.question}),
+        rubric=perturb.fill_prompt(
+            perturb.prompt("validator"), {"must_keep": test.must_keep, "rubric": job.target.question}
+        ),
         response="\n\n".join(f"=====BEGIN {name}=====\n{said}\n=====END {name}=====" for name, said in texts.items()),
-        answers=(KEPT, CHANGED),
-        expected=KEPT,
+        answers=(perturb.KEPT, perturb.CHANGED),
+        expected=perturb.KEPT,
     )
 
 
@@ -565,7 +556,7 @@ def _item(job: Job, seed: Seed, text: str, facts: Mapping[str, Any]) -> Item:
     target = job.target
     in_response = target.part == "response"
     return Item(
-        id=item_id(seed, target.condition, target.number),
+        id=perturb.item_id(seed, target.condition, target.number),
         task=seed.task,
         condition=target.condition,
         kind="response",

@@ -35,15 +35,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 
 from jrh_mlflow.errors import JrhError, ReviewError, TrackingError
-from jrh_mlflow.review.assignment import (
-    assign,
-    assigned_to,
-    assignment_facts,
-    disagreements,
-    reviewer_agreement,
-    validator_agreement,
-    waits_for,
-)
+from jrh_mlflow.review import assignment
 from jrh_mlflow.review.contents import Review, ReviewCatalog, ReviewEntry, progress, shown_states
 from jrh_mlflow.review.decisions import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain_event
 from jrh_mlflow.review.finish import Finished, ReviewLogger, finish
@@ -143,13 +135,13 @@ class Filter(_Body):
         return [(place, entry) for place, entry in entries.items() if self._takes(entry, standings)]
 
     def _takes(self, entry: ReviewEntry, standings: Standings) -> bool:
-        standing, names = standings.of(entry.key), assigned_to(entry, standings)
+        standing, names = standings.of(entry.key), assignment.assigned_to(entry, standings)
         return (
             (not self.test or entry.test == self.test)
             and (not self.state or entry.shown(standing.state) == self.state)
             and (not self.mine or (_mine(standing, self.reviewer) or UNDECIDED) == self.mine)
             and (not self.assigned or self.assigned in names)
-            and (not self.todo or waits_for(self.todo, names, standing))
+            and (not self.todo or assignment.waits_for(self.todo, names, standing))
             and (not self.disagreement or standing.disagreement == self.disagreement)
             and (not self.failed_check or self._failed(entry.failed_as(standing.state)))
             and (not self.q or self._found(entry, standing))
@@ -265,8 +257,8 @@ def suite(review: Opened) -> Response:
             "checks": sorted({name for entry, state in states for name in entry.failed_as(state)}),
             "reviewers": standings.reviewers,
             "agreement": _agreement(entries, standings),
-            "assignment": assignment_facts(entries, standings),
-            "disagreements": disagreements(entries.values(), standings),
+            "assignment": assignment.assignment_facts(entries, standings),
+            "disagreements": assignment.disagreements(entries.values(), standings),
             "labels": list(content.labels),
             "growing": content.growing,
             "unreadable": content.unreadable,
@@ -387,10 +379,10 @@ def assigned(review: Opened, body: AssignBody) -> Response:
     if len(shares) < len(body.shares):
         raise ReviewError("A reviewer is named twice.")
     review.hold()
-    event = assign(review, shares, overlap=body.overlap, seed=body.seed, who=body.reviewer)
+    event = assignment.assign(review, shares, overlap=body.overlap, seed=body.seed, who=body.reviewer)
     _, entries = review.placed()
     with review.decisions.current() as standings:
-        return Json({"number": event.number, "assignment": assignment_facts(entries, standings)})
+        return Json({"number": event.number, "assignment": assignment.assignment_facts(entries, standings)})
 
 
 @router.post("/{key}/finish")
@@ -429,7 +421,7 @@ def _suite_row(review: Review) -> dict[str, Any]:
 
 
 def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) -> dict[str, Any]:
-    standing, names = standings.of(entry.key), assigned_to(entry, standings)
+    standing, names = standings.of(entry.key), assignment.assigned_to(entry, standings)
     return {
         "index": place,
         "id": entry.item.id,
@@ -441,7 +433,7 @@ def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) ->
         "needs_decision": entry.needs_decision,
         "mine": _mine(standing, reviewer),
         "assigned": names,
-        "waits": waits_for(reviewer, names, standing),
+        "waits": assignment.waits_for(reviewer, names, standing),
         "disagreement": standing.disagreement,
     }
 
@@ -479,13 +471,16 @@ def _agreement(entries: Mapping[int, ReviewEntry], standings: Standings) -> dict
     """Return what is known of agreement, or None before anything was decided."""
     if not standings.items:
         return None
-    reading = validator_agreement(entries.values(), standings)
+    reading = assignment.validator_agreement(entries.values(), standings)
     if isinstance(reading, Estimate):
         low, high = reading.ci_low, reading.ci_high
         shown: dict[str, Any] = {"rate": reading.value, "n": reading.n, "ci_low": low, "ci_high": high}
     else:
         shown = {"not_estimable": reading.reason}
-    return {"validator": shown, **(reviewer_agreement(entries, standings) or {"reviewers": None, "disputed": []})}
+    return {
+        "validator": shown,
+        **(assignment.reviewer_agreement(entries, standings) or {"reviewers": None, "disputed": []}),
+    }
 
 
 def _transcript(
