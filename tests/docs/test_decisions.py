@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.decisions import planning
 from jrh_mlflow.stats import power
 from jrh_mlflow.tracking.mlflow_server import folder_uri
 from tests.docs.blocks import ROOT
@@ -31,9 +30,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("decisions")
     with prepared(folder_uri(folder), folder, small=False) as world, pytest.MonkeyPatch.context() as patch:
         for name in ("expected_interval", "simulated_power"):
-            known = cache(getattr(power, name))
-            patch.setattr(power, name, known)
-            patch.setattr(planning, name, known)
+            patch.setattr(power, name, cache(getattr(power, name)))
         yield world
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.decisions import planning
 from jrh_mlflow.simulations import DECISIONS
 from jrh_mlflow.simulations.loop import DecisionCheck, Simulation, SimulationSize
 from jrh_mlflow.simulations.promised_sizes import GAPS, PLANS
+from jrh_mlflow.stats import power
 
 
 def named(simulations: tuple[Simulation, ...], size: SimulationSize) -> dict[str, DecisionCheck]:
@@ -23,9 +23,9 @@ def test_planned_widths_are_met_and_planned_differences_found() -> None:
 
 
 def test_a_plan_with_too_few_tasks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "tasks_for_width", lambda *_, **__: 12)
-    monkeypatch.setattr(planning, "tasks_for_difference", lambda *_, **__: 7)
-    monkeypatch.setattr(planning, "simulated_power", lambda *_, **__: 1.0)
+    monkeypatch.setattr(power, "tasks_for_width", lambda *_, **__: 12)
+    monkeypatch.setattr(power, "tasks_for_difference", lambda *_, **__: 7)
+    monkeypatch.setattr(power, "simulated_power", lambda *_, **__: 1.0)
     checks = named(PLANS, SimulationSize(n=5000, quick=True))
     assert checks["width off by"].fails
     assert checks["told apart as planned"].fails
