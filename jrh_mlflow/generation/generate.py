@@ -387,6 +387,7 @@ class _Bill:
 
     def pay(self, *, size: int, out: int, max_out: int, calls: int = 1, most: int, grown: int = 0) -> None:
         """Add calls with a prompt of `size` bytes, which earlier answers may have made longer by `grown`."""
+        self.count(calls, most)
         # One call without a price makes the sum unknown for good.
         if self.price is None or self.likely is None or self.worst is None:
             self.likely = self.worst = None
@@ -405,13 +406,9 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     labelling = _Bill(judge_price(prepared.labeller, prices) if prepared.labeller else None)
     editor, asks = models.get("editor", model), prepared.settings.labeller_asks
     for item in plan.questions() if prepared.labeller is not None else ():
-        labelling.count(asks, asks)
-        if isinstance(prepared.labeller, ModelJudge):
-            _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
+        _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
     for item in prepared.proposals():
-        checking[0].count(1, 1)
-        if isinstance(judge := prepared.validators[0], ModelJudge):
-            _add_asked(checking[0], item, judge, calls=1, most=1)
+        _add_asked(checking[0], item, prepared.validators[0], calls=1, most=1)
     for job in plan.rewrites:
         if isinstance(plan, AgentPlan):
             _add_edits(bills, plan, job, prepared.stages)
@@ -454,7 +451,6 @@ def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
         return
     longer = int(_LONGER * len(job.target.original.encode("utf-8", "replace")))
     out = min(model.max_tokens, longer // pricing.BYTES_PER_TOKEN + 1)
-    bill.count(1, model.attempts)
     bill.pay(size=prompt_size(request), out=out, max_out=model.max_tokens, most=model.attempts)
 
 
@@ -468,16 +464,14 @@ def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Ma
     models = {name: stage.writes for name, stage in stages.items() if isinstance(stage.writes, Generator)}
     longest = max((model.max_tokens for model in models.values()), default=0)
     for name, model in models.items():
-        calls, most = 1 if name == "planner" else _USUAL_STEPS, plan.plans * model.attempts * n_most[name]
-        bills[name].count(calls, most)
         bills[name].pay(
             size=max(
                 prompt_size(model.request(brief, temperature=model.temperature, own_form=True)) for brief in briefs
             ),
             out=min(pricing.TYPICAL_OUTPUT_TOKENS, model.max_tokens),
             max_out=model.max_tokens,
-            calls=calls,
-            most=most,
+            calls=1 if name == "planner" else _USUAL_STEPS,
+            most=plan.plans * model.attempts * n_most[name],
             # Every answer may make the next prompt longer by as much as it holds.
             grown=pricing.BYTES_PER_TOKEN * longest,
         )
@@ -503,16 +497,19 @@ def _add_questions(bills: Sequence[_Bill], prepared: PreparedGeneration, job: Jo
         item, texts = question_about(job, job.target.original), 1
     grown, most, calls = pricing.BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0), _rounds(plan, model), 1
     for bill, judge in zip(bills, prepared.confirming, strict=False):
-        asked = asked_judge(judge, item) if isinstance(judge, ModelJudge) else None
-        if asked is None and isinstance(judge, ModelJudge):
-            continue
-        bill.count(calls, most)
+        asked = asked_judge(judge, item) if isinstance(judge, ModelJudge) else judge
         if asked is not None:
             _add_asked(bill, item, asked, calls=calls, most=most, grown=grown)
-        calls = 0
+            calls = 0
 
 
-def _add_asked(bill: _Bill, item: Item, judge: ModelJudge, **calls: int) -> None:
+def _add_asked(bill: _Bill, item: Item, judge: Judge | None, *, calls: int, most: int, grown: int = 0) -> None:
+    """Add a question about an item; only what a model is sent has a price."""
+    if not isinstance(judge, ModelJudge):
+        bill.count(calls, most)
+        return
     limit = judge.max_tokens or pricing.TYPICAL_OUTPUT_TOKENS
     size = prompt_size(judge.request(call_about(item, judge)))
-    bill.pay(size=size, out=min(pricing.TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, **calls)
+    bill.pay(
+        size=size, out=min(pricing.TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, calls=calls, most=most, grown=grown
+    )

@@ -121,7 +121,24 @@ class Alignment:
         return self._page()
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
-        return alignment_page(self.report, title=self.title, settings=self.settings, drawings=drawings)
+        """Return the decision, then both judges side by side, what they cost and what became of the traces."""
+        report = self.report
+        counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
+        options = "; ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None)
+        changed = (
+            f"Verdicts that changed for the better: {report.agreement.gains}, for the worse: {report.agreement.losses}."
+        )
+        sentences = [f"Traces: {counts}." if counts else "", f"Settings: {options}." if options else "", _HOW]
+        return Page(
+            title=f"{self.title}: {report.decision}",
+            lead=f"{'The judge stays as it was. ' * (report.decision == SENT_BACK)}{report.reason}",
+            sections=[
+                Section(heading="Before and after", blocks=[_compared(report), changed]),
+                Section(heading="Figures", blocks=[drawings], media=("html",)),
+                Section(heading="Cost", blocks=[COSTS(report.cost.items())]),
+                Section(heading="How it was measured", blocks=list(filter(None, sentences)), always=True),
+            ],
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per held-out trace."""
@@ -235,28 +252,6 @@ def _compared(report: AlignmentReport) -> FilledTable[Compared]:
     if suite is not None:
         rows.append(("same verdict when only the layout changes", suite.before, suite.after, suite.difference))
     return COMPARED(rows)
-
-
-def alignment_page(
-    report: AlignmentReport, *, title: str, settings: Mapping[str, object], drawings: Sequence[Drawing] = ()
-) -> Page:
-    """Return the decision, then both judges side by side, what they cost and what became of the traces."""
-    counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
-    options = "; ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-    changed = (
-        f"Verdicts that changed for the better: {report.agreement.gains}, for the worse: {report.agreement.losses}."
-    )
-    sentences = [f"Traces: {counts}." if counts else "", f"Settings: {options}." if options else "", _HOW]
-    return Page(
-        title=f"{title}: {report.decision}",
-        lead=f"{'The judge stays as it was. ' * (report.decision == SENT_BACK)}{report.reason}",
-        sections=[
-            Section(heading="Before and after", blocks=[_compared(report), changed]),
-            Section(heading="Figures", blocks=[drawings], media=("html",)),
-            Section(heading="Cost", blocks=[COSTS(report.cost.items())]),
-            Section(heading="How it was measured", blocks=list(filter(None, sentences)), always=True),
-        ],
-    )
 
 
 def alignment_tables(report: AlignmentReport) -> dict[str, pd.DataFrame]:
