@@ -261,6 +261,14 @@ def test_a_useless_judge_tells_no_difference_from_shared_labels() -> None:
     assert people.note.startswith("First version: The judge ")
 
 
+def test_clusters_of_labels_that_versions_share_are_none_of_their_own_items() -> None:
+    judge, human = GOOD
+    items = [str(place) for place in range(len(SEEN))]
+    calibration = LabelledSample(judge=judge, human=human, clusters=[place // 5 for place in range(len(judge))])
+    first, second = (Graded(judge=seen, items=items) for seen in (SEEN, verdicts(700, 200)))
+    assert set(items) <= correct_difference(first, second, calibration, sampling="stratified").effects.keys()
+
+
 def test_ids_are_given_for_every_value() -> None:
     with pytest.raises(RecipeError, match="2 item ids for 900 values"):
         correct_difference(Graded(judge=SEEN, items=["a", "b"]), Graded(judge=SEEN), labels(*GOOD), sampling="random")
