@@ -96,6 +96,6 @@ def test_labels_of_unknown_origin_and_whole_conversations_hold_in_short() -> Non
 
 
 def test_conversations_read_as_items_would_be_seen_to_fail(monkeypatch) -> None:
-    monkeypatch.setattr(simulated_labels, "_conversations", lambda scenario, n: None)
+    monkeypatch.setattr(simulated_labels, "_conversations", lambda scenario, n: (None, None))
     scenario = next(each for each in SCENARIOS if (each.cluster, each.icc) == (20, 0.6))
     assert checked([scenario], n_draws=100)[0].fails
