@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.comparing.comparison_view import reading_values
-from jrh_mlflow.comparing.recommendation import closing_section
+from jrh_mlflow.comparing.recommendation import closing_section, short_name
 from jrh_mlflow.comparing.self_preference_report import (
     EXCESS,
     FAMILY_EXCESS,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PREFIX = "self_preference/"
 SELF_PREFERENCE_JSON, SELF_PREFERENCE_MARKDOWN = "self_preference.json", "self_preference.md"
 LIMIT = 0.10
+_UNEQUAL = 0.1
+"""From one half: how much an author's share of wins tells that its answers are better, or worse, than others'."""
 NAMES = {
     EXCESS: "own answers",
     FAMILY_EXCESS: "answers of the own family",
@@ -75,17 +77,37 @@ def self_preference_verdict(report: SelfPreferenceReport) -> Verdict:
     if isinstance(finding.reading, Estimate):
         sentences.append(f"The quality of a pair is taken from {by}. {ASSUMPTION}")
         sentences += [] if report.has_outsider else [_MEAN_ONLY]
+        sentences += _by_sharpness(axis, report)
     sentences += [f"What to do: {finding.advice}"] if finding.advice else []
     return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found))
 
 
+def _by_sharpness(axis: str, report: SelfPreferenceReport) -> list[str]:
+    """Say where the sharpness of a judge explains its reading too: others find its own answers better, or worse."""
+    for cell in report.cells:
+        reading = report.by_judge.get(cell.judge, {}).get(axis)
+        stake = cell.family if axis == FAMILY_EXCESS else cell.own
+        if not stake or cell.others is None or abs(cell.others - 0.5) < _UNEQUAL or not isinstance(reading, Estimate):
+            continue
+        low, high = deciding_ends(reading)
+        if low is not None and high is not None and not low <= 0 <= high:
+            how = "more" if (low > 0) == (cell.others > 0.5) else "less"
+            return [
+                f"With the others, answers of {short_name(cell.author)} win in {_percent(cell.others - 0.5)}: a judge "
+                f"that sees quality {how} sharply than they do reads like this too."
+            ]
+    return []
+
+
 def _finding(name: str, report: SelfPreferenceReport) -> Finding:
-    reading, judges = report.readings[name], "The judge" if len(report.judges) == 1 else "The judges"
-    whose = f"answers of {'its' if len(report.judges) == 1 else 'their'} own"
+    reading, staked = report.readings[name], [judge for judge, own in report.by_judge.items() if name in own]
+    is_one = 1 in (len(report.judges), len(staked))
+    judges = "The judge" if len(report.judges) == 1 else short_name(staked[0]) if len(staked) == 1 else "The judges"
+    verb, whose = f"prefer{'s' if is_one else ''}", f"answers of {'its' if is_one else 'their'} own"
     whose += " family" if name.endswith(FAMILY_EXCESS) else ""
     when = " after both were rewritten" if name.startswith(REWRITTEN) else ""
     if not isinstance(reading, Estimate):
-        text = f"Whether {judges.lower()} prefer{_s(report)} {whose}{when} cannot be told: {reading.reason}."
+        text = f"Whether {judges.replace('The', 'the')} {verb} {whose}{when} cannot be told: {reading.reason}."
         return Finding(axis=f"{PREFIX}{name}", state="cannot tell", reading=reading, text=text)
     low, high = deciding_ends(reading)
     assert low is not None
@@ -95,9 +117,9 @@ def _finding(name: str, report: SelfPreferenceReport) -> Finding:
     numbers = f"of two equally good answers the own wins in {shares}; 50 % is fair"
     if low > 0:
         end = "" if state == "problem" else f", whether by more than {LIMIT:.2f} is open"
-        text = f"{judges} prefer{_s(report)} {whose}{when} ({numbers}{end})."
+        text = f"{judges} {verb} {whose}{when} ({numbers}{end})."
     elif high < 0:
-        text = f"{judges} prefer{_s(report)} the other answer to {whose}{when} ({numbers})."
+        text = f"{judges} {verb} the other answer to {whose}{when} ({numbers})."
     else:
         told = "No preference for" if state == "ok" else "It cannot be told whether there is a preference for"
         text = f"{told} {whose}{' was found' if state == 'ok' else ''}{when} ({numbers})."
@@ -106,10 +128,6 @@ def _finding(name: str, report: SelfPreferenceReport) -> Finding:
         "cannot tell": "judge more items: the interval shrinks with the root of their number.",
     }.get(state, "")
     return Finding(axis=f"{PREFIX}{name}", state=state, reading=reading, text=text, advice=advice)
-
-
-def _s(report: SelfPreferenceReport) -> str:
-    return "s" if len(report.judges) == 1 else ""
 
 
 def _percent(excess: float) -> str:

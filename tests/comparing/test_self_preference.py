@@ -22,6 +22,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.loopback import LoopbackServer, Reply
 
 A, B, C = "openai/gpt-4o", "anthropic/claude-sonnet-4", "mistral/mistral-large"
+AUTHORS = ("first_author", "second_author")
 EXCESS, FAMILY = "self_preference/excess", "self_preference/family_excess"
 
 
@@ -243,6 +244,28 @@ def test_a_third_model_rewrites_both_answers_and_judges_are_asked_again(monkeypa
     neutral = done.estimates["self_preference/rewritten_excess"]
     assert neutral.cluster_low < 0 < neutral.cluster_high
     assert done.rewriter == "openai/rewriter"
+
+
+def test_a_blunt_judge_of_a_better_author_is_named_and_its_other_explanation_given():
+    rng = np.random.default_rng(0)
+
+    def judged(at, rater, slope):
+        sign = (-1) ** at
+        wins = rng.random() < expit(sign * slope * (1.5 + qualities[at]))
+        names = [A, C][::sign]
+        return {"id": at, "judge": rater, "winner": "1" if wins else "2"} | dict(zip(AUTHORS, names, strict=True))
+
+    qualities = rng.normal(0, 1.0, 300)
+    sharpness = {A: 0.2, B: 1.5, "human": 1.5}
+    table = pd.DataFrame([judged(at, rater, slope) for at in range(300) for rater, slope in sharpness.items()])
+    done = jrh.self_preference(table, log=False)
+    assert done.estimates[EXCESS].cluster_high < 0
+    lead, *more = done.verdict.sentences
+    assert A in lead
+    assert any("less sharply" in sentence for sentence in more)
+    # Where others find both authors equally good, sharpness explains nothing.
+    even = read({A: planted(A, 2.0), B: planted(B, 0.0), C: planted(C, 0.0)})
+    assert not any("sharply" in sentence for sentence in even.verdict.sentences)
 
 
 def test_names_of_authors_are_shown_as_text_and_never_come_to_life():
