@@ -11,25 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.people.corrected import (
-    CorrectedDifference,
-    Graded,
-    LabelledSample,
-    Sampling,
-    correct_difference,
-    correct_rate,
-    mean_reading,
-    rate_if_fewer_found,
-)
-from jrh_mlflow.people.corrected_view import (
-    Corrected,
-    VersionDifference,
-    corrected_axis,
-    corrected_content,
-    corrected_points,
-    main_reading,
-    void_points,
-)
+from jrh_mlflow.people import corrected, corrected_view
+from jrh_mlflow.people.corrected import CorrectedDifference, Graded, LabelledSample, Sampling
+from jrh_mlflow.people.corrected_view import Corrected, VersionDifference
 from jrh_mlflow.people.labels import LabelOptions
 from jrh_mlflow.people.labels.evaluations import source_run
 from jrh_mlflow.people.verdicts import (
@@ -174,7 +158,7 @@ def correct(
     store = Store(uri, experiment, experiment_id=place, saves_view=place is None)
     with open_run(store, "correct", run_name or done.title, simulated=done.simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
-        publish(store, run_id, corrected_content(done), what_now="Nothing else was changed.")
+        publish(store, run_id, corrected_view.corrected_content(done), what_now="Nothing else was changed.")
     return done
 
 
@@ -276,7 +260,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     labelled = samples.labelled
     (sampling, weights), (ours, theirs) = _drawn(labelled, settings), _clusters(samples, settings)
     correct_by = partial(
-        correct_rate,
+        corrected.correct_rate,
         sampling=sampling,
         # Ids can show that labelled items were taken out of the verdicts; without them it is not known.
         labelled_apart=False if samples.taken_out else None,
@@ -393,7 +377,7 @@ def _judge_mean(verdicts: Judged, level: float) -> Estimate:
 
 
 def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
-    reading = mean_reading(bounded_mean(values, level=level), n=len(values), method=method)
+    reading = corrected.mean_reading(bounded_mean(values, level=level), n=len(values), method=method)
     # MLflow logs the plain mean, and the two are to be equal to the last digit.
     return replace(reading, value=float(values.mean()), unit=unit)
 
@@ -574,7 +558,7 @@ def _by_own_labels(
     ]
     first, second = (False if sample.taken_out else None for sample in samples.values())
     subtract = partial(
-        correct_difference,
+        corrected.correct_difference,
         calibration=(labelled[0], labelled[1]),
         sampling=drawn[0][0] if drawn[0][0] == drawn[1][0] else None,
         labelled_apart=(first, second),
@@ -627,7 +611,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     labelled = next(iter(samples.values())).labelled
     sampling, weights = _drawn(labelled, settings)
     calibrated = _labels(replace(labelled, items=None), weights, _own_clusters(labelled))
-    subtract = partial(correct_difference, calibration=calibrated, sampling=sampling, level=settings.level)
+    subtract = partial(corrected.correct_difference, calibration=calibrated, sampling=sampling, level=settings.level)
     known = [judged.take(~np.isnan(judged.judge)) for judged in versions.values()]
     report = subtract(*(_graded(judged, _own_clusters(judged)) for judged in known))
     ends = [
@@ -638,7 +622,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
         name: replace(
             alone[name],
             estimate=_withhold(judged, rate, (end[at] for end in ends)),
-            if_fewer_found=rate_if_fewer_found(rate, alone[name].sensitivity, alone[name].specificity),
+            if_fewer_found=corrected.rate_if_fewer_found(rate, alone[name].sensitivity, alone[name].specificity),
             people_only=_SHARED,
             n_unlabelled=len(samples[name].population) - count_labelled(judged, labelled),
             method=report.method,
@@ -695,13 +679,14 @@ def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
     store = Store(uri, experiment_id=target.experiment_id)
     done = replace(done, run_id=target.run_id, link=store.link(target.run_id))
     name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
-    ((axis, reading),) = main_reading(done).items()
-    key = corrected_axis(done.scorer, axis)
+    ((axis, reading),) = corrected_view.main_reading(done).items()
+    key = corrected_view.corrected_axis(done.scorer, axis)
     text = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading)
     add_to_run(
         store,
         target.run_id,
-        points=corrected_points(done.scorer, {axis: reading}) or void_points(key, target.metrics),
+        points=corrected_view.corrected_points(done.scorer, {axis: reading})
+        or corrected_view.void_points(key, target.metrics),
         tags={keys.own_key(key): text},
         artifacts={f"{name}.json": done.to_dict(), f"{name}.md": done.to_markdown()},
         what_now="The run is as it was.",
