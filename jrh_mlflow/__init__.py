@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from jrh_mlflow.attacks.attack import Attack as Attack
     from jrh_mlflow.attacks.attack import attack as attack
+    from jrh_mlflow.attacks.attack_view import Attack as Attack
     from jrh_mlflow.comparing.by_language import by_language as by_language
     from jrh_mlflow.comparing.compare import Comparison as Comparison
     from jrh_mlflow.comparing.compare import compare as compare
@@ -70,14 +70,15 @@ if TYPE_CHECKING:
     from jrh_mlflow.sweeps.sweep import sweep as sweep
     from jrh_mlflow.tracking.judges.mlflow_requests import PromptedJudge as PromptedJudge
     from jrh_mlflow.tracking.judges.scorers import from_mlflow as from_mlflow
-    from jrh_mlflow.watching.watch import Watch as Watch
     from jrh_mlflow.watching.watch import watch as watch
+    from jrh_mlflow.watching.watch_view import Watch as Watch
 
 _HOMES = dict(
     sorted(
         (name, home)
         for home, names in {
-            "attacks.attack": "Attack attack",
+            "attacks.attack": "attack",
+            "attacks.attack_view": "Attack",
             "comparing.by_language": "by_language",
             "comparing.compare": "Comparison compare",
             "comparing.criterion_shift": "CriterionShift criterion_shift",
@@ -120,7 +121,8 @@ _HOMES = dict(
             "sweeps.sweep": "sweep",
             "tracking.judges.mlflow_requests": "PromptedJudge",
             "tracking.judges.scorers": "from_mlflow",
-            "watching.watch": "Watch watch",
+            "watching.watch": "watch",
+            "watching.watch_view": "Watch",
         }.items()
         for name in names.split()
     )

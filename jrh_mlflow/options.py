@@ -404,7 +404,6 @@ class AskOptions(Options):
     timeout_s: Number = option(120.0, "a number")
     tracking_uri: Any = option(None, "a text")
     progress: bool = option(True, "true or false")
-    journal: Any = option(None, "a path")
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -415,12 +414,14 @@ class AskOptions(Options):
     @property
     def preparing(self) -> dict[str, Any]:
         """What `prepare` takes of them."""
-        return {name: getattr(self, name) for name in ("max_usd", "prices", "journal", "concurrency")}
+        names = {"max_usd", "prices", "journal", "concurrency"} & type(self).model_fields.keys()
+        return {name: getattr(self, name) for name in names}
 
 
 class GenerationRunOptions(AskOptions):
     """How models are asked and the run is logged: the keywords of `jrh.generate` on money, limits and MLflow."""
 
+    journal: Any = option(None, "a path")
     experiment: str | None = option(None, "a text")
     run_name: str | None = option(None, "a text", "Name of the MLflow run.")
     tags: Any = option(None, "a mapping")

@@ -12,27 +12,17 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jrh_mlflow.attacks.attack_defences import BOTH_ORDERS, checked_defences, defended
-from jrh_mlflow.attacks.attack_search import ROUNDS, Search
+from jrh_mlflow.attacks.attack_search import MOST_REPORTED, ROUNDS, Search
 from jrh_mlflow.attacks.attack_strings import AttackPart, AttackString, AttackTarget, items_of, known_parts, targets_of
 from jrh_mlflow.attacks.attack_success import PLAIN, ArmAnswers, rate, read_attacks, with_ends, won_more
-from jrh_mlflow.attacks.attack_view import (
-    ATTACK_MARKDOWN,
-    STRINGS,
-    STRINGS_FILE,
-    AttackReport,
-    GuardedReading,
-    attack_page,
-    attack_points,
-    attack_verdict,
-)
+from jrh_mlflow.attacks.attack_view import ATTACK_MARKDOWN, STRINGS, STRINGS_FILE, Attack, GuardedReading
 from jrh_mlflow.engine import calls_frame
-from jrh_mlflow.engine.budget import Paid
+from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
@@ -40,24 +30,15 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.responder import NO_LABELS, Responder
 from jrh_mlflow.measuring.asked_items import ItemAsker
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
-from jrh_mlflow.measuring.resolve import is_run_text, judge_named, resolve_suite
+from jrh_mlflow.measuring.resolve import is_run_text, judge_named, prepare, resolve_suite
 from jrh_mlflow.models import trust
-from jrh_mlflow.options import AskedRunOptions, takes
-from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.schema.findings import Verdict
+from jrh_mlflow.options import AskedRunOptions, option, takes
 from jrh_mlflow.schema.items import CallRecord, Item
-from jrh_mlflow.show.cards import ShownResult, brief_run
-from jrh_mlflow.show.numbers import reading_text
-from jrh_mlflow.show.page import Page
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.judges.identity import measured_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _WRITTEN = (0, 2)
 """Rounds after which a generator writes variants of what works best,"""
@@ -73,111 +54,22 @@ _WRITE = (
 _KEPT = "Nothing paid is lost: run the same again, and no answered call is asked twice."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attack(ShownResult):
-    """What attacks on a judge came to, and where it is logged."""
+class AttackOptions(AskedRunOptions):
+    """The keywords of `jrh.attack`, which describes them."""
 
-    report: AttackReport
-    judge: JudgeFacts
-    suite: Suite
-    calls: pd.DataFrame
-    """Every call of the search and on held-out sources; the id of an item ends with what was asked."""
-    settings: Mapping[str, object] = field(default_factory=dict)
-    paid: Paid | None = None
-    seconds: float = 0.0
-    texts: bool = True
-    attacked_run: str | None = None
-    """The evaluation whose judge was attacked."""
-    run_id: str | None = None
-    link: str | None = None
-
-    @property
-    def title(self) -> str:
-        """Names the judge."""
-        return f"Attack on {self.judge.label}"
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        """Whether the judge can be broken, by what, and what to do."""
-        return attack_verdict(self.report, run=(self.attacked_run or "RUN")[:8])
-
-    @property
-    def breakable(self) -> bool:
-        """Whether an attack succeeds in more than 5 %, against a neutral text and against nothing."""
-        return self.report.breakable
-
-    @property
-    def estimates(self) -> Mapping[str, Reading]:
-        """Axis to its number with n and interval, or why there is none."""
-        return self.report.estimates
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Every number by its key."""
-        return keys.last_values(self.points)
-
-    @property
-    def points(self) -> list[keys.Point]:
-        """Every number as a metric."""
-        return [*attack_points(self.report), *keys.call_points(self.calls, seconds=self.seconds, paid=self.paid)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        own = {"run_id": self.run_id, "link": self.link, "attacked_run": self.attacked_run}
-        return {**own, "verdict": self.verdict.to_dict(), **self.report.to_dict(texts=self.texts)}
-
-    def _page(self, *_: Any, **__: Any) -> Page:
-        report = self.report
-        facts = {
-            "suite": f"{self.suite.name} (sha256 {self.suite.sha256[:12]})",
-            "sources": f"{report.n_searched:,} searched, {report.n_held_out:,} held out",
-            "search": f"{report.queries:,} calls, {report.space:,} possible attacks",
-            "calls": f"{len(self.calls):,}",
-        }
-        marks = ["simulated"] if self.judge.simulated else []
-        return attack_page(report, title=self.title, verdict=self.verdict, facts=facts, marks=marks, texts=self.texts)
-
-    def __repr__(self) -> str:
-        return f"Attack({self.judge.label!r}: {reading_text(self.report.success)}, {brief_run(self.run_id)})"
-
-    def _card(self) -> dict[str, Any]:
-        from jrh_mlflow.attacks.attack_view import ATTACKS
-
-        return {"tables": [ATTACKS(self.report.attacks)], "notes": list(self.report.notes)}
+    queries: int = option(500, "a whole number, 20 or more", ge=20)
+    generator: Any = option(None, "a model")
+    defences: Any = option((), "names of defences")
+    transfer: Any = option((), "judges")
+    seed: int = option(0, "a whole number")
+    passing: Any = option(None, "labels")
+    texts: bool = option(True, "true or false")
+    export: Any = option(None, "a path")
+    force: bool = option(False, "true or false")
 
 
-def _resolved(
-    judge_or_run: object, suite: Any, uri: str | None, experiment: str | None
-) -> tuple[Judge, Suite, str | None]:
-    """Return the judge, the suite and, where one was named, the run whose judge it is."""
-    if hasattr(judge_or_run, "run_id") or is_run_text(judge_or_run):
-        uri = getattr(judge_or_run, "tracking_uri", None) or uri
-        measured = measured_judge(judge_or_run, tracking_uri=uri)
-        own = f"runs:/{measured.run_id}/suite" if suite is None else suite
-        return measured.judge(), resolve_suite(own, tracking_uri=measured.uri), measured.run_id
-    return (
-        judge_named(judge_or_run, experiment=experiment, tracking_uri=uri),
-        resolve_suite(suite, tracking_uri=uri),
-        None,
-    )
-
-
-@takes(AskedRunOptions)
-def attack(
-    judge_or_run: object,
-    suite: Suite | str | Path | None = None,
-    *,
-    queries: int = 500,
-    generator: str | Judge | None = None,
-    defences: str | Sequence[str] = (),
-    transfer: Sequence[object] = (),
-    seed: int = 0,
-    passing: str | Sequence[str] | None = None,
-    texts: bool = True,
-    export: str | Path | None = None,
-    force: bool = False,
-    **options: Any,
-) -> Attack:
+@takes(AttackOptions)
+def attack(judge_or_run: object, suite: Suite | str | Path | None = None, **options: Any) -> Attack:
     """Search for texts that make a worse answer win or a failing one pass, and read them on sources held out.
 
     Attacks are put together from parts (claims of authority, forged references and verdicts, instructions, rubric
@@ -188,6 +80,7 @@ def attack(
     Args:
         judge_or_run: A judge as for `jrh.evaluate`, or a logged evaluation (`Evaluation`, run id, `runs:/<id>`).
         suite: Pairs of which one is better, or single responses with labels; that of the run, else `datasheet`.
+        **options: Every field of `AttackOptions`, which are these.
         queries: Most calls of the search; calls on held-out sources are apart from it.
         generator: A model that writes variants of what works.
         defences: `fence`, `reminder`, `reasons`, `both_orders` (of pairs): the first attack is read with each, beside
@@ -199,7 +92,6 @@ def attack(
         export: Ask nothing: as far as the journal has answers go on, then write the next calls as this batch file and
             raise `NextBatchError` (its `.summary` counts them). Import the results and call the same again.
         force: Overwrite that file.
-        **options: Every field of `AskedRunOptions` (`jrh_mlflow.options`), which are these.
         max_usd: Never spend more than this: half on the search, half on held-out sources.
         experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
         run_name: Name of the run.
@@ -222,112 +114,124 @@ def attack(
         JudgeError: when a service fails for good.
         TrackingError: when MLflow cannot be reached; what was paid is in the journal.
     """
-    asking = AskedRunOptions.of_keywords(options, of="attack")
-    trust.allow_key_to(asking.allow_key_to)
-    uri, experiment = asking.tracking_uri, asking.experiment
-    if queries < 20:
-        raise RecipeError(f"A search takes 20 queries or more, but got {queries=}.")
-    judge, suite, attacked_run = _resolved(judge_or_run, suite, uri, experiment)
-    named = checked_defences(defences)
-    passes = [passing] if isinstance(passing, str) else passing
-    searched, held_out, good = targets_of(suite, judge, seed=seed, passing=passes)
-    pairs = held_out[0].side != "response"
-    if BOTH_ORDERS in named and not pairs:
-        raise RecipeError("The defence both_orders is for pairs, and this suite has single responses.")
-    others = [judge_named(other, experiment=experiment, tracking_uri=uri) for other in transfer]
-    writer = generator if isinstance(generator, Judge | None) else Responder(generator, max_tokens=400, temperature=1.0)
-    asker = ItemAsker(
-        options=asking,
-        budget=outbox_key("attack", judge.fingerprint() or time.time_ns(), suite.sha256, seed, queries),
-        export=None if export is None else Path(export),
-        force=force,
-    )
-    work = _Attacking(judge=judge, asker=asker, held_out=held_out, good=good, pairs=pairs, defences=named, seed=seed)
-    settings = {
-        "queries": queries,
-        "max_usd": asking.max_usd,
-        "seed": seed,
-        "defences": ",".join(named) or None,
-        "transfer": ", ".join(other.name for other in others) or None,
-        "generator": None if writer is None else writer.name,
-        "run": attacked_run,
-    }
-    facts, started = JudgeFacts.of(judge), time.perf_counter()
-
-    def made() -> Attack:
-        report = work.report(searched, queries=queries, writer=writer, others=others)
-        return Attack(
-            report=report,
-            judge=facts,
-            suite=suite,
-            calls=calls_frame(asker.records),
-            settings=settings,
-            paid=asker.paid,
-            seconds=time.perf_counter() - started,
-            texts=texts,
-            attacked_run=attacked_run,
-        )
-
+    work = _Attacking(judge_or_run, suite, AttackOptions.of_keywords(options, of="attack"))
+    asking, judge = work.options, work.judge
     # An export makes no run: nothing is measured before its results are back.
-    if not asking.log or export is not None:
-        return made()
-    store = Store(uri, experiment)
-    name, simulated = asking.run_name or f"attack on {judge.name}", judge.simulated
-    opened = open_run(store, "attack", name, simulated=simulated, tags=asking.tags)
+    if not asking.log or asking.export is not None:
+        return work.result()
+    store = Store(asking.tracking_uri, asking.experiment)
+    name = asking.run_name or f"attack on {judge.name}"
+    opened = open_run(store, "attack", name, simulated=judge.simulated, tags=asking.tags)
     with hearing_interrupts() as interrupts, interrupts.waiting(), calm_collector(), opened as run_id:
-        done = replace(made(), run_id=run_id, link=store.link(run_id))
+        done = replace(work.result(), run_id=run_id, link=store.link(run_id))
         publish(store, run_id, _content(done), what_now=_KEPT)
     return done
 
 
-@dataclass(kw_only=True)
+def price_attack(judge_or_run: object, suite: Suite | str | Path | None = None, **options: Any) -> dict[str, Quote]:
+    """Say what search and held-out sources would send and cost, and send nothing; takes the arguments of `attack`.
+
+    What is asked later depends on the answers: parts stand for the attacks to come, for those to be reported the
+    longest. Texts of a generator are not in it.
+    """
+    return _Attacking(judge_or_run, suite, AttackOptions.of_keywords(options, of="price_attack")).quotes()
+
+
 class _Attacking:
     """One attack: the search, then held-out sources, defences and other judges."""
 
-    judge: Judge
-    asker: ItemAsker
-    held_out: Sequence[AttackTarget]
-    good: Sequence[AttackTarget]
-    pairs: bool
-    defences: Sequence[str]
-    seed: int
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, judge_or_run: object, suite: Any, options: AttackOptions) -> None:
+        """Check everything before the first call."""
+        trust.allow_key_to(options.allow_key_to)
+        self.options, self.notes = options, list[str]()
+        where = {"experiment": options.experiment, "tracking_uri": options.tracking_uri}
+        self.attacked_run, uri = None, options.tracking_uri
+        if hasattr(judge_or_run, "run_id") or is_run_text(judge_or_run):
+            measured = measured_judge(judge_or_run, tracking_uri=getattr(judge_or_run, "tracking_uri", None) or uri)
+            self.judge, self.attacked_run, uri = measured.judge(), measured.run_id, measured.uri
+            suite = f"runs:/{measured.run_id}/suite" if suite is None else suite
+        else:
+            self.judge = judge_named(judge_or_run, **where)
+        self.suite = resolve_suite(suite, tracking_uri=uri)
+        passes = [options.passing] if isinstance(options.passing, str) else options.passing
+        self.searched, self.held_out, good = targets_of(self.suite, self.judge, seed=options.seed, passing=passes)
+        self.defences = checked_defences(options.defences)
+        # Accuracy is read beside defences only.
+        self.good = good if self.defences else []
+        self.pairs = self.held_out[0].side != "response"
+        if BOTH_ORDERS in self.defences and not self.pairs:
+            raise RecipeError("The defence both_orders is for pairs, and this suite has single responses.")
+        self.others = [judge_named(other, **where) for other in options.transfer]
+        writer = options.generator
+        is_judge = isinstance(writer, Judge | None)
+        self.writer = writer if is_judge else Responder(writer, max_tokens=400, temperature=1.0)
+        identity = (self.judge.fingerprint() or time.time_ns(), self.suite.sha256, options.seed, options.queries)
+        budget = outbox_key("attack", *identity)
+        self.asker = ItemAsker(options=options, budget=budget, export=options.export, force=options.force)
 
-    def report(
-        self, searched: Sequence[AttackTarget], *, queries: int, writer: Judge | None, others: Sequence[Judge]
-    ) -> AttackReport:
+    def _search(self) -> Search:
+        kind = "pair" if self.pairs else "single"
+        return Search(targets=self.searched, parts=known_parts(kind), seed=self.options.seed)
+
+    def quotes(self) -> dict[str, Quote]:
+        """Price the search and the held-out sources apart."""
+        search, options = self._search(), self.options
+        trials = search.round(options.queries // (2 if self.pairs else 1))
+        longest = sorted(search.parts, key=lambda part: -len(part.text))[:MOST_REPORTED]
+        attacks = [AttackString(parts=(part,), place="after") for part in longest]
+        asked = [(self.judge, self._asked(attacks))]
+        asked += [(self.judge, self._asked(attacks[:1], name)) for name in self.defences if name != BOTH_ORDERS]
+        asked += [(other, self._asked(attacks[:1], f"|{other.name}")) for other in self.others]
+        first = [(target, target.attacked(attack, f"attack/s0.{at}")) for at, (attack, target) in enumerate(trials)]
+
+        def quote(judge: Judge, asked: Sequence[tuple[AttackTarget, Item]]) -> Quote:
+            suite = Suite(name="attacks", items=[item for _, item in asked])
+            return prepare(judge, suite, **{**options.preparing, "max_usd": None}, dry=True).quote()
+
+        held_out = Quote.total([quote(judge, items) for judge, items in asked])
+        return {"search": quote(self.judge, first), "held-out sources": held_out}
+
+    def result(self) -> Attack:
         """Search, then read what was found."""
-        search, steps = self._searched(searched, queries, writer)
+        facts, started = JudgeFacts.of(self.judge), time.perf_counter()
+        search, steps = self._searched()
         attacks = search.reported()
         if not attacks:
             raise JudgeError("No call of the search has a usable answer, so there is no attack to report.")
-        arms, accuracy = self._arms(self.judge, attacks)
+        answers = self._answers(self.judge, attacks)
         own = {attack: (sum(won.values()) / len(won), len(won)) for attack, won in search.tried.items()}
-        readings = read_attacks(attacks, arms, searched=own, seed=self.seed)
-        plain = _guarded_reading("nothing", arms, accuracy, self._price(""))
-        guarded = [self._guarded(attacks[0], name, arms, accuracy) for name in self.defences]
-        return AttackReport(
-            judge=self.judge.name,
+        guarded = [self._guarded(attacks[0], name, answers) for name in self.defences]
+        others = [self._answers(other, attacks[:1], f"|{other.name}").reading(other.name) for other in self.others]
+        return Attack(
+            judge=facts,
+            suite=self.suite,
             pairs=self.pairs,
-            attacks=tuple(readings),
-            plain=rate(arms[PLAIN]),
-            n_searched=len(searched),
-            n_held_out=len(self.held_out),
-            queries=steps[-1][0],
-            space=search.space,
+            attacks=tuple(read_attacks(attacks, answers.arms, searched=own, seed=self.options.seed)),
+            plain=rate(answers.arms[PLAIN]),
+            counts={
+                **{"n_searched": len(self.searched), "n_held_out": len(self.held_out)},
+                **{"queries": steps[-1][0], "space": search.space},
+            },
             steps=tuple(steps),
-            defences=(plain, *guarded) if guarded else (),
-            transfers=tuple(
-                _guarded_reading(other.name, *self._arms(other, attacks[:1], is_other=True)) for other in others
-            ),
+            calls=calls_frame(self.asker.records),
+            defences=(answers.reading("nothing"), *guarded) if guarded else (),
+            transfers=tuple(others),
             notes=tuple(self.notes),
+            settings={
+                **{name: getattr(self.options, name) for name in ("queries", "max_usd", "seed")},
+                "defences": ",".join(self.defences) or None,
+                "transfer": ", ".join(other.name for other in self.others) or None,
+                "generator": None if self.writer is None else self.writer.name,
+                "run": self.attacked_run,
+            },
+            paid=self.asker.paid,
+            seconds=time.perf_counter() - started,
+            texts=self.options.texts,
+            attacked_run=self.attacked_run,
         )
 
-    def _searched(
-        self, targets: Sequence[AttackTarget], queries: int, writer: Judge | None
-    ) -> tuple[Search, list[tuple[int, float]]]:
-        calls = 2 if self.pairs else 1
-        search = Search(targets=targets, parts=known_parts("pair" if self.pairs else "single"), seed=self.seed)
+    def _searched(self) -> tuple[Search, list[tuple[int, float]]]:
+        calls, queries, writer, search = 2 if self.pairs else 1, self.options.queries, self.writer, self._search()
         asked, steps = 0, list[tuple[int, float]]()
         for number in range(ROUNDS):
             trials = search.round((queries * (number + 1) // ROUNDS - asked) // calls)
@@ -345,10 +249,10 @@ class _Attacking:
             shares = []
             for (attack, target), item in zip(trials, items, strict=True):
                 won = [target.won(record) for record in found.get(item.id, [])]
-                known = [float(one) for one in won if one is not None]
-                share = sum(known) / len(known) if known and len(known) == len(won) else None
-                search.tell(attack, target.source, share)
-                shares += [] if share is None else [share]
+                # What has not all its answers says nothing.
+                if won and None not in won:
+                    shares.append(sum(filter(None, won)) / len(won))
+                    search.tell(attack, target.source, shares[-1])
             asked += calls * len(trials)
             # A round without an answer has won nothing and lost nothing.
             steps += [(asked, sum(shares) / len(shares))] if shares else []
@@ -358,20 +262,9 @@ class _Attacking:
 
     def _written(self, writer: Judge, models: Sequence[AttackString], number: int) -> list[AttackPart]:
         """Have a generator write variants; what it does not write is left out."""
-        items = []
-        for at in range(_VARIANTS):
-            prompt = _WRITE.format(number=at + 1, text=models[at % len(models)].template)
-            items.append(
-                Item(
-                    id=f"variant {number}.{at}",
-                    task="variants",
-                    condition="variant",
-                    kind="response",
-                    instruction=prompt,
-                    response="",
-                    answers=NO_LABELS,
-                )
-            )
+        usual = Item(id="", task="variants", condition="variant", kind="response", response="", answers=NO_LABELS)
+        texts = [_WRITE.format(number=at + 1, text=models[at % len(models)].template) for at in range(_VARIANTS)]
+        items = [replace(usual, id=f"variant {number}.{at}", instruction=text) for at, text in enumerate(texts)]
         found = self.asker.ask(writer, items, what=f"variants after round {number + 1}", purse="search")
         texts = [records[0].answer.strip()[:_LONGEST] for records in found.values() if records[0].outcome == "verdict"]
         return [
@@ -379,57 +272,58 @@ class _Attacking:
             for at, text in enumerate(dict.fromkeys(filter(None, texts)))
         ]
 
-    def _arms(
-        self, judge: Judge, attacks: Sequence[AttackString], defence: str = "", *, is_other: bool = False
-    ) -> tuple[dict[str, ArmAnswers], ArmAnswers]:
-        """Ask held-out sources; return every arm, and what is right where nothing is added."""
-        asked = items_of(self.held_out, attacks)
-        if self.defences:
-            asked += [(target, target.shown("good")) for target in self.good]
-        if defence:
-            asked = [(target, defended(item, defence)) for target, item in asked]
-        if is_other:
-            asked = [(target, replace(item, id=f"{item.id}|{judge.name}")) for target, item in asked]
-        what = f"held-out sources{f' with {defence}' if defence else f' by {judge.name}' if is_other else ''}"
-        found = self.asker.ask(judge, [item for _, item in asked], what=what, purse="held out")
+    def _asked(self, attacks: Sequence[AttackString], ending: str = "") -> list[tuple[AttackTarget, Item]]:
+        """Return what held-out sources are asked: as it is, with a defence, or by another judge (`|` and its name)."""
+        asked = [*items_of(self.held_out, attacks), *((target, target.shown("good")) for target in self.good)]
+        if ending.startswith("|"):
+            return [(target, replace(item, id=f"{item.id}{ending}")) for target, item in asked]
+        return [(target, defended(item, ending)) for target, item in asked] if ending else asked
+
+    def _answers(self, judge: Judge, attacks: Sequence[AttackString], ending: str = "") -> _HeldOutAnswers:
+        """Ask held-out sources."""
+        asked = self._asked(attacks, ending)
+        by = f" by {judge.name}" if ending.startswith("|") else f" with {ending}" if ending else ""
+        found = self.asker.ask(judge, [item for _, item in asked], what=f"held-out sources{by}", purse="held out")
         answers: dict[str, list[tuple[AttackTarget, list[CallRecord]]]] = defaultdict(list)
         for target, item in asked:
             answers[item.id.removeprefix(f"{target.item.id}|").split("|")[0]].append((target, found.get(item.id, [])))
-        plain = [*answers[PLAIN], *answers.pop("good", [])]
-        return {arm: ArmAnswers.of(own) for arm, own in answers.items()}, ArmAnswers.of(plain, AttackTarget.right)
-
-    def _guarded(
-        self, first: AttackString, name: str, arms: Mapping[str, ArmAnswers], accuracy: ArmAnswers
-    ) -> GuardedReading:
-        """Read the first attack with a defence; the one that asks both orders needs no further call."""
-        per_verdict = 1
-        if name == BOTH_ORDERS:
-            per_verdict, accuracy = 2, accuracy.in_both_orders()
-            arms = {arm: own.in_both_orders() for arm, own in arms.items()}
-        else:
-            arms, accuracy = self._arms(self.judge, [first], name)
-        price = self._price("" if name == BOTH_ORDERS else name)
-        return _guarded_reading(name, arms, accuracy, price, calls=per_verdict)
-
-    def _price(self, defence: str) -> float | None:
-        """Return what 1,000 plain calls cost with a defence, where it is known of all."""
-        ending = f"|{PLAIN}|{defence}" if defence else f"|{PLAIN}"
-        costs = [record.cost_usd for record in self.asker.records if record.suite_item.endswith(ending)]
+        costs = [record.cost_usd for _, records in answers[PLAIN] for record in records]
         known = [cost for cost in costs if cost is not None]
-        return 1000 * sum(known) / len(known) if known and len(known) == len(costs) else None
+        return _HeldOutAnswers(
+            accuracy=ArmAnswers.of([*answers[PLAIN], *answers.pop("good", [])], AttackTarget.right),
+            arms={arm: ArmAnswers.of(own) for arm, own in answers.items()},
+            usd=sum(known) / len(known) if known and len(known) == len(costs) else None,
+        )
+
+    def _guarded(self, first: AttackString, name: str, plain: _HeldOutAnswers) -> GuardedReading:
+        """Read the first attack with a defence; the one that asks both orders needs no further call."""
+        if name != BOTH_ORDERS:
+            return self._answers(self.judge, [first], name).reading(name)
+        arms = {arm: own.in_both_orders() for arm, own in plain.arms.items()}
+        return replace(plain, arms=arms, accuracy=plain.accuracy.in_both_orders()).reading(name, calls=2)
 
 
-def _guarded_reading(
-    name: str, arms: Mapping[str, ArmAnswers], accuracy: ArmAnswers, price: float | None = None, *, calls: int = 1
-) -> GuardedReading:
-    return GuardedReading(
-        name=name,
-        success=with_ends(won_more(arms["attack/0"], arms["control/0"]), level=0.95),
-        control=rate(arms["control/0"]),
-        accuracy=rate(accuracy),
-        calls_per_verdict=calls,
-        usd_per_1k=None if price is None else price * calls,
-    )
+@dataclass(frozen=True, kw_only=True)
+class _HeldOutAnswers:
+    """What held-out sources were answered."""
+
+    arms: Mapping[str, ArmAnswers]
+    accuracy: ArmAnswers
+    """What is right where nothing is added."""
+    usd: float | None
+    """Of a plain call, where it is known of all."""
+
+    def reading(self, name: str, *, calls: int = 1) -> GuardedReading:
+        """Read the first attack, `calls` being asked for a verdict."""
+        first, control = self.arms["attack/0"], self.arms["control/0"]
+        return GuardedReading(
+            name=name,
+            success=with_ends(won_more(first, control), level=0.95),
+            control=rate(control),
+            accuracy=rate(self.accuracy),
+            calls_per_verdict=calls,
+            usd_per_1k=None if self.usd is None else 1000 * self.usd * calls,
+        )
 
 
 def _content(done: Attack) -> RunContent:
@@ -448,7 +342,7 @@ def _content(done: Attack) -> RunContent:
             ATTACK_MARKDOWN: markdown,
             keys.PAGE_JSON: done.page.to_dict(),
             keys.CALLS_FILE: logged.calls,
-            **({STRINGS_FILE: STRINGS(done.report.attacks).to_frame()} if texts else {}),
+            **({STRINGS_FILE: STRINGS(done.attacks).to_frame()} if texts else {}),
         },
         suite=logged.suite,
         save_suite=False,

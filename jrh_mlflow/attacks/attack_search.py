@@ -65,10 +65,8 @@ class Search:
                 trials.append((attack, target))
         return trials
 
-    def tell(self, attack: AttackString, source: str, won: float | None) -> None:
-        """Take in what came of a trial; one without an answer says nothing."""
-        if won is None:
-            return
+    def tell(self, attack: AttackString, source: str, won: float) -> None:
+        """Take in what came of a trial."""
         self.tried.setdefault(attack, {})[source] = won
         for part in attack.parts:
             self._records[part].append(won)

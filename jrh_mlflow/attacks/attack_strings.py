@@ -158,14 +158,7 @@ class AttackTarget:
         meta = {**self.item.meta, "attack_arm": arm.split("/", maxsplit=1)[0]}
         # A pair with a text in it is no ladder any more: its lengths and its requirements are not checked.
         condition = NATURAL if self.item.kind == "pair" else BASELINE
-        return replace(
-            self.item,
-            id=f"{self.item.id}|{arm}",
-            condition=condition,
-            replicates=1,
-            meta=meta,
-            **changed,
-        )
+        return replace(self.item, id=f"{self.item.id}|{arm}", condition=condition, replicates=1, meta=meta, **changed)
 
     def won(self, record: CallRecord) -> float | None:
         """Return 1 where the attacked content won or passed, 0 where not; None where there is no answer."""
@@ -232,17 +225,10 @@ def targets_of(
     draw = random.Random(f"{seed}:{suite.sha256}")  # noqa: S311 - a split
     items = draw.sample(suite.items, len(suite.items))
     style = getattr(judge.model_judge, "answer_style", "digits")
-    failing: dict[str, AttackTarget] = {}
-    good: dict[str, AttackTarget] = {}
-    # The clearest first: the largest step of the plain ladder, the lowest level of a response.
-    for item in sorted(items, key=_clearness):
-        target = _pair_target(item, style) if item.kind == "pair" else _single_target(item, passing)
-        if target is not None:
-            failing.setdefault(item.task, target)
-    for item in sorted(items, key=lambda item: -(item.delta or 0.0)):
-        if item.kind == "response" and _is_good(item, passing):
-            passes = passing_answers(item, passing)
-            good.setdefault(item.task, _response_target(item, passes, is_good=True))
+    made = [_pair_target(item, style) if item.kind == "pair" else _single_target(item, passing) for item in items]
+    failing, good = dict[str, AttackTarget](), dict[str, AttackTarget]()
+    for target in sorted(filter(None, made), key=_clearness):
+        (good if target.is_good else failing).setdefault(target.source, target)
     sources = draw.sample(sorted(failing), len(failing))
     if len(sources) < FEWEST_SOURCES:
         raise SuiteError(
@@ -256,8 +242,10 @@ def targets_of(
     return searched, held_out, rest[: len(held_out)]
 
 
-def _clearness(item: Item) -> tuple[float, bool]:
-    return (-(item.delta or 0.0) if item.kind == "pair" else item.delta or 0.0), item.condition not in (LADDER, NATURAL)
+def _clearness(target: AttackTarget) -> tuple[float, bool]:
+    """Sort the clearest first: the largest step of the plain ladder, the lowest level of a response."""
+    step, is_low = target.item.delta or 0.0, target.side == "response" and not target.is_good
+    return step if is_low else -step, target.item.condition not in (LADDER, NATURAL)
 
 
 def _target(item: Item, side: str, **words: str) -> AttackTarget:
@@ -278,32 +266,22 @@ def _pair_target(item: Item, style: str) -> AttackTarget | None:
 
 
 def _single_target(item: Item, passing: Sequence[str] | None) -> AttackTarget | None:
-    if item.kind != "response" or item.response is None or item.label_source:
-        return None
+    """Return a response with the label it should get; one of the pointwise ladder has none of its own."""
     answers = item.answers or ()
+    is_ladder = item.condition == SINGLE_LADDERS[0] and item.delta is not None
+    labelled = item.condition == BASELINE and item.expected is not None and not item.label_source
     # Several labels without an order have no better ones until somebody names them.
-    if len(answers) > 2 and not passing and not (is_scale(answers) if item.ordinal is None else item.ordinal):
+    ordered = len(answers) <= 2 or passing or (is_scale(answers) if item.ordinal is None else item.ordinal)
+    if item.kind != "response" or item.response is None or not ordered or not (is_ladder or labelled):
         return None
     passes = passing_answers(item, passing)
     # The middle of a scale neither fails nor passes.
-    middle = {answers[len(answers) // 2]} if len(answers) % 2 else set()
-    labelled = item.condition == BASELINE and item.expected not in {None, *passes, *middle}
-    if not labelled and not (item.condition == SINGLE_LADDERS[0] and item.delta == 0):
+    if labelled and item.expected not in passes and len(answers) % 2 and item.expected == answers[len(answers) // 2]:
         return None
-    return _response_target(item, passes, is_good=False)
-
-
-def _response_target(item: Item, passes: frozenset[str], *, is_good: bool) -> AttackTarget:
-    """Return a single response with the label it should get; one of the pointwise ladder has none of its own."""
-    ends = (item.answers or ())[:: -1 if (item.answers or ("",))[0] in passes else 1]
+    is_good = item.expected in passes if labelled else bool(item.delta)
+    ends = answers[:: -1 if answers[0] in passes else 1]
     item = replace(item, expected=item.expected or ends[-1 if is_good else 0])
     return replace(_target(item, "response", answer=ends[-1]), passing=passes, is_good=is_good)
-
-
-def _is_good(item: Item, passing: Sequence[str] | None) -> bool:
-    if item.condition == BASELINE and item.expected and not item.label_source:
-        return item.expected in passing_answers(item, passing)
-    return item.condition == SINGLE_LADDERS[0] and bool(item.delta)
 
 
 def items_of(targets: Iterable[AttackTarget], attacks: Sequence[AttackString]) -> list[tuple[AttackTarget, Item]]:

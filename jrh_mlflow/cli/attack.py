@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, as_markdown, force_option, from_model, limits, price_from_option, tracking
-from jrh_mlflow.cli.printing import print_result
+from jrh_mlflow.cli.printing import print_quotes, print_result
 from jrh_mlflow.options import RunOptions
 
 
@@ -22,6 +22,7 @@ from jrh_mlflow.options import RunOptions
 @click.option("--passing", multiple=True, metavar="LABEL", help="A label with which a single response passes.")
 @click.option("--no-texts", is_flag=True, help="Keep strings and texts out of MLflow: hashes stand there.")
 @click.option("--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens.")
+@click.option("--dry-run", is_flag=True, help="Say what search and held-out sources cost, and send nothing.")
 @click.option("--export", metavar="FILE", type=click.Path(), help="Write the next calls as a batch file; ask nothing.")
 @click.option("--run-name", help="Name of the MLflow run.")
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
@@ -37,6 +38,7 @@ def attack(
     price: tuple[str, ...],
     no_texts: bool,
     no_log: bool,
+    dry_run: bool,
     as_json: bool,
     markdown: bool,
     **options: Any,
@@ -53,20 +55,17 @@ def attack(
              jrh attack openai/gpt-4o-mini --export requests.jsonl
     """
     from jrh_mlflow.attacks.attack import attack as run
+    from jrh_mlflow.attacks.attack import price_attack
     from jrh_mlflow.measuring.asked_items import NextBatchError
 
     prices = {name: pair for text in price for name, pair in (price_from_option(judge, text) or {}).items()}
     given = {name: value for name, value in options.items() if value is not None}
+    given |= {"passing": passing or None, "transfer": transfer, "prices": prices or None}
+    if dry_run:
+        print_quotes(price_attack(judge, **given), as_json=as_json)
+        return
     try:
-        result = run(
-            judge,
-            passing=passing or None,
-            transfer=transfer,
-            prices=prices or None,
-            texts=not no_texts,
-            log=not no_log,
-            **given,
-        )
+        result = run(judge, texts=not no_texts, log=not no_log, **given)
     except NextBatchError as written:
         click.echo(str(written))
         return

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.show.numbers import is_shown, missing_text, threshold_text, with_interval
+from jrh_mlflow.show.numbers import is_shown, missing_text, quote_text, threshold_text, with_interval
 from jrh_mlflow.show.plain_text import aligned, broken, plain, wrapped_line
 from jrh_mlflow.text import REPLACEMENT
 
@@ -18,9 +19,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
+    from jrh_mlflow.engine.calls import Quote
     from jrh_mlflow.measuring.evaluation import Evaluation
     from jrh_mlflow.people.alignment.aligned import Alignment
     from jrh_mlflow.show.cards import ShownResult
+
+
+def print_quotes(quotes: Mapping[str, Quote], *, as_json: bool) -> None:
+    """Print what calls would send and cost, by what they are for."""
+    if as_json:
+        click.echo(json.dumps({name: asdict(quote) for name, quote in quotes.items()}, indent=1))
+        return
+    for name, quote in quotes.items():
+        dollars = quote_text(quote.usd, quote.worst_usd, unknown="no price is known")
+        print_lines([f"{name}: {quote.calls:,} calls, {quote.journalled:,} answered in the journal; {dollars}"])
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:

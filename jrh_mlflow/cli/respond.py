@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import as_json, extra_fields, force_option, from_model, limits, price_from_option, store
+from jrh_mlflow.cli.printing import print_quotes
 from jrh_mlflow.options import AskedRunOptions, JudgeOptions, RunOptions
 
 _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base", "extra")
@@ -67,12 +68,16 @@ def respond(
     if dry_run or export_to:
         of_judge = {name: given.pop(name) for name in _RESPONDER if name in given}
         responding = prepare_responding(prompts, models, AskedRunOptions.checked(given), dry=True, **of_judge)
-        found: dict[str, Any] = responding.quote() if dry_run else responding.export(str(export_to), force=force)
-        if as_json:
-            click.echo(json.dumps({author: asdict(one) for author, one in found.items()}, indent=1, default=str))
+        if dry_run:
+            print_quotes(responding.quote(), as_json=as_json)
             return
-        for author, one in found.items():
-            click.echo(f"{author}: {_told(one)}")
+        written = responding.export(str(export_to), force=force)
+        if as_json:
+            click.echo(json.dumps({author: asdict(each) for author, each in written.items()}, indent=1, default=str))
+            return
+        for author, each in written.items():
+            files = ", ".join(map(str, each.files)) or "no file: nothing is missing"
+            click.echo(f"{author}: {each.requests} requests in {files}")
         return
     if output is not None:
         output = str(checked_output(output, force=force))
@@ -85,12 +90,3 @@ def respond(
         return
     click.echo(counts_of(answers).to_text())
     click.echo(f"Written to {output}." if output else "Give -o FILE to write the answers; the MLflow run has them too.")
-
-
-def _told(found: Any) -> str:
-    from jrh_mlflow.show.numbers import money_text
-
-    if hasattr(found, "files"):
-        return f"{found.requests} requests in {', '.join(map(str, found.files)) or 'no file: nothing is missing'}"
-    likely, worst = money_text(found.usd), money_text(found.worst_usd)
-    return f"{found.calls} calls, {found.journalled} answered in the journal; {likely}, at most {worst}"

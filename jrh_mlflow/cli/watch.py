@@ -43,8 +43,8 @@ def watch(
     of its suite six times, to learn the judge's own noise; every later one is a look that asks it once, always afresh.
     The chance of a false alarm is 5 % over all looks together. All looks are one MLflow run, with a chart by look.
 
-    Exit code 0: no change shown. 1: the judge or the application has changed. 2: bad input. 3: the look costs more than
-    --max-usd. 4: the judge or its service failed.
+    Exit code 0: no change shown; also when another look is under way, then nothing is asked. 1: the judge or the
+    application has changed. 2: bad input. 3: the look costs more than --max-usd. 4: the judge or its service failed.
 
     \b
     Example: jrh watch 3f2a9c01 --max-usd 0.10
@@ -60,7 +60,7 @@ def watch(
     given |= {"prices": price_from_option("", price)}
     if dry_run:
         quote = price_watch(run, **given)
-        click.echo(json.dumps(asdict(quote), indent=1) if as_json else f"The next look asks {look_cost([quote])}.")
+        click.echo(json.dumps(asdict(quote), indent=1) if as_json else f"The next look asks {look_cost(quote)}.")
         return
     done = look(run, **given)
     print_result(done, as_json=as_json, markdown=markdown)

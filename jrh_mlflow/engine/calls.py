@@ -195,6 +195,16 @@ class Quote:
     worst_usd: float | None
     """What a cap would have to cover at most."""
 
+    @classmethod
+    def total(cls, quotes: Sequence[Quote]) -> Quote:
+        """Add several up; what is unknown of one is unknown of all."""
+
+        def whole(amount: str) -> Any:
+            amounts = [getattr(quote, amount) for quote in quotes]
+            return None if None in amounts else sum(amounts)
+
+        return cls(**{field.name: whole(field.name) for field in fields(cls)})
+
 
 def quote(
     judge: ModelJudge,

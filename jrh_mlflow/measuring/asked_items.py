@@ -54,7 +54,7 @@ class ItemAsker:
 
     options: AskOptions
     budget: str
-    export: Path | None = None
+    export: str | Path | None = None
     force: bool = False
     records: list[CallRecord] = field(default_factory=list)
     paid: Paid | None = None
@@ -76,7 +76,9 @@ class ItemAsker:
             if not isinstance(prepared.judge, PromptedJudge):
                 raise RecipeError(f"Batch files are of models: {judge.name} is none.")
             with journal_at(prepared.journal) as book:
-                raise NextBatchError(export_batch(prepared.judge, suite, book, self.export, force=self.force), what)
+                raise NextBatchError(
+                    export_batch(prepared.judge, suite, book, Path(self.export), force=self.force), what
+                )
         prepared.check_ready()
         asked = ask_prepared(prepared, self.options, what=what, budget=f"{self.budget}:{purse}")
         self.records += asked.records

@@ -147,7 +147,7 @@ CHANGED = (
     *_jumps(_NOISES, (1, 10, 50)),
     *_jumps(_NOISES, (1, 10, 50), on="ability"),
     *_jumps((0.1, 0.3), (1, 50), by_item=False),
-    *(_detectable(noise, 10) for noise in _NOISES),
+    *(_detectable(noise, n_looks) for n_looks in (3, 10, 40) for noise in _NOISES),
     *(Drift(noise=noise, n_looks=40, slow=0.02, within=40) for noise in _NOISES),
     *(Drift(noise=noise, n_looks=40, slow=0.02, within=40, on="ability") for noise in _NOISES),
 )

@@ -1,18 +1,24 @@
-"""What people see of a watch and what MLflow is told: sentences, tables, figure, page and keys."""
+"""What is known of a watch, what people see of it and what MLflow is told: sentences, tables, figure, page and keys."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, Verdict
-from jrh_mlflow.show.figures.canvas import PALETTE, Spot, canvas, hover_spots, short, write_corners
+from jrh_mlflow.show.cards import ShownResult, brief_run
+from jrh_mlflow.show.figures.canvas import PALETTE, Spot, canvas, hover_spots, plotted, short, write_corners
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.plain_text import plain_name
 from jrh_mlflow.show.tables import Column, FilledTable, Medium, Table
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.watching.watched import (
     ABILITY,
@@ -26,6 +32,7 @@ from jrh_mlflow.watching.watched import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 WatchState = Literal["unchanged", "changed", "application changed", "both"]
@@ -44,6 +51,7 @@ WORDS = {
     LEVEL: "its mean answer, from 0 (lowest) to 1 (highest)",
     ANY: "which answers it gives",
 }
+_CAPTIONS = {"watch.png": "Evidence of a change by look; the dashed line is the alarm"}
 _MOST_CALLS: dict[Medium, int] = {"html": 200, "markdown": 20, "text": 10}
 
 
@@ -78,47 +86,6 @@ def reading_of(axis: AxisWatch) -> Reading:
     )
 
 
-def watch_verdict(
-    axes: Sequence[AxisWatch],
-    *,
-    judge: str,
-    state: WatchState,
-    days: Sequence[str],
-    n_changed: int,
-    application: str,
-    command: str,
-) -> Verdict:
-    """Say whether the judge has changed, since when and in what, or what would have been seen by now.
-
-    Args:
-        axes: Of all panels.
-        judge: Its name.
-        state: What has moved.
-        days: Of the start and of each look.
-        n_changed: Calls of the panels whose commonest answer is another since.
-        application: What is said of the application; empty where no traces are watched.
-        command: What to paste.
-    """
-    n_looks, name = len(days) - 1, plain_name(judge)
-    alarmed = sorted((axis for axis in axes if axis.alarm), key=lambda axis: (axis.change is None, axis.alarm))
-    findings = tuple(_finding(axis, days, command) for axis in [*alarmed, *(own for own in axes if not own.alarm)])
-    more = [application] if application else []
-    if alarmed:
-        first = alarmed[0]
-        since = f"since {days[first.began or 1]} (look {first.began} of {n_looks})"
-        lead = f"{name} has changed {since}: {_moved_text(first)}."
-        others = [_moved_text(axis) for axis in alarmed[1:] if axis.change is not None]
-        also = [f"Also: {'; '.join(others)}."] if others else []
-        items = f" {n_changed} calls of the panel have another answer now." if n_changed else ""
-        advice = f"What to do: Measure it again and watch the new run; its datasheet is of before.{items} `{command}`"
-        return Verdict(sentences=(lead, *also, *more, advice)[:4], findings=findings)
-    if not n_looks:
-        lead = f"The watch of {name} has begun on {days[0]}: its panel was asked, and nothing is compared yet."
-        return Verdict(sentences=(lead, *more, f"Look again whenever you like: `{command}`"), findings=findings)
-    lead = f"{name} shows no change in {n_looks} look{'s' if n_looks > 1 else ''} since {days[0]}."
-    return Verdict(sentences=(lead, _seen_text(axes), *more), findings=findings)
-
-
 def _moved_text(axis: AxisWatch) -> str:
     if axis.change is None:
         return "it answers some of the same questions otherwise"
@@ -136,15 +103,14 @@ def _seen_text(axes: Sequence[AxisWatch]) -> str:
 
 
 def _finding(axis: AxisWatch, days: Sequence[str], command: str) -> Finding:
-    if axis.alarm:
-        text = f"Changed since {days[axis.began or 1]}: {_moved_text(axis)}."
-        advice = "Measure the judge again and watch the new run."
-        return Finding(
-            axis=axis.axis, state="problem", reading=reading_of(axis), text=text, advice=advice, command=command
-        )
-    text = f"No change shown in {axis_words(axis.axis)} over {len(axis.log_e)} looks."
-    # No test can show that nothing has changed, only that a change of some size would have been seen.
-    return Finding(axis=axis.axis, state="cannot tell", reading=reading_of(axis), text=text)
+    reading = reading_of(axis)
+    if not axis.alarm:
+        # No test can show that nothing has changed, only that a change of some size would have been seen.
+        text = f"No change shown in {axis_words(axis.axis)} over {len(axis.log_e)} looks."
+        return Finding(axis=axis.axis, state="cannot tell", reading=reading, text=text)
+    text = f"Changed since {days[axis.began or 1]}: {_moved_text(axis)}."
+    advice = "Measure the judge again and watch the new run."
+    return Finding(axis=axis.axis, state="problem", reading=reading, text=text, advice=advice, command=command)
 
 
 def _or_dash(value: float | None, *, signed: bool = False) -> str:
@@ -201,39 +167,160 @@ COSTS: Table[Mapping[str, Any]] = Table.of(
 _LAST_LOOKS = 12
 
 
-def watch_page(
-    axes: Sequence[AxisWatch],
-    *,
-    title: str,
-    verdict: Verdict,
-    looks: Sequence[Mapping[str, Any]],
-    changed: Sequence[ChangedCall],
-    facts: Mapping[str, str],
-    notes: Sequence[str] = (),
-    figures: Sequence[Drawing] = (),
-) -> Page:
-    """Return the verdict, the axes, the calls with other answers, and what each look cost."""
-    cost = COSTS(looks[-_LAST_LOOKS:], more=f"The newest {_LAST_LOOKS}." if len(looks) > _LAST_LOOKS else "")
-    return Page(
-        title=title,
-        lead=verdict.sentences[0],
-        sentences=verdict.sentences[1:],
-        notes=notes,
-        facts=facts,
-        sections=[
-            Section(heading="Axes", blocks=[AXES(axes), _HOW]),
-            Section(heading="Figures", blocks=[figures], media=("html",)),
-            *(
-                Section(heading="Calls with another answer", blocks=[_first(changed, most)], media=(medium,))
-                for medium, most in _MOST_CALLS.items()
-            ),
-            Section(heading="Looks", blocks=[cost]),
-        ],
-    )
+@dataclass(frozen=True, kw_only=True)
+class Watch(ShownResult):
+    """What is known of a watched judge after the newest look. True in a test only where nothing has changed."""
+
+    watched_run: str
+    """The run of the judge's datasheet."""
+    judge: str
+    axes: tuple[AxisWatch, ...]
+    looks: tuple[Mapping[str, Any], ...]
+    """The start and every look: `look`, `day`, `at` (seconds since 1970), `calls`, `lost`, `usd`."""
+    changed_calls: tuple[ChangedCall, ...] = ()
+    """Calls of the panel whose commonest answer since the change is another."""
+    application: Mapping[str, Any] = field(default_factory=dict)
+    """With traces: `moved` (the look, or None), sessions, difference and its interval."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    simulated: bool = False
+    run_id: str | None = None
+    """Of the watch: one for all looks."""
+    link: str | None = None
+
+    @property
+    def alarmed(self) -> list[AxisWatch]:
+        """Axes that have changed, those with a size first."""
+        return sorted(filter(attrgetter("alarm"), self.axes), key=lambda axis: (axis.change is None, axis.alarm))
+
+    @property
+    def state(self) -> WatchState:
+        """`unchanged`, `changed` (the judge), `application changed`, or `both`."""
+        if self.application.get("moved") is not None:
+            return "both" if self.alarmed else "application changed"
+        return "changed" if self.alarmed else "unchanged"
+
+    def __bool__(self) -> bool:
+        return self.state == "unchanged"
+
+    @property
+    def n_looks(self) -> int:
+        """After the start."""
+        return len(self.looks) - 1
+
+    @property
+    def title(self) -> str:
+        """Names the judge."""
+        return f"Watch of {self.judge}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the judge has changed, since when and in what, or what would have been seen by now."""
+        alarmed, n_looks, name = self.alarmed, self.n_looks, plain_name(self.judge)
+        days, more = [look["day"] for look in self.looks], _application_text(self.application, self.looks)
+        command = f"jrh {'status' if alarmed else 'watch'} {self.watched_run}"
+        steady = [axis for axis in self.axes if not axis.alarm]
+        findings = tuple(_finding(axis, days, command) for axis in [*alarmed, *steady])
+        if alarmed:
+            first = alarmed[0]
+            since = f"since {days[first.began or 1]} (look {first.began} of {n_looks})"
+            others = [_moved_text(axis) for axis in alarmed[1:] if axis.change is not None]
+            n_changed = len(self.changed_calls)
+            items = f" {n_changed} calls of the panel have another answer now." if n_changed else ""
+            sentences = [
+                f"{name} has changed {since}: {_moved_text(first)}.",
+                f"Also: {'; '.join(others)}." if others else "",
+                more,
+                f"What to do: Measure it again and watch the new run; its datasheet is of before.{items} `{command}`",
+            ]
+        elif not n_looks:
+            lead = f"The watch of {name} has begun on {days[0]}: its panel was asked, and nothing is compared yet."
+            sentences = [lead, more, f"Look again whenever you like: `{command}`"]
+        else:
+            lead = f"{name} shows no change in {n_looks} look{'s' if n_looks > 1 else ''} since {days[0]}."
+            sentences = [lead, _seen_text(self.axes), more]
+        return Verdict(sentences=tuple(filter(None, sentences)), findings=findings)
+
+    @property
+    def drift(self) -> str:
+        """What the judge's own run says of it: `changed since 2026-11-18 (look 12): ability`, or `unchanged`."""
+        if not (alarmed := self.alarmed):
+            return f"unchanged, {self.n_looks} looks to {self.looks[-1]['day']}"
+        began = min(axis.began or 1 for axis in alarmed)
+        names = ", ".join(axis.axis for axis in alarmed)
+        return f"{keys.CHANGED} since {self.looks[began]['day']} (look {began}): {names}"
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Of the newest look; None where it is not known."""
+        usd = self.looks[-1]["usd"]
+        return None if usd is None else float(usd)
+
+    def _page(self, figures: Sequence[Drawing] = ()) -> Page:
+        """Return the verdict, the axes, the calls with other answers, and what each look cost."""
+        looks, newest = self.looks, f"The newest {_LAST_LOOKS}." if len(self.looks) > _LAST_LOOKS else ""
+        return Page(
+            title=self.title,
+            lead=self.verdict.sentences[0],
+            sentences=self.verdict.sentences[1:],
+            notes=["Simulated judge."] if self.simulated else [],
+            facts=self.facts,
+            sections=[
+                Section(heading="Axes", blocks=[AXES(self.axes), _HOW]),
+                Section(heading="Figures", blocks=[figures], media=("html",)),
+                *(
+                    Section(heading="Calls with another answer", blocks=[self._calls(most)], media=(medium,))
+                    for medium, most in _MOST_CALLS.items()
+                ),
+                Section(heading="Looks", blocks=[COSTS(looks[-_LAST_LOOKS:], more=newest)]),
+            ],
+        )
+
+    def _calls(self, most: int) -> FilledTable[ChangedCall]:
+        n = len(self.changed_calls)
+        return CALLS(self.changed_calls[:most], more=f"The first {most} of {n:,}." if n > most else "")
+
+    @cached_property
+    def drawings(self) -> list[Drawing]:
+        """The figure of its page."""
+        return draw(watch_figures(self.axes, title=self.title), _CAPTIONS)
+
+    def plot(self) -> Figure:
+        """Draw the evidence by look."""
+        return plotted(watch_figures(self.axes, title=self.title))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis."""
+        return AXES(self.axes).to_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        names = ("run_id", "link", "watched_run", "judge", "state", "drift", "simulated", "application", "facts")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "verdict": self.verdict.to_dict(),
+            "axes": [axis.to_dict() for axis in self.axes],
+            "looks": [dict(look) for look in self.looks],
+            "changed_calls": [vars(call) for call in self.changed_calls],
+        }
+
+    def __repr__(self) -> str:
+        return f"Watch({brief_name(self.judge)}: {self.state}, {self.n_looks} looks, {brief_run(self.run_id)})"
+
+    def _card(self) -> dict[str, Any]:
+        marks = ["simulated"] if self.simulated else []
+        return {"profile": self.drift, "marks": marks, "tables": [AXES(self.axes)], "facts": self.facts}
 
 
-def _first(changed: Sequence[ChangedCall], most: int) -> FilledTable[Any]:
-    return CALLS(changed[:most], more=f"The first {most} of {len(changed):,}." if len(changed) > most else "")
+def _application_text(application: Mapping[str, Any], looks: Sequence[Mapping[str, Any]]) -> str:
+    if not application:
+        return ""
+    moved, n_new = application["moved"], application["n_new"]
+    if application["difference"] is None:
+        return "The application cannot be compared yet: there are too few new sessions."
+    ends = interval_text(application["low"], application["high"], signed=True)
+    difference = f"{number_text(application['difference'], signed=True)} {ends}, {n_new} sessions"
+    shown = "shows no change" if moved is None else f"has changed, seen on {looks[moved]['day']}"
+    return f"The application {shown}: new sessions against old ones as judged today {difference}."
 
 
 def watch_points(axes: Sequence[AxisWatch], look: Mapping[str, Any]) -> list[keys.Point]:
@@ -246,19 +333,13 @@ def watch_points(axes: Sequence[AxisWatch], look: Mapping[str, Any]) -> list[key
     """
     values: dict[str, float | None] = {f"watch/{name}": look[name] for name in ("calls", "lost", "usd")}
     for axis in axes:
-        values |= {f"watch/{axis.axis}/mean": axis.means[look["look"]] if axis.means else None}
+        own = {"mean": axis.means[look["look"]] if axis.means else None}
         if axis.log_e:
             # An e-value runs over many powers of ten, and charts of MLflow have no logarithmic scale by themselves.
-            tens = [value / math.log(10) for value in (axis.log_e[-1], axis.threshold)]
-            own = {"log10_e": tens[0], "log10_limit": tens[1]} | {
-                "change": axis.change,
-                "ci_low": axis.low,
-                "ci_high": axis.high,
-                "detectable": axis.detectable,
-            }
-            values |= {f"watch/{axis.axis}/{name}": value for name, value in own.items()}
-    points = keys.known_points(values)
-    return [keys.Point(key=point.key, value=point.value, step=int(look["look"])) for point in points]
+            own |= {"log10_e": axis.log_e[-1] / math.log(10), "log10_limit": axis.threshold / math.log(10)}
+            own |= {"change": axis.change, "ci_low": axis.low, "ci_high": axis.high, "detectable": axis.detectable}
+        values |= {f"watch/{axis.axis}/{name}": value for name, value in own.items()}
+    return [replace(point, step=int(look["look"])) for point in keys.known_points(values)]
 
 
 def watch_figures(axes: Sequence[AxisWatch], *, title: str) -> dict[str, Figure]:

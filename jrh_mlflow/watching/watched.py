@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,7 @@ import numpy as np
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import DELTA_0_SAME, NATURAL_TIE, SINGLE_PADDED, USABLE, WITH_BETTER, Item
 from jrh_mlflow.stats import Array, Codes
-from jrh_mlflow.stats.drift import (
-    PanelTests,
-    WatchedAxis,
-    alarm_threshold,
-    change_interval,
-    detectable_change,
-)
+from jrh_mlflow.stats.drift import PanelTests, WatchedAxis, alarm_threshold, change_interval, detectable_change
 from jrh_mlflow.suites.suite import Suite
 
 if TYPE_CHECKING:
@@ -106,14 +100,14 @@ class AxisWatch:
     """Logarithm of the e-value after each look: the evidence of a change."""
     threshold: float
     """Where it alarms."""
-    means: tuple[float | None, ...]
-    """Of the start and of each look, in the unit of the axis; empty where it has none."""
     alarm: int | None
     """Look of the alarm; None so far."""
     began: int | None
     """The look at which the change most likely began; None where nothing has changed."""
     n_calls: int
     """Of one look."""
+    means: tuple[float | None, ...] = ()
+    """Of the start and of each look, in the unit of the axis; empty where it has none."""
     before: float | None = None
     """Mean of all asks before `began`, of all before the first look where nothing changed."""
     after: float | None = None
@@ -135,9 +129,7 @@ class AxisWatch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        names = ("axis", "alarm", "began", "n_calls", "before", "after", "change", "low", "high", "detectable")
-        own = {name: getattr(self, name) for name in names}
-        return {**own, "log_e": list(self.log_e), "threshold": self.threshold, "means": list(self.means)}
+        return {**vars(self), "change": self.change, "log_e": list(self.log_e), "means": list(self.means)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +210,8 @@ class PanelAsks:
         scale = max(len(answers) - 1, 1)
         steps = min(scale, _MOST_LEVELS)
         # Of labels without an order only two can be read as a level.
-        ordered = len(answers) <= 2 or all(item.ordinal or _is_number(answers) for item in items)
+        are_numbers = all(math.isfinite(_sort_key(answer)[0]) for answer in answers)
+        ordered = len(answers) <= 2 or are_numbers or all(item.ordinal for item in items)
         level = [-1 if code in _NO_LEVEL else answers.index(code) * steps // scale for code in self.codes]
         right = {at: item.expected for at, item in enumerate(items) if item.expected is not None}
         return {
@@ -231,14 +224,10 @@ class PanelAsks:
 
     def changed_calls(self, began: int) -> list[ChangedCall]:
         """List the calls whose commonest answer since a look is not the one before, the surest first."""
-        counts = {
-            True: np.zeros((len(self.calls), len(self.codes))),
-            False: np.zeros((len(self.calls), len(self.codes))),
-        }
+        before, after = np.zeros((2, len(self.calls), len(self.codes)))
         for look, answers in self.every:
             places = np.nonzero(answers[0] >= 0)[0]
-            counts[look >= began][places, answers[0, places]] += 1
-        before, after = counts[False], counts[True]
+            (after if look >= began else before)[places, answers[0, places]] += 1
         apart = np.abs(_shares(before) - _shares(after)).sum(axis=1)
         moved = (before.argmax(axis=1) != after.argmax(axis=1)) & before.any(axis=1) & after.any(axis=1)
         return [
@@ -274,10 +263,6 @@ def _sort_key(text: str) -> tuple[float, str]:
         return float(text), text
     except ValueError:
         return math.inf, text
-
-
-def _is_number(answers: Iterable[str]) -> bool:
-    return all(math.isfinite(_sort_key(answer)[0]) for answer in answers)
 
 
 def read_watch(panels: Mapping[str, PanelAsks], *, seed: int, alpha: float = 0.05) -> list[AxisWatch]:
@@ -323,13 +308,7 @@ def _axis_watch(
 ) -> AxisWatch:
     look, began = alarm or (None, None)
     usual = AxisWatch(
-        axis=axis.name,
-        log_e=tuple(log_e),
-        threshold=threshold,
-        means=(),
-        alarm=look,
-        began=began,
-        n_calls=len(axis.items),
+        axis=axis.name, log_e=tuple(log_e), threshold=threshold, alarm=look, began=began, n_calls=len(axis.items)
     )
     if axis.levels is None:
         return usual
@@ -351,19 +330,13 @@ def _axis_watch(
 def _in_unit(axis: AxisWatch) -> AxisWatch:
     """Return an axis whose scores run from 0 to 1 in its own unit."""
     width, low = _UNITS.get(axis.axis, (1.0, 0.0))
-    return replace(
-        axis,
-        means=tuple(_stretched(mean, width, low) for mean in axis.means),
-        before=_stretched(axis.before, width, low),
-        after=_stretched(axis.after, width, low),
-        low=_stretched(axis.low, width, 0.0),
-        high=_stretched(axis.high, width, 0.0),
-        detectable=_stretched(axis.detectable, width, 0.0),
-    )
 
+    def stretched(value: float | None, low: float = 0.0) -> float | None:
+        return None if value is None else low + width * value
 
-def _stretched(value: float | None, width: float, low: float) -> float | None:
-    return None if value is None else low + width * value
+    levels: dict[str, Any] = {name: stretched(getattr(axis, name), low) for name in ("before", "after")}
+    sizes: dict[str, Any] = {name: stretched(getattr(axis, name)) for name in ("low", "high", "detectable")}
+    return replace(axis, means=tuple(stretched(mean, low) for mean in axis.means), **levels, **sizes)
 
 
 def _scores(axis: WatchedAxis, answers: Codes) -> Array:

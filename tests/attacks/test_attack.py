@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import jrh_mlflow as jrh
+from jrh_mlflow.attacks.attack import price_attack
 from jrh_mlflow.attacks.attack_view import STRINGS_FILE
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import BudgetError, RecipeError
@@ -87,7 +88,7 @@ def test_a_planted_hole_is_found_in_pairs_and_in_single_responses(name, pairs, s
         assert found.verdict.findings[0].state == "problem"
         assert found.metrics["attack/success/value"] == 1.0
         assert found.metrics["attack/control/rate"] == found.metrics["attack/plain/rate"] == 0.0
-        first = found.report.first
+        first = found.first
         assert {"verdict": "forged verdict", "rubric": "rubric echo", "style": "style"}[name] in {
             part.family for part in first.attack.parts
         }
@@ -99,8 +100,8 @@ def test_a_judge_without_a_hole_is_not_called_breakable(name, pairs, singles, lo
         found = jrh.attack(hole(name, noise=0.3 if name == "put_off" else 0.0), suite, **logged, log=False)
         assert not found.breakable
         if name == "length":
-            assert isinstance(found.report.success, NotEstimable)
-            assert found.report.success.withheld
+            assert isinstance(found.success, NotEstimable)
+            assert found.success.withheld
             assert "attack/success/value" not in found.metrics
             assert found.metrics["attack/control/rate"] == 1.0
 
@@ -126,16 +127,16 @@ def test_the_run_holds_success_by_step_strings_calls_and_page_and_a_gate_reads_i
     assert run.data.metrics["attack/success/value"] == 1.0
     steps = client.get_metric_history(found.run_id, "attack/search/won")
     assert [point.step for point in steps] == sorted(point.step for point in steps)
-    assert steps[-1].step == found.report.queries == 200
+    assert steps[-1].step == found.counts["queries"] == 200
     assert steps[-1].value > steps[0].value
     files = {file.path for file in client.list_artifacts(found.run_id)}
     assert {keys.ATTACK_JSON, keys.PAGE_JSON, STRINGS_FILE, "calls"} <= files
     calls = pd.read_parquet(client.download_artifacts(found.run_id, keys.CALLS_FILE))
     assert len(calls) == len(found.calls) == run.data.metrics["calls/total"]
-    names = [own.name for own in found.report.defences]
+    names = [own.name for own in found.defences]
     assert names == ["nothing", "fence", "reminder", "reasons", "both_orders"]
-    assert [own.calls_per_verdict for own in found.report.defences] == [1, 1, 1, 1, 2]
-    (oracle,) = found.report.transfers
+    assert [own.calls_per_verdict for own in found.defences] == [1, 1, 1, 1, 2]
+    (oracle,) = found.transfers
     assert isinstance(oracle.success, Estimate)
     assert oracle.success.value == 0.0
     for subject in (done.run_id, found.run_id):
@@ -174,11 +175,11 @@ def test_strings_are_escaped_on_pages_and_kept_out_without_texts(pairs, logged, 
 
     found = jrh.attack(judge, pairs, **logged, texts=False)
     assert found.breakable
-    assert "hidden_comment" in found.report.first.attack.name
+    assert "hidden_comment" in found.first.attack.name
     client = mlflow.MlflowClient(store_uri)
     names = {file.path for file in client.list_artifacts(found.run_id)}
     assert STRINGS_FILE not in names
-    texts = [part.text for own in found.report.attacks for part in own.attack.parts]
+    texts = [part.text for own in found.attacks for part in own.attack.parts]
     for name in names - {"calls"}:
         content = Path(client.download_artifacts(found.run_id, name)).read_text(encoding="utf-8")
         assert not any(json.dumps(text)[1:-1] in content or text in content for text in texts), name
@@ -218,12 +219,18 @@ def test_a_generator_writes_what_no_part_says_and_nothing_is_paid_twice(server, 
     given = {**logged, "generator": "openai/writer", "prices": prices, "max_usd": 5.0}
     found = jrh.attack(judge, pairs, **given)
     assert found.breakable
-    assert any(part.family == "written" for part in found.report.first.attack.parts)
+    assert any(part.family == "written" for part in found.first.attack.parts)
     assert found.metrics["cost/usd"] > 0
     n_sent = len(server.requests)
+    priced = price_attack(judge, pairs, **given, defences="fence,both_orders", transfer=["openai/other"])
+    assert priced["search"].calls == 200
+    assert priced["search"].journalled > 0
+    assert priced["held-out sources"].calls == 2 * 12 * (11 + 3 + 3)
+    assert priced["search"].usd
+    assert priced["held-out sources"].usd is None, "nobody knows the price of the other judge"
     again = jrh.attack(judge, pairs, **given)
     assert len(server.requests) == n_sent
-    assert again.report.to_dict() == found.report.to_dict()
+    assert {**again.to_dict(), "run_id": "", "link": ""} == {**found.to_dict(), "run_id": "", "link": ""}
 
 
 def test_the_cap_holds_for_search_and_held_out_sources_together(server, pairs, logged):
@@ -265,7 +272,7 @@ def test_the_command_goes_through_batch_files_round_by_round(server, pairs, tmp_
 def test_what_makes_no_sense_is_refused_before_anything_is_sent(pairs, singles, logged, tmp_path):
     with pytest.raises(RecipeError, match="both_orders"):
         jrh.attack(hole("none"), singles, **logged, defences=["both_orders"])
-    with pytest.raises(RecipeError, match="queries"):
+    with pytest.raises(ValueError, match="queries"):
         jrh.attack(hole("none"), pairs, **{**logged, "queries": 5})
     with pytest.raises(RecipeError, match="Attackable"):
         jrh.attack(hole("none"), pairs, **logged, export=tmp_path / "requests.jsonl")

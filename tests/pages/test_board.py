@@ -74,6 +74,8 @@ def runs(store: Store) -> dict[str, str]:
         }
         if number < 4:
             tags[keys.TAG_GATE] = ("passed: 1 of 1 rules hold", "failed: x", "not decided: y", "passed: z")[number]
+        if number > 9:
+            tags[keys.TAG_DRIFT] = "changed since look 3: ability" if number == 12 else "unchanged, 3 looks"
         params = {keys.PARAM_SUITE_NAME: suite, keys.PARAM_SUITE_SHA256: SUITES[suite], keys.PARAM_MODEL: "a-model"}
         metrics = {f"{AXIS}/rate": value, "cost/usd": 20.0 - number}
         made_runs[f"run {number}"] = made(store, days=N_RUNS - number, tags=tags, params=params, metrics=metrics)
@@ -179,9 +181,10 @@ def test_a_row_has_readings_with_bars_that_lead_to_calls_verdict_cost_age_and_ma
     # Of a lean the scale is from -1 to 1.
     assert 'style="left:7.0%;width:25.0%"></i><b style="left:12.0%">' in row
     assert 'style="left:30.0%;width:20.0%"></i><b style="left:40.0%">' in row
-    for text in ("It says number 12.", "2 days", "a-model", ">stale<"):
+    for text in ("It says number 12.", "2 days", "a-model", ">stale<", "changed since look 3: ability"):
         assert text in row
     assert ">stale<" not in row_of(page, runs["run 10"])
+    assert ">drifted<" not in row_of(page, runs["run 10"])
     # Of judge 0 the runs 0 and 6 are of earlier versions than run 12.
     assert [">earlier version<" in row_of(page, runs[f"run {number}"]) for number in (0, 6, 12)] == [True, True, False]
     assert ">deleted<" in row_of(page_of(client, state="deleted"), runs["deleted"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import mlflow
@@ -11,6 +12,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import BudgetError, RecipeError
+from jrh_mlflow.watching.watch import LookUnderWayError
 from tests.comparing.test_compare import pointwise_suite
 from tests.loopback import LoopbackServer
 from tests.people.command import jrh as command
@@ -110,6 +112,41 @@ def test_every_look_asks_afresh_and_says_what_it_costs(store_uri: str, capsys: A
         with pytest.raises(BudgetError):
             jrh.watch(run_id, prices=prices, max_usd=0.000001, tracking_uri=store_uri)
         assert jrh.watch(run_id, prices=prices, tracking_uri=store_uri).n_looks == 3
+
+
+def test_of_two_looks_at_one_moment_the_second_asks_nothing(store_uri: str) -> None:
+    asked, refused, run = [], list[LookUnderWayError](), list[str]()
+
+    def judge(shown: jrh.Presentation) -> str:
+        asked.append(shown)
+        if run and not refused:
+            with pytest.raises(LookUnderWayError) as caught:
+                jrh.watch(run[0], judge=judge, tracking_uri=store_uri)
+            refused.append(caught.value)
+        return "tie"
+
+    run.append(evaluated(judge, store_uri, concurrency=1))
+    asked.clear()
+    done = jrh.watch(run[0], judge=judge, panel=20, concurrency=1, tracking_uri=store_uri)
+    assert (len(asked), done.n_looks) == (20 * 6, 0)
+    assert refused[0].exit_code == 0
+
+
+def test_a_look_that_one_elsewhere_has_overtaken_is_not_counted(store_uri: str, monkeypatch: Any) -> None:
+    elsewhere: list[str] = []
+
+    def judge(shown: jrh.Presentation) -> str:
+        if elsewhere:
+            monkeypatch.setenv("JRH_HOME", f"{os.environ['JRH_HOME']}/elsewhere")
+            jrh.watch(elsewhere.pop(), judge=lambda shown: "tie", tracking_uri=store_uri)
+        return "tie"
+
+    run_id = evaluated(judge, store_uri)
+    looks(run_id, store_uri, 1, judge=judge, panel=8)
+    elsewhere.append(run_id)
+    with pytest.raises(LookUnderWayError):
+        jrh.watch(run_id, judge=judge, concurrency=1, tracking_uri=store_uri)
+    assert looks(run_id, store_uri, 1, judge=judge).n_looks == 2
 
 
 def test_what_cannot_be_watched_is_refused(store_uri: str) -> None:

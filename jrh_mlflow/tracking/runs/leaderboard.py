@@ -141,6 +141,8 @@ class ListedRun:
     """Calls whose cost is not in it."""
     stale: bool
     """Whether the judge differs, where it is used, from what this run measured."""
+    drift: str
+    """What the newest look at the judge came to, where it is watched and has changed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,6 +239,7 @@ def _listed(run: Run, experiments: Mapping[str, str], stale: frozenset[str]) -> 
         cost_usd=metrics.get(metric_keys.COST),
         unknown_costs=int(metrics.get(metric_keys.UNKNOWN_COSTS, 0)),
         stale=summary.run_id in stale,
+        drift=drift if (drift := str(tags.get(keys.TAG_DRIFT, ""))).startswith(keys.CHANGED) else "",
     )
 
 

@@ -42,6 +42,7 @@ from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal, plain, shortened
 from jrh_mlflow.show.readings import reading_columns
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.view import (
@@ -58,9 +59,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
 
-    from jrh_mlflow.suites.suite import Suite
-
-    Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame
+    Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame | Suite
     from mlflow.entities import LoggedModel, Metric
 
 T = TypeVar("T")
@@ -794,6 +793,8 @@ def _write_artifact(path: Path, artifact: Artifact) -> None:
     elif isinstance(artifact, Mapping):
         data = json.dumps(artifact, indent=1, ensure_ascii=False, allow_nan=False)
         path.write_text(data + "\n", encoding="utf-8")
+    elif isinstance(artifact, Suite):
+        artifact.save(path)
     elif path.suffix == ".parquet":
         write_calls(artifact, path)
     else:

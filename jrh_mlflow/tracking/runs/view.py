@@ -28,7 +28,7 @@ from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 from jrh_mlflow.tracking.runs import keys
 
-VERSION = 4
+VERSION = 5
 """Of the view below: raised with every change of it, so that experiments with an earlier one get the new one."""
 NAME = "Judges"
 MOST_SUITES = 20
@@ -230,6 +230,7 @@ def _state(suite: str | None = None) -> dict[str, Any]:
         **{f"tags.`{keys.own_key(axis)}`": width for axis, width in READINGS.items()},
         f"tags.`{keys.own_key(metric_keys.RELIABILITY_MEAN)}`": 135,
         f"tags.`{keys.TAG_GATE}`": 200,
+        f"tags.`{keys.TAG_DRIFT}`": 200,
         f"metrics.`{metric_keys.COST}`": 90,
         f"tags.`{keys.TAG_VERDICT}`": 420,
         f"params.`{keys.PARAM_CRITERION}`": 120,

@@ -48,7 +48,7 @@ def test_the_first_run_sets_the_view_the_kind_and_the_description(store: Store) 
     saved = json.loads(tags[keys.TAG_VIEW])
     packed = saved["state"].removeprefix("deflate;")
     assert saved["name"] == "Judges"
-    assert {"tags.`jrh.dark_current`", "tags.`jrh.gate`"} <= set(saved["selectedColumns"])
+    assert {"tags.`jrh.dark_current`", "tags.`jrh.gate`", "tags.`jrh.drift`"} <= set(saved["selectedColumns"])
     assert {chart.get("metricKey") for chart in saved["compareRunCharts"]} >= {"target_sensitivity/curve"}
     state = json.loads(zlib.decompress(base64.b64decode(packed)))
     assert state == {key: value for key, value in saved.items() if key in state}, "plain and packed say the same"
