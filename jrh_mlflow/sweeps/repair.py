@@ -120,8 +120,8 @@ class Repair(ShownResult):
         else:
             reading = self.after.get(best.better[0].axis)
             ends = (reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else None
-            lines = repair_view.recommending(best, ends)
-            lines += self._registered()
+            lead, *more = repair_view.recommending(best, ends)
+            lines = [lead, *repair_view.not_mended(self.problems, self.after), *more, *self._registered()]
         return Verdict(sentences=tuple(lines[:4]), findings=self.problems)
 
     def _registered(self) -> list[str]:

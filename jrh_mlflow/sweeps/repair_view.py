@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.measures.verdict import findings
+from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.show.figures.canvas import PALETTE, Spot, canvas, hover_spots, list_lines, spread_prices, write_list
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
@@ -192,6 +195,18 @@ def recommending(best: DecidedArm, ends: tuple[float | None, float | None] | Non
         most = max(open_ones, key=lambda change: change.largest_loss or 0.0)
         lines.append(f"The largest loss not excluded: {most.largest_loss:.2f} ({repair_axis_name(most.axis)}).")
     return lines
+
+
+def not_mended(problems: Sequence[Finding], after: Mapping[str, Reading]) -> list[str]:
+    """Say which problems of the run the repaired judge still shows: what it cannot tell first, and how many more."""
+    before = {finding.axis for finding in problems}
+    left = [finding for finding in findings(after) if finding.axis in before and finding.state == "problem"]
+    if not left:
+        return []
+    left.sort(key=lambda finding: finding.axis != "ability")
+    more = f" Problems of the run that remain: {len(left)}." if left[1:] else ""
+    other = " Changes of a prompt seldom mend that: try another model." if left[0].axis == "ability" else ""
+    return [f"Not mended: {left[0].text[0].lower()}{left[0].text[1:]}{other}{more}"]
 
 
 def refusing(decisions: Sequence[DecidedArm], n_tried: int) -> list[str]:

@@ -17,7 +17,9 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.judges.scripted import uniform
+from jrh_mlflow.measures.verdict import findings
 from jrh_mlflow.schema.items import FILLER, Item
+from jrh_mlflow.show.results import measure
 from jrh_mlflow.simulations.mended_judges import FaultyJudge, answers_of
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, interventions
 from jrh_mlflow.sweeps.mending import (
@@ -30,6 +32,7 @@ from jrh_mlflow.sweeps.mending import (
     recommended,
     search_arms,
 )
+from jrh_mlflow.sweeps.repair_view import not_mended
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/gpt-4o-mini"
@@ -178,6 +181,22 @@ def test_a_lean_to_the_other_side_is_no_improvement():
     assert row.after == pytest.approx(-row.before)
     assert row.state == "no difference shown"
     assert row.gain == pytest.approx(0, abs=1e-9)
+
+
+def test_problems_that_remain_are_said_and_a_judge_at_chance_is_told_to_be_changed():
+    def read(judge: FaultyJudge, one: RepairArm, seed: int):
+        return measure(asked(judge, one, seed).records).estimates
+
+    coin = replace(CURED, costs={LONGER: 0.5, "order says nothing": 0.5})
+    before, after = read(coin, arm(LONGER), 1), read(coin, arm("order says nothing"), 2)
+    problems = [finding for finding in findings(before) if finding.state == "problem"]
+    assert {"ability", "slot_lean", "padding_lean"} <= {finding.axis for finding in problems}
+    (left,) = not_mended(problems, after)
+    assert "coin" in left
+    assert "another model" in left
+    (padded,) = not_mended([one for one in problems if one.axis in ("slot_lean", "padding_lean")], after)
+    assert "another model" not in padded
+    assert not_mended([one for one in problems if one.axis == "slot_lean"], after) == []
 
 
 def test_an_arm_that_costs_ability_or_breaks_answers_is_refused():
