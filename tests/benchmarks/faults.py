@@ -3,6 +3,7 @@
 Three services, 64 calls in flight: one with 10 % 429, 2 % 500, 2 % slow, 2 % cut connections, 2 % unreadable bodies;
 one that answers 503 for a minute in the middle; one whose port is closed for a minute in the middle. Prints for each
 calls lost, calls turned into something they were not, and answers paid twice. All must be 0: the exit code says so.
+Counted apart are calls whose body was unreadable twice: it is billed each time, so no third is asked for.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def measure(name: str, options: tuple[str, ...], *, n_calls: int) -> bool:
     from jrh_mlflow.engine import ask_calls, plan_calls
     from jrh_mlflow.engine.client import ClientSettings
     from jrh_mlflow.engine.journal import open_journal
+    from jrh_mlflow.engine.sessions import UNUSABLE
 
     suite = jrh.datasheet_suite()
     replicates = max(1, round(n_calls / (2 * len(suite))))
@@ -60,15 +62,18 @@ def measure(name: str, options: tuple[str, ...], *, n_calls: int) -> bool:
         )
         seconds = time.perf_counter() - started
         stats = server.stats()
-        ask_calls(judge, plan_calls(suite, judge, replicates=replicates), concurrency=64, journal=journal)
-        asked_again = server.stats()["requests"] - stats["requests"]
+        again = ask_calls(judge, plan_calls(suite, judge, replicates=replicates), concurrency=64, journal=journal)
     total = replicates * 2 * len(suite)
-    lost = total - sum(record.outcome == "verdict" for record in came.records)
+    n_answered = sum(record.outcome == "verdict" for record in came.records)
+    unreadable = sum((record.error or "").startswith(UNUSABLE) for record in came.records)
+    lost = total - n_answered - unreadable
+    asked_again = n_answered - sum(record.cached for record in again.records)
     turned = sum(record.outcome == "verdict" and record.answer != "1" for record in came.records)
     faults = stats["requests"] - stats["answered"]
     limit = f"{seconds / (total * 0.1 / 64):.2f} x the limit"
     print(f"{name}: {total} calls in {seconds:.1f} s ({limit}), {faults} faulty attempts")
-    print(f"  lost {lost}, turned into another answer {turned}, asked again though answered {asked_again}", flush=True)
+    print(f"  lost {lost}, turned into another answer {turned}, asked again though answered {asked_again}")
+    print(f"  unreadable twice {unreadable}", flush=True)
     return not (lost or turned or asked_again)
 
 
