@@ -16,14 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.engine import plan_calls
-from jrh_mlflow.engine.runner import calls_frame
-from jrh_mlflow.engine.sessions import record
 from jrh_mlflow.judges.scripted import AlwaysTie
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.items import FILLER, LADDERS
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.simulations import loop
+from jrh_mlflow.simulations.simulated_judges import asked_calls
 from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.sweeps import mending
 from jrh_mlflow.sweeps.interventions import RepairArm, interventions
@@ -79,17 +77,14 @@ def _halves() -> tuple[frozenset[str], frozenset[str]]:
 
 @cache
 def _calls() -> pd.DataFrame:
-    judge = AlwaysTie()
-    made = [
-        record(judge, call, "tie", failure=None, latency_s=0.0) for call in plan_calls(_suite(), judge, replicates=1)
-    ]
-    return normalise(calls_frame(made))
+    return normalise(asked_calls(AlwaysTie(), _suite()))
 
 
 @cache
 def _asked(tasks: frozenset[str] | None, asks: int) -> pd.DataFrame:
     own = _calls() if tasks is None else _calls()[_calls()["task"].isin(tasks)]
-    return pd.concat([own.assign(replicate=ask) for ask in range(asks)], ignore_index=True)
+    calls: pd.DataFrame = pd.concat([own.assign(replicate=ask) for ask in range(asks)], ignore_index=True)
+    return calls
 
 
 def answers_of(
@@ -135,7 +130,7 @@ def _repaired(judge: FaultyJudge, rng: loop.Rng) -> RepairRun:
         if change.may_mend(finding.axis for finding in found) and change.what in _ALIKE
     ]
     half = len(run) / 2
-    left = CAP * len(run)
+    left = float(CAP * len(run))
 
     def ask(arm: RepairArm) -> mending.AskedArm | None:
         nonlocal left

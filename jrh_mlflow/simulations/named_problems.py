@@ -16,9 +16,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.engine import plan_calls
-from jrh_mlflow.engine.runner import calls_frame
-from jrh_mlflow.engine.sessions import record
 from jrh_mlflow.judges.scripted import AlwaysFirst, AlwaysTie, LongerWins, Oracle, Scripted, uniform
 from jrh_mlflow.measures.axes import Basis, declared
 from jrh_mlflow.measures.records import call_table, normalise, pair_table
@@ -29,7 +26,7 @@ from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM, Call
 from jrh_mlflow.scoring.ledger import Resampling, Units, mean_value
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.simulations import loop
-from jrh_mlflow.simulations.simulated_judges import Judgments, true_mean
+from jrh_mlflow.simulations.simulated_judges import Judgments, asked_calls, true_mean
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.suites import Suite, datasheet_suite
 
@@ -74,14 +71,8 @@ def _suite(name: str) -> Suite:
     return load_suite(name)
 
 
-def _asked(judge: Scripted, suite: Suite) -> pd.DataFrame:
-    judge.begin(suite)
-    calls = plan_calls(suite, judge, replicates=1)
-    return calls_frame([record(judge, call, judge.answer(call), failure=None, latency_s=0.0) for call in calls])
-
-
 def _answers(judge: Callable[[int], Scripted], suite: str, seed: int) -> Problems:
-    return _named(measure(_asked(judge(seed), _suite(suite)), n_resamples=20).estimates)
+    return _named(measure(asked_calls(judge(seed), _suite(suite)), n_resamples=20).estimates)
 
 
 def _named(estimates: Mapping[str, Reading]) -> Problems:
@@ -224,7 +215,7 @@ class DrawnSheet:
     """The calls of a suite, to be answered by drawn judges."""
 
     def __init__(self, suite: Suite) -> None:
-        self._table = call_table(normalise(_asked(AlwaysTie(), suite)))
+        self._table = call_table(normalise(asked_calls(AlwaysTie(), suite)))
         rows = pair_table(self._table).rows
         kinds = np.vectorize(_kind_of)(self._table.condition, self._table.delta)
         self._pairs = {kind: rows[kinds[rows[:, 0]] == kind] for kind in _FAULTLESS}

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.engine.sessions import record
-from jrh_mlflow.judges.scripted import Noisy
+from jrh_mlflow.judges.scripted import Noisy, Scripted
 from jrh_mlflow.measures.axes import AXES, Axis, Event, declared, delta_key, step_of
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDERS, VACUUM
@@ -78,6 +78,13 @@ def _readings(world: JudgedSuite, batch: loop.Batch) -> Iterator[dict[str, Estim
         judge = Noisy(sensitivity=CURVE, matched=None, icc=world.icc, seed=seed, **RATES)
         readings = measure(prepared.answered(judge), seed=seed, n_resamples=world.n_resamples).estimates
         yield {axis: value for axis, value in readings.items() if axis in known and isinstance(value, Estimate)}
+
+
+def asked_calls(judge: Scripted, suite: Suite) -> pd.DataFrame:
+    """Return the records of a judge that is asked everything once."""
+    judge.begin(suite)
+    calls = plan_calls(suite, judge, replicates=1)
+    return calls_frame([record(judge, call, judge.answer(call), failure=None, latency_s=0.0) for call in calls])
 
 
 class PreparedCalls:
