@@ -212,7 +212,7 @@ class Budget:
             self._careful_micro = CAREFUL_SHARE * left
         self.check()
         # One call may always begin, however dear: waiting for none in flight would be for ever.
-        while self._begun and sum(self._begun) + worst_micro > self._careful_micro:
+        while self._begun and self._careful_micro < math.inf and sum(self._begun) + worst_micro > self._careful_micro:
             async with aside():
                 await self._settled.wait()
             self.check()

@@ -148,16 +148,16 @@ class Numbering:
     def __init__(self, judge: ModelJudge) -> None:
         self._judge = judge
         self._counts: Counter[str] = Counter()
-        self._latest: dict[str, tuple[Presentation, Request]] = {}
+        self._latest: dict[str, tuple[Presentation, Request, str]] = {}
 
     def prepare(self, call: Call) -> tuple[Request, str]:
         """Return a call's request and its key."""
-        shown, request = self._latest.get(call.order, (None, None))
-        if shown is not call.presentation or request is None:
+        latest = self._latest.get(call.order)
+        if latest is None or latest[0] is not call.presentation:
             # Replicates of a presentation follow one another: it is rendered and hashed once.
             request = self._judge.request(call)
-            self._latest[call.order] = (call.presentation, request)
-        first = request.key(0)
+            latest = self._latest[call.order] = (call.presentation, request, request.key(0))
+        _, request, first = latest
         # Not by the replicate: both orders of a pair of equal texts send the same request.
         number = self._counts[first]
         self._counts[first] += 1

@@ -43,7 +43,7 @@ class Request:
         before, after, _ = self._around
         return f'{before},"messages":[{",".join(map(_written, self.messages))}],{after}'
 
-    @property
+    @cached_property
     def _around(self) -> tuple[str, str, int]:
         """What the canonical JSON has before the messages and after them, and the bytes of schema and `extra`."""
         schema, extra = self.response_schema, self.extra

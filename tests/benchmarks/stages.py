@@ -123,8 +123,8 @@ def main() -> None:
     message = {"role": "assistant", "content": json.dumps({"reason": REASON, "verdict": "A"})}
     answer = json.dumps({"model": "gpt-4o-mini", "choices": [{"message": message}], "usage": usage}).encode()
     if url == "-":
-        DirectTransport._post = answer_here  # type: ignore[method-assign, assignment]
-    client.pick_transport = lambda model, api_base: "direct"  # type: ignore[assignment]
+        DirectTransport._post = answer_here  # type: ignore[method-assign]
+    client.pick_transport = lambda model, api_base: "direct"  # type: ignore[attr-defined]
     judge = jrh.PromptedJudge(MODEL, api_base="http://127.0.0.1:9/v1" if url == "-" else url, max_tokens=64)
     settings = client.ClientSettings(concurrency=IN_FLIGHT, budget="stages", price=price_of(MODEL))
     suite, stages = jrh.datasheet_suite(n_tasks=1, depth=1), Stages()

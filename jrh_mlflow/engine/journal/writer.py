@@ -14,6 +14,7 @@ import os
 import queue
 import secrets
 import threading
+import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,7 +26,6 @@ from typing import Any, NamedTuple
 
 from jrh_mlflow.engine.journal.rows import CallRow, Held, Reservation
 from jrh_mlflow.errors import JournalError
-from jrh_mlflow.text import json_text
 
 _log = logging.getLogger("jrh_mlflow")
 _MARK = ".spool-"
@@ -34,6 +34,7 @@ _SENT = "sent"
 _AHEAD = 2**20
 """Bytes that the disk has promised before anything is sent: what is in flight fits in when it is full."""
 _line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_RAW = "\x1f"
 _TRIM_BYTES = 32 * 2**20
 _open_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
 
@@ -75,8 +76,7 @@ class Spool:
         self._last += 1
         if self.sent is not None:
             self.sent.discard(held.id)
-        cells = ",".join([json_text(cell) if type(cell) is str else _line(cell) for cell in row])
-        text = f"[{self._last},{_line(held)},[{cells}]]"
+        text = _spooled(self._last, held, row)
         try:
             # Not after every commit: emptying a file costs more than writing some lines to it.
             if everything_is_committed and self._size > _TRIM_BYTES:
@@ -179,10 +179,21 @@ def read_spool(journal: Path, owner: str) -> Iterator[SpoolEntry]:
         _log.warning("The spool of %s holds %d lines that were cut off or damaged.", journal, unreadable)
 
 
+def _spooled(number: int, held: Held, row: CallRow) -> str:
+    """Write a line: JSON, and behind it the request as it is, which is long, and JSON already, without a line's end."""
+    request = row.request
+    if not isinstance(request, str) or "\n" in request:
+        return _line([number, held, row])
+    return f"{_line([number, held, row._replace(request=None)])}{_RAW}{request}"
+
+
 def _parse(line: bytes) -> SpoolEntry | None:
     try:
-        number, held, row = json.loads(line)
+        # JSON has no such character: it is escaped there.
+        text, is_raw, request = line.decode().rstrip("\n").partition(_RAW)
+        number, held, row = json.loads(text)
         entry = SpoolEntry(number, Held._make(held), CallRow._make(row))
+        entry = entry._replace(row=entry.row._replace(request=request)) if is_raw else entry
     except (ValueError, TypeError):
         return None
     return entry if entry.row.is_intact() else None
@@ -245,6 +256,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go_in_child)
 
 
+_LINGER_S = 0.002
+"""How long more is waited for where there was more than one change: a commit costs as much for many as for one."""
 _BATCH = 1024
 """Changes of one transaction at most, so that nobody waits long for the first of them."""
 
@@ -322,14 +335,17 @@ class JournalWriter:
         self._thread.join()
 
     def _run(self) -> None:
-        more = True
+        more, is_busy = True, False
         while more:
             # Waits for one change and takes whatever else is there: the slower the disk, the larger the batches.
             batch = [self._changes.get()]
+            if is_busy:
+                time.sleep(_LINGER_S)
             while len(batch) < _BATCH and not self._changes.empty():
                 batch.append(self._changes.get())
             changes = [change for change in batch if change is not None]
             more = len(changes) == len(batch)
+            is_busy = len(changes) > 1
             if changes:
                 self._commit(changes)
                 _wake(changes, self.problem)

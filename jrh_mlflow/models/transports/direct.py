@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set, split_model
 from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
-from jrh_mlflow.models.transports._base import MAX_HEADER, PACKINGS, BodyError, Transport, TransportError, bounded
+from jrh_mlflow.models.transports._base import (
+    MAX_HEADER,
+    PACKINGS,
+    BodyError,
+    Transport,
+    TransportError,
+    bounded,
+)
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
 
 MAX_BODIES = 512
 """Encoded requests kept at most."""
+_USUAL_BODY = 2**18
+"""Bytes: a body that says it has no more need not be counted as it comes."""
 OPENAI_BASE = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Sent to servers of one's own, which ask for no key."""
@@ -240,6 +249,8 @@ class DirectTransport(Transport):
                 ssl=_certificates() if address.url.startswith("https:") else True,
             ) as response:
                 packing = response.headers.get("Content-Encoding", "")
+                if not packing and 0 < (response.content_length or 0) <= _USUAL_BODY:
+                    return response.status, response.headers, await response.read()
                 body = bounded(response.content.iter_any(), packing, cut=response.status >= 300)
                 return response.status, response.headers, b"".join([piece async for piece in body])
         except never_connected() as error:
