@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -216,7 +215,7 @@ def self_preference(
     if judges is None and rewriter is not None:
         raise RecipeError("Recorded judgments cannot be asked about rewritten answers: give `judges`, or no rewriter.")
     judging = None if judges is None else _judging(table.pairs(labels), judges, asking, rewriter=rewriter)
-    recorded = table.judgments() if judging is None else None
+    recorded = table.judgments() if judging is None else pd.DataFrame()
     if judging is not None:
         for prepared in judging.everybody:
             prepared.check_ready()
@@ -344,17 +343,18 @@ def _judging(
     given = list(judges.items()) if isinstance(judges, Mapping) else [(None, judge) for judge in judges]
     if isinstance(judges, str) or not given:
         raise RecipeError(f"`judges` is a list of judges, or maps the author that each is to it, but got {judges!r}.")
-    suite, ready, authors = _suite(pairs), partial(prepare, **options.preparing, dry=dry), {}
+    suite, asked, authors = _suite(pairs), {**options.preparing, "dry": dry}, {}
     prepared: dict[str, Prepared] = {}
     for author, given_judge in given:
-        own = ready(given_judge, suite)
+        own = prepare(given_judge, suite, **asked)
         judge = own.judge
         name = shown_name(author or judge.name, simulated=judge.simulated, recorded=bool(judge.recorded))
         if name in prepared:
             raise RecipeError(f"Two judges are called {name!r}: give them names, as a mapping from author to judge.")
         prepared[name] = own
         authors[name] = author or (judge.model_judge.model if judge.model_judge else judge.name)
-    rewriting = ready(Responder(rewriter, name=rewriter), _rewriting_suite(pairs)) if rewriter else None
+    writer = Responder(rewriter, name=rewriter) if rewriter else None
+    rewriting = prepare(writer, _rewriting_suite(pairs), **asked) if writer else None
     return _Judging(pairs=pairs, judges=prepared, rewriting=rewriting, options=options, authors=authors)
 
 

@@ -455,8 +455,8 @@ def search_arms(
         changes: dict[str, list[AxisChange]] = {own.arm.name: [] for own in asked}
         for change in mending.changes():
             changes[change.arm].append(change)
-        known = {"problems": tuple(problems), "able": mending.able}
-        return [TriedArm(asked=own, changes=tuple(changes[own.arm.name]), **known) for own in asked]
+        made = partial(TriedArm, problems=tuple(problems), able=mending.able)
+        return [made(asked=own, changes=tuple(changes[own.arm.name])) for own in asked]
 
     single = sorted(tried(arms), key=lambda row: -row.score)
     pairs = [(a, b) for a, b in combinations(single, 2) if a.asked.arm.goes_with(b.asked.arm)]

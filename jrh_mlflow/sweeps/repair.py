@@ -418,8 +418,8 @@ def _measured(
     asking.set_aside(arms, search, holdout)
     if not loaded.truncated:
         # The run's own answers may choose, and never decide; each item as often as the arms are asked.
-        asks = loaded.calls["suite_item"].map({item.id: item.replicates for item in search.items})
-        own = loaded.calls[loaded.calls["replicate"] < asks].reset_index(drop=True)
+        most = loaded.calls["suite_item"].map({item.id: item.replicates for item in search.items})
+        own = loaded.calls[loaded.calls["replicate"] < most].reset_index(drop=True)
         asking.same[search.sha256] = (own, loaded.run_id)
     base = asking.ask(RepairArm(), search)
     if base is None:

@@ -32,6 +32,7 @@ from jrh_mlflow.sweeps.mending import (
     recommended,
     search_arms,
 )
+from jrh_mlflow.sweeps.repair import _ArmBudget
 from jrh_mlflow.sweeps.repair_view import not_mended
 from tests.loopback import LoopbackServer
 
@@ -262,6 +263,38 @@ def test_the_search_stops_where_there_is_no_money_and_pairs_need_to_mend_more():
     assert len(tried) == 3
     assert finalists(tried)[0].name == "order says nothing"
     assert not any(len(one.changes) > 1 for one in finalists(tried))
+
+
+def test_a_pair_is_decided_beside_one_of_its_changes_and_nothing_else():
+    half = FaultyJudge(name="half", slot={"order says nothing": 0.4, "when a tie is right": 0.4})
+    arms = [arm("order says nothing"), arm("when a tie is right"), arm("slots as digits")]
+    tried = search_arms(asked(half, RepairArm(), 1), arms, ["slot_lean"], lambda one: asked(half, one, len(one.name)))
+    pair, part = finalists(tried)
+    assert pair.names == {"order says nothing", "when a tie is right"}
+    assert part.names < pair.names
+
+
+def test_a_problem_is_adjusted_for_problems_alone_and_any_other_axis_for_all():
+    base, cured = asked(CURED, RepairArm(), 1), asked(CURED, arm("order says nothing"), 2)
+    one = Mending(unchanged=base, arms=[cured], problems=["padding_lean"])
+    every = replace(one, problems=one.axes)
+    alone, among = ({change.axis: change.p_adjusted for change in each.changes()} for each in (one, every))
+    assert alone["padding_lean"] < among["padding_lean"]
+    assert {axis: p for axis, p in alone.items() if axis != "padding_lean"} == {
+        axis: p for axis, p in among.items() if axis != "padding_lean"
+    }
+
+
+def test_the_held_out_half_is_asked_as_often_as_the_cap_allows_where_answers_vary():
+    suite = jrh.datasheet_suite(n_tasks=4, depth=1)
+
+    def asks(temperature: float, times: float) -> int:
+        asking = _ArmBudget(judge=jrh.PromptedJudge(MODEL, temperature=temperature), max_usd=1, budget="x", options={})
+        round_usd = 1.2 * 2 * asking.quote(RepairArm(), suite)
+        return replace(asking, max_usd=times * round_usd).held_out_asks([arm("temperature 0")], suite)
+
+    assert [asks(0.7, times) for times in (0.5, 1.5, 2.5, 9)] == [1, 1, 2, 3]
+    assert asks(0, 9) == 1
 
 
 # --- the verb
