@@ -60,7 +60,9 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     if frame.empty:
         raise CallsError("There are no call records: nothing to measure. Check the file or the filter before it.")
     _require_columns(frame)
-    frame = frame.assign(**{name: "" for name in OPTIONAL_COLUMNS if name not in frame.columns})
+    # One column for all that are not there.
+    none = pd.Series(np.full(len(frame), "", dtype=object), dtype=object)
+    frame = frame.assign(**{name: none for name in OPTIONAL_COLUMNS if name not in frame.columns})
     for name in _TEXT_COLUMNS:
         column = frame[name]
         if (texts := _as_text(column)) is not column:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from jrh_mlflow.measures.axes import VARIANCE, better_or_half
 from jrh_mlflow.measures.datasheet import response_units
@@ -53,7 +54,7 @@ def scored_pairs(calls: CallTable) -> ScoredCalls:
         score=np.asarray(better_or_half(*own.seen), float),
         item=own.item,
         order=(own.order == "vu").astype(np.intp),
-        stratum=_coded(own.condition.astype(str), own.delta),
+        stratum=_coded(own.condition, own.delta),
     )
 
 
@@ -63,7 +64,7 @@ def scored_responses(table: ResponseTable) -> ScoredCalls:
     known = np.isfinite(own.grade)
     units = replace(response_units(own), usable=known, left_out=left_out_counts(own.outcome[~known]))
     none = np.zeros(len(own.item), dtype=np.intp)
-    stratum = _coded(own.condition.astype(str), own.step)
+    stratum = _coded(own.condition, own.step)
     return ScoredCalls(units=units, score=own.grade, item=own.item, order=none, stratum=stratum)
 
 
@@ -77,7 +78,7 @@ def scored_points(calls: PointTable, unperturbed: Mask) -> ScoredCalls:
         # Codes of items lie after those of originals.
         item=np.where(same, own.original, own.original.max(initial=0) + 1 + own.item),
         order=np.zeros(len(own.item), dtype=np.intp),
-        stratum=_coded(np.where(as_it_is, BASELINE, own.test).astype(str)),
+        stratum=_coded(np.where(as_it_is, BASELINE, own.test)),
     )
 
 
@@ -85,7 +86,8 @@ def _coded(*columns: np.ndarray[tuple[int], np.dtype[np.generic]]) -> Codes:
     """Code the rows of some columns; what is not a number is one value."""
     codes = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
-        values, own = np.unique(column, return_inverse=True)
+        # Objects are not made into an array of texts, which is as wide as the longest.
+        own, values = pd.factorize(column, sort=True, use_na_sentinel=False)
         codes = codes * len(values) + own
     return codes
 
