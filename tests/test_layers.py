@@ -23,7 +23,7 @@ ROOT = Path(jrh_mlflow.__file__).parent
 PACKAGE = "jrh_mlflow"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "plugins"),
+    ("collector", "errors", "plugins"),
     ("text", "home", "outputs", "progress", "schema", "yaml_files"),
     ("options",),
     ("stats",),

@@ -21,10 +21,10 @@ from jrh_mlflow.attacks.attack_search import MOST_REPORTED, ROUNDS, Search
 from jrh_mlflow.attacks.attack_strings import AttackPart, AttackString, AttackTarget, items_of, known_parts, targets_of
 from jrh_mlflow.attacks.attack_success import PLAIN, ArmAnswers, rate, read_attacks, with_ends, won_more
 from jrh_mlflow.attacks.attack_view import ATTACK_MARKDOWN, STRINGS, STRINGS_FILE, Attack, GuardedReading
+from jrh_mlflow.collector import calm_collector
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.interrupts import hearing_interrupts
-from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.responder import NO_LABELS, Responder

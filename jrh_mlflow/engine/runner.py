@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import gc
 import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
@@ -225,43 +224,6 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
                 if task is not None and not loop.is_closed():
                     loop.call_soon_threadsafe(task.cancel)
             raise
-
-
-_YOUNG = 10_000
-"""So many new objects before the first look: those of the calls in flight are not looked at again and again."""
-_CALM = 1000
-"""So many collections of what is younger come before one of everything; Python's own number is 10."""
-
-
-@contextmanager
-def calm_collector() -> Iterator[None]:
-    """Keep the garbage collector from walking every imported module again with each few hundred answers."""
-    young, middle, old = gc.get_threshold()
-    # Who is inside another one leaves it to that one to put back what was there.
-    if old >= _CALM:
-        yield
-        return
-    gc.set_threshold(max(young, _YOUNG), middle, _CALM)
-    try:
-        yield
-    finally:
-        gc.set_threshold(young, middle, old)
-
-
-@contextmanager
-def unwalked() -> Iterator[None]:
-    """Let what is imported or made here count as old at once: no walk of the collector over a million objects."""
-    if not gc.isenabled() or gc.get_freeze_count():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        # Frozen and released, objects are in the oldest generation, without a walk.
-        gc.freeze()
-        gc.unfreeze()
-        gc.enable()
 
 
 @dataclass(kw_only=True, slots=True)

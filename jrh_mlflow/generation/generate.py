@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jrh_mlflow.collector import calm_collector
 from jrh_mlflow.engine.budget import judge_price
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.runner import calm_collector, run_coroutine
+from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
 from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, question_about

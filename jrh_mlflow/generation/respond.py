@@ -17,11 +17,11 @@ from typing import Any
 
 import pandas as pd
 
+from jrh_mlflow.collector import calm_collector
 from jrh_mlflow.engine.batch import BatchSummary, export_batch
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.interrupts import hearing_interrupts
-from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges.responder import NO_LABELS, Responder
 from jrh_mlflow.measuring.asked_items import ask_prepared

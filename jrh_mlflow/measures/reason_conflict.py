@@ -18,13 +18,19 @@ from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, share
 from jrh_mlflow.scoring.pointwise import plain_label, told_labels
-from jrh_mlflow.scoring.reasons import TIE, named_verdict
 from jrh_mlflow.stats import Mask, Texts
 
 REASON_CONFLICT = "reason_conflict"
+_TIE = "tie"
 _NONE_NAMED = "no rationale names a verdict in words that are surely one"
 
-_named = lru_cache(maxsize=20_000)(named_verdict)
+
+@lru_cache(maxsize=20_000)
+def _named(rationale: str, labels: Sequence[str] | None = None, *, seen: bool = False) -> str | None:
+    # Its patterns take a while to build, and most runs have no rationale.
+    from jrh_mlflow.scoring.reasons import named_verdict
+
+    return named_verdict(rationale, labels, seen=seen)
 
 
 def has_reasons(frame: pd.DataFrame) -> bool:
@@ -64,7 +70,7 @@ def named_verdicts(frame: pd.DataFrame, labels: Sequence[str] | None = None) -> 
     texts = (text if isinstance(text, str) else "" for text in frame["rationale"])
     if not is_pointwise(frame):
         named = np.array([_named(text) or "" for text in texts], dtype=object)
-        return named if (frame["outcome"] == TIE).any() else np.where(named == TIE, "", named)
+        return named if (frame["outcome"] == _TIE).any() else np.where(named == _TIE, "", named)
     told = told_labels(frame, labels)
     answers = {plain_label(text) for text in (*frame["answer"], *frame["expected"]) if text}
     offered = tuple(told or sorted(answers))
@@ -75,7 +81,7 @@ def named_verdicts(frame: pd.DataFrame, labels: Sequence[str] | None = None) -> 
 def _given(frame: pd.DataFrame) -> Texts:
     """Return the verdict of each call as a rationale would name it."""
     answer = _spelled(frame["answer"])
-    return answer if is_pointwise(frame) else np.where(answer == "", TIE, answer)
+    return answer if is_pointwise(frame) else np.where(answer == "", _TIE, answer)
 
 
 def _spelled(labels: Iterable[str]) -> Texts:

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.collector import calm_collector
 from jrh_mlflow.engine import Asked, calls_frame, random_order
 from jrh_mlflow.engine.budget import OutOfBudget, Overrun, cap_advice
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
+from jrh_mlflow.engine.runner import OnRecord, StopRule
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.records import complete_pairs, halves_marked

@@ -12,9 +12,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jrh_mlflow.collector import calm_collector
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.record_log import in_memory
-from jrh_mlflow.engine.runner import calm_collector
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.prompted import PromptedJudge

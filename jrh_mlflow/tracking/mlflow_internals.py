@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,9 @@ def start_run_tags(*, commit: bool) -> dict[str, str]:
 
     # Where nobody has loaded IPython there is no notebook: MLflow would load it to learn that.
     no_notebook = not is_in_databricks_runtime() and "IPython" not in sys.modules
+    # Git's library, too, is loaded only where the script lies in a repository.
+    script = Path(sys.argv[0] if sys.argv else "").absolute()
+    commit = commit and any((folder / ".git").exists() for folder in (script, *script.parents))
     elsewhere = (*(("Jupyter", "Databricks") if no_notebook else ()), *(() if commit else ("Git",)))
     known = registry._run_context_provider_registry
     ignored = [type(provider) for provider in known if type(provider).__name__.startswith(elsewhere)]

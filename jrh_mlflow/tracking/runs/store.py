@@ -29,11 +29,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jrh_mlflow.collector import unwalked
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.engine.record_log import write_calls
-from jrh_mlflow.engine.runner import unwalked
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.trust import check_artifacts, check_store
