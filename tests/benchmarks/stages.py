@@ -109,6 +109,7 @@ def main() -> None:
     url, replicates, folder, *watched = sys.argv[1:]
     os.environ.update(OPENAI_API_KEY="sk-benchmark", LITELLM_LOCAL_MODEL_COST_MAP="True", JRH_HOME=folder)
     import jrh_mlflow as jrh
+    from jrh_mlflow.collector import calm_collector
     from jrh_mlflow.engine import client, runner
     from jrh_mlflow.engine.calls import plan_calls
     from jrh_mlflow.engine.journal import open_journal
@@ -130,7 +131,7 @@ def main() -> None:
     suite, stages = jrh.datasheet_suite(n_tasks=1, depth=1), Stages()
 
     def ask(replicates: int) -> tuple[int, float]:
-        with open_journal(str(Path(folder, "journal.db"))) as journal, runner.calm_collector():
+        with open_journal(str(Path(folder, "journal.db"))) as journal, calm_collector():
             journal.open_budget("stages", 10**12)
             began = time.process_time()
             calls = plan_calls(suite, judge, replicates=replicates)
