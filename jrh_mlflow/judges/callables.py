@@ -98,7 +98,10 @@ def function_parts(function: object, seen: tuple[object, ...] = ()) -> tuple[obj
     # A callable object or a C function may hold anything: two that differ could look the same.
     if not isinstance(function, types.FunctionType):
         return None
-    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    try:
+        held = [cell.cell_contents for cell in function.__closure__ or ()]
+    except ValueError:  # a name of the function around it that has no value yet
+        return None
     held += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     # A prompt often stands in a global: it belongs to the judge as much as what the function closes over.
     held += [function.__globals__[name] for name in _names_in(function.__code__) if name in function.__globals__]

@@ -253,6 +253,15 @@ def test_a_callable_that_holds_more_than_plain_values_has_no_fingerprint():
     assert resolve_judge(LongerObject()).fingerprint() is None
 
 
+def test_a_judge_that_closes_over_what_comes_later_has_no_fingerprint():
+    def judge(presentation: Presentation) -> str:
+        return later
+
+    assert resolve_judge(judge).fingerprint() is None
+    later = "1"
+    assert resolve_judge(judge).fingerprint() is not None
+
+
 def test_a_fingerprint_is_the_same_in_another_process():
     """`in {"1", "2"}` holds a frozen set whose order is the hash seed's; the fingerprint must not follow it."""
     code = """
