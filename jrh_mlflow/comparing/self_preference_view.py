@@ -244,12 +244,4 @@ def _draw_cell(axes: Any, column: int, row: int, cell: JudgeAndAuthor) -> None:
     others = "nobody else judged them" if cell.others is None else f"{number_text(cell.others)} with the others"
     words = f"{cell.author} with {cell.judge}: wins {number_text(cell.share)} of {cell.n:,} pairs, {others}"
     below = f"{number_text(cell.share)}, n {cell.n:,}"
-    place: dict[str, Any] = {
-        "colour": colour,
-        "ink": "black",
-        "value": f"{mark}{value}",
-        "at": 0.36,
-        "below": below,
-        "words": words,
-    }
-    write_cell(axes, column, row, **place)
+    write_cell(axes, column, row, colour=colour, value=f"{mark}{value}", at=0.36, below=below, words=words)
