@@ -1,10 +1,9 @@
 """Whether a change mends a judge: the searched half says what is worth deciding, the held-out half decides.
 
-Per axis and arm the difference to the unchanged judge is paired by task, and decided by step-down max-T
-(`comparing.comparison`): a problem over the problems and arms, which alone can speak for an arm, any other axis over
-all axes and arms. A lean has two bad ends: |arm| < |base| holds where base − arm and base + arm have one sign, so both
-are tests of the family and both must be told from 0. An arm is recommended where a problem is better, nothing is worse,
-and the loss of ability over all ladder steps together is under 0.10 (one-sided 95 %).
+Per axis and arm the difference to the unchanged judge is paired by task, and decided by step-down max-T over all axes
+and arms (`comparing.comparison`). A lean has two bad ends: |arm| < |base| holds where base − arm and base + arm have
+one sign, so both are tests of the family and both must be told from 0. An arm is recommended where a problem is better,
+nothing is worse, and the loss of ability over all ladder steps together is under 0.10 (one-sided 95 %).
 """
 
 from __future__ import annotations
@@ -235,10 +234,11 @@ class Mending:
             for first in ((True, False) if lost else ())
         ]
         # While searching nothing is decided.
-        differences = [pair.difference for pair in rows]
-        if self.decides:
-            by_place = self._family(self.axes, rows, sides) | self._family(self.problems, rows, sides)
-            differences = [by_place[at] for at in range(len(rows))]
+        differences = (
+            whatever_was_lost(self._decided(rows), sides, self._decided)
+            if self.decides
+            else [pair.difference for pair in rows]
+        )
         kept = {
             (row.axis, row.a, row.b): (row, pair, [side[at].difference.equivalence for side in sides])
             for at, (row, pair) in enumerate(zip(differences, rows, strict=True))
@@ -246,16 +246,10 @@ class Mending:
         found = [(axis, arm, [kept.get((axis, *judges)) for judges in self._judges(axis, arm)]) for axis, arm in plan]
         return [self._change(axis, arm, own) for axis, arm, rows in found if (own := [row for row in rows if row])]
 
-    def _family(
-        self, axes: Sequence[str], rows: Sequence[Paired], sides: Sequence[Sequence[Paired]]
-    ) -> dict[int, Difference]:
-        """Decide the rows of these axes together, by their place."""
-        places = [at for at, pair in enumerate(rows) if pair.difference.axis in axes]
-        decide = partial(
-            decided, n_clusters=self.table.n_codes, primary=axes, alpha=ALPHA, margin=MARGIN, seed=self.seed
+    def _decided(self, rows: Sequence[Paired]) -> list[Difference]:
+        return decided(
+            rows, n_clusters=self.table.n_codes, primary=self.axes, alpha=ALPHA, margin=MARGIN, seed=self.seed
         )
-        completed = [[side[at] for at in places] for side in sides]
-        return dict(zip(places, whatever_was_lost(decide([rows[at] for at in places]), completed, decide), strict=True))
 
     def _is_known(self, axis: str, asked: AskedArm) -> bool:
         return not self.withheld(asked, axis) and not self.withheld(self.unchanged, axis)
@@ -306,7 +300,7 @@ class Mending:
             n_clusters=row.n_clusters,
             error=first.error,
             bound=None if bound is None else max(0.0, -bound),
-            n_tests=max(1, len(self.problems if axis in self.problems else self.axes) * len(self.arms)),
+            n_tests=max(1, len(self.axes) * len(self.arms)),
         )
 
 

@@ -274,17 +274,6 @@ def test_a_pair_is_decided_beside_one_of_its_changes_and_nothing_else():
     assert part.names < pair.names
 
 
-def test_a_problem_is_adjusted_for_problems_alone_and_any_other_axis_for_all():
-    base, cured = asked(CURED, RepairArm(), 1), asked(CURED, arm("order says nothing"), 2)
-    one = Mending(unchanged=base, arms=[cured], problems=["padding_lean"])
-    every = replace(one, problems=one.axes)
-    alone, among = ({change.axis: change.p_adjusted for change in each.changes()} for each in (one, every))
-    assert alone["padding_lean"] < among["padding_lean"]
-    assert {axis: p for axis, p in alone.items() if axis != "padding_lean"} == {
-        axis: p for axis, p in among.items() if axis != "padding_lean"
-    }
-
-
 def test_the_held_out_half_is_asked_as_often_as_the_cap_allows_where_answers_vary():
     suite = jrh.datasheet_suite(n_tasks=4, depth=1)
 
