@@ -1,6 +1,7 @@
 """What is made in bulk is old at once, and the collector goes on as before."""
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,6 +10,17 @@ from jrh_mlflow.collector import unwalked
 pytestmark = pytest.mark.quick
 
 
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """Processes that run tests have frozen what they began with (tests/workers.py)."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    yield
+    if frozen:
+        gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
 def test_what_is_made_inside_is_old_and_the_collector_runs_again() -> None:
     with unwalked():
         assert not gc.isenabled()
@@ -16,3 +28,12 @@ def test_what_is_made_inside_is_old_and_the_collector_runs_again() -> None:
     assert gc.isenabled()
     assert not gc.get_freeze_count()
     assert any(known is made for known in gc.get_objects(generation=2))
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_where_objects_are_frozen_already_they_stay_so() -> None:
+    gc.freeze()
+    with unwalked():
+        assert gc.isenabled()
+    assert gc.get_freeze_count()
+    gc.unfreeze()
