@@ -472,7 +472,7 @@ class _Looking:
             artifacts={
                 WATCH_JSON: done.to_dict(),
                 WATCH_MARKDOWN: markdown,
-                keys.PAGE_JSON: done._page(done.drawings).to_dict(),
+                keys.PAGE_JSON: done.drawn_page.to_dict(),
                 ASKS_FILE: self.asks,
                 **{_FOLDERS[name]: suite for name, suite in self.panels.items()},
                 **figure_files(done.drawings),

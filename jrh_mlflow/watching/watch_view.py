@@ -255,6 +255,11 @@ class Watch(ShownResult):
         usd = self.looks[-1]["usd"]
         return None if usd is None else float(usd)
 
+    @property
+    def drawn_page(self) -> Page:
+        """The page with its figures, as it is logged."""
+        return self._page(self.drawings)
+
     def _page(self, figures: Sequence[Drawing] = ()) -> Page:
         """Return the verdict, the axes, the calls with other answers, and what each look cost."""
         looks, newest = self.looks, f"The newest {_LAST_LOOKS}." if len(self.looks) > _LAST_LOOKS else ""

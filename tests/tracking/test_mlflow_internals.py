@@ -54,6 +54,7 @@ INSIDE = re.compile(r"__(code|closure|globals|defaults|kwdefaults|dict|wrapped|s
 OF_USERS = {
     "jrh_mlflow/generation/generate.py",
     "jrh_mlflow/judges/callables.py",
+    "jrh_mlflow/options.py",
     "jrh_mlflow/tracking/judges/scorer_facts.py",
 }
 """Files that look into functions which users wrote, or into their own, and into nothing of MLflow's."""
