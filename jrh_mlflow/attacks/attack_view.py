@@ -178,8 +178,8 @@ class Attack(ShownResult):
         """Whether the judge can be broken, by what, and what to do."""
         finding = _finding(self)
         sentences = [finding.text, *([f"What to do: {finding.advice}"] if finding.advice else [])]
-        read = [own for own in self.defences[1:] if isinstance(own.success, Estimate)]
-        helped = [own for own in read if own.success.value <= LIMIT]  # type: ignore[union-attr]
+        asked = self.defences[1:]
+        helped = [own for own in asked if isinstance(own.success, Estimate) and own.success.value <= LIMIT]
         if self.breakable and helped:
             best = min(helped, key=lambda own: own.usd_per_1k or own.calls_per_verdict)
             sentences.insert(1, f"With {best.name} the first attack reads {reading_text(best.success)}.")
