@@ -112,7 +112,7 @@ def calls_page(store: str, run_id: str, query: QueryParams) -> str:
         behind=f"{_behind_text(behind)}{_compared_text(filters, len(calls))}" if behind else "",
         counts_text=COUNTS_TEXT,
         has_pairs=any(call.order for call in (opened.calls if opened else rows)),
-        filled={name: any(getattr(row, name) for row in rows) for name in ("wanted", "counts", "beginning", "spent")},
+        filled=_filled(run, rows),
         condition_name=condition_name,
         keeps_raw=calls.keeps_raw,
         # A run that failed, or goes on, has no datasheet to lead to.
@@ -247,6 +247,13 @@ def option_texts(name: str, values: Iterable[str]) -> dict[str, str]:
 def _marks(run: RunSummary) -> list[str]:
     marks = {"simulated": run.simulated, "recorded": run.recorded, f"truncated: {run.truncated}": run.truncated}
     return [mark for mark, holds in marks.items() if holds]
+
+
+def _filled(run: RunSummary, rows: Sequence[ShownCall]) -> dict[str, bool]:
+    """Tell which columns have something to say."""
+    filled = {name: any(getattr(row, name) for row in rows) for name in ("wanted", "counts", "beginning", "spent")}
+    # How long a simulated judge took says how busy this machine was.
+    return filled | {"spent": filled["spent"] and not run.simulated}
 
 
 def _notes(run: RunSummary, calls: RunCalls) -> list[str]:
