@@ -139,7 +139,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module(f"{__name__}.progress").load_in_notebook()
     home = f"{__name__}.{_HOMES[name]}"
-    with import_module(f"{__name__}.collector").unwalked():
+    with import_module(f"{__name__}.collector").unwalked(home):
         value = import_module(f"{home}.{name}") if name == "scripted" else getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -22,7 +22,7 @@ def nothing_frozen() -> Iterator[None]:
 
 @pytest.mark.usefixtures("nothing_frozen")
 def test_what_is_made_inside_is_old_and_the_collector_runs_again() -> None:
-    with unwalked():
+    with unwalked("not.imported"):
         assert not gc.isenabled()
         made: list[object] = [[]]
     assert gc.isenabled()
@@ -33,7 +33,13 @@ def test_what_is_made_inside_is_old_and_the_collector_runs_again() -> None:
 @pytest.mark.usefixtures("nothing_frozen")
 def test_where_objects_are_frozen_already_they_stay_so() -> None:
     gc.freeze()
-    with unwalked():
+    with unwalked("not.imported"):
         assert gc.isenabled()
     assert gc.get_freeze_count()
     gc.unfreeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_where_the_module_is_there_already_nothing_is_put_off() -> None:
+    with unwalked("gc"):
+        assert gc.isenabled()

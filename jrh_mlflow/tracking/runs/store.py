@@ -340,7 +340,7 @@ class Store:
         Raises:
             TrackingError: when MLflow cannot be reached.
         """
-        with unwalked():
+        with unwalked("mlflow.store.tracking.sqlalchemy_store"):
             from mlflow import MlflowClient
 
             self.uri = tracking_uri or active_uri()
