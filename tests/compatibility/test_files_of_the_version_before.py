@@ -276,6 +276,7 @@ def test_answers_that_were_paid_then_are_served_and_cost_nothing_again(store_uri
         tracking_uri=store_uri,
         experiment="then",
         progress=False,
+        traces="none",
     )
     assert done.calls["cached"].all()
     assert done.metrics["calls/error"] == 0
@@ -295,6 +296,7 @@ def test_a_cap_that_was_reached_then_is_still_reached(store_uri: str, tmp_path: 
         tracking_uri=store_uri,
         experiment="then",
         progress=False,
+        traces="none",
     )
     assert done.truncated == JOURNAL["stopped"]["truncated"]
     then = JOURNAL["stopped"]["metrics"]

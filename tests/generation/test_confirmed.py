@@ -25,7 +25,8 @@ from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Play
 from tests.loopback import LoopbackServer, Reply
 
 KEEPING = ["semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short", "rubric_paraphrase"]
-REWRITING = ["label_flip", *KEEPING, "synthetic_ordinal"]
+REWRITING = [["label_flip"], KEEPING, ["synthetic_ordinal"]]
+"""Tests whose texts a generator writes, by the labels that they need."""
 GERMAN = (
     "Der Rat der Stadt hat die Radwege gebaut, weil die Leute es wollten, und danach gab es weniger Unfälle als vorher "
     "in der ganzen Stadt, was niemand für möglich gehalten hatte, auch wenn manche nicht damit einverstanden waren."
@@ -87,25 +88,27 @@ def honest(shown: jrh.Presentation) -> str:
     return "kept" if last in rewrite and CLAIM not in rewrite and "Radwege" not in rewrite else "changed"
 
 
-def settings_of(test: str) -> dict[str, Any]:
-    scale = {"scale": (1, 3)} if test in ("synthetic_ordinal", "label_flip") else {"labels": ("1", "2", "3")}
-    return {"tests": test, **scale}
+def settings_of(tests: list[str]) -> dict[str, Any]:
+    return {"tests": tests, **({"labels": ("1", "2", "3")} if tests == KEEPING else {"scale": (1, 3)})}
 
 
-@pytest.mark.parametrize("test", REWRITING)
+@pytest.mark.parametrize("tests", REWRITING, ids="+".join)
 @pytest.mark.parametrize("how", MISBEHAVIOUR)
-def test_a_misbehaving_generator_makes_no_item_of_any_rewriting_test(how: str, test: str, store_uri: str) -> None:
+def test_a_misbehaving_generator_makes_no_item_of_any_rewriting_test(
+    how: str, tests: list[str], store_uri: str
+) -> None:
     def generator(brief: str, temperature: float | None) -> str:
         return MISBEHAVIOUR[how](original_of(brief))
 
     # Everything aims above the lowest level: what a misbehaving generator writes does not deserve it.
-    data = [{**row, "label": "1" if test == "label_flip" else row["label"]} for row in essays()]
-    done = run(data, None, store_uri, generator=generator, validator=honest, **settings_of(test))
+    data = [{**row, "label": "1" if "label_flip" in tests else row["label"]} for row in essays()]
+    done = run(data, None, store_uri, generator=generator, validator=honest, **settings_of(tests))
     made = [item for item in done.suite.items if item.condition != "baseline"]
     # What the lowest level deserves no reader can tell: a cut text or one with a new claim may be just that.
-    lowest = test == "synthetic_ordinal" and how in ("cuts", "adds", "another language")
+    lowest = "synthetic_ordinal" in tests and how in ("cuts", "adds", "another language")
     assert not [item for item in made if not (lowest and item.expected == "1")]
-    assert sum(done.suite.origin["set_aside"].values()) >= done.metrics["generate/set_aside"] > 0
+    assert sum(done.suite.origin["set_aside"].values()) >= done.metrics["generate/set_aside"]
+    assert all(done.made.tests[test].set_aside for test in tests)
 
 
 def test_copies_of_other_rows_are_set_aside_with_the_twin_named_before_anybody_is_paid(store_uri: str) -> None:
@@ -192,15 +195,15 @@ def refuses(shown: jrh.Presentation) -> str:
     raise RuntimeError("I will not look at this.")
 
 
-@pytest.mark.parametrize("test", REWRITING)
+@pytest.mark.parametrize("tests", REWRITING, ids="+".join)
 def test_a_validator_that_refuses_is_asked_once_about_a_text_and_another_takes_its_place(
-    test: str, store_uri: str
+    tests: list[str], store_uri: str
 ) -> None:
-    about: dict[str, Any] = {"generator": "offline", **settings_of(test)}
+    about: dict[str, Any] = {"generator": "offline", **settings_of(tests)}
     data = rows(4, levels=("1", "2", "3"))
     done = run(data, None, store_uri, validator=[refuses, jrh.scripted.Oracle()], **about)
-    made = [item for item in done.suite.items if item.condition == test]
-    assert made
+    made = [item for item in done.suite.items if item.condition != "baseline"]
+    assert {item.condition for item in made} == {*tests}
     assert {item.meta["confirmed_by"] for item in made} == {jrh.scripted.Oracle().name}
     alone = run(data, None, store_uri, validator=refuses, **about)
     assert {item.condition for item in alone.suite.items} == {"baseline"}

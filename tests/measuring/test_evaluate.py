@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import pandas as pd
@@ -28,6 +29,11 @@ def small() -> jrh.Suite:
 def llama(store_uri: str) -> jrh.Evaluation:
     judge = jrh.scripted.profile("Llama8B")
     return jrh.evaluate(judge, "datasheet-paper", experiment="tests", tracking_uri=store_uri)
+
+
+def where(uri: str) -> dict[str, Any]:
+    """The store; what functions answer would become traces, which take it as long as all the rest."""
+    return {"tracking_uri": uri, "experiment": "tests", "traces": "none", "progress": False}
 
 
 def run_of(evaluation: jrh.Evaluation, uri: str) -> mlflow.entities.Run:
@@ -55,11 +61,10 @@ def test_the_suite_of_a_run_is_read_from_the_store_the_evaluation_goes_to(
     small: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/another.db")
-    where = {"experiment": "tests", "tracking_uri": store_uri, "traces": "none"}
-    first = jrh.evaluate(jrh.scripted.AlwaysTie(), small, **where)
-    again = jrh.evaluate(jrh.scripted.AlwaysTie(), f"runs:/{first.run_id}/suite", **where)
+    first = jrh.evaluate(jrh.scripted.AlwaysTie(), small, **where(store_uri))
+    again = jrh.evaluate(jrh.scripted.AlwaysTie(), f"runs:/{first.run_id}/suite", **where(store_uri))
     assert again.suite.sha256 == small.sha256
-    shift = jrh.criterion_shift(jrh.scripted.Oracle(), f"runs:/{first.run_id}/suite", **where)
+    shift = jrh.criterion_shift(jrh.scripted.Oracle(), f"runs:/{first.run_id}/suite", **where(store_uri))
     assert {one.suite.sha256 for one in shift.arms.values()} == {small.sha256}
 
 
@@ -130,7 +135,7 @@ def test_a_judge_that_raises_or_answers_nonsense_ends_as_outcomes(small: jrh.Sui
             raise RuntimeError("service down")
         return [None, "I think the first one is better.", "3", "TIE ", " 1 ", jrh.Answer("2")][number]
 
-    done = jrh.evaluate(unreliable, small, tracking_uri=store_uri, experiment="tests", concurrency=1)
+    done = jrh.evaluate(unreliable, small, **where(store_uri), concurrency=1)
     counts = done.calls["outcome"].value_counts()
     total = len(done.calls)
     kinds = ["error", "unparsed", "unparsed", "tie", "verdict", "verdict"]
@@ -149,9 +154,7 @@ def test_a_judge_that_raises_or_answers_nonsense_ends_as_outcomes(small: jrh.Sui
 
 
 def test_tie_is_no_answer_where_none_is_offered(small: jrh.Suite, store_uri: str) -> None:
-    done = jrh.evaluate(
-        jrh.scripted.AlwaysTie().with_criterion("forced"), small, tracking_uri=store_uri, experiment="tests"
-    )
+    done = jrh.evaluate(jrh.scripted.AlwaysTie().with_criterion("forced"), small, **where(store_uri))
     assert done.metrics["calls/unparsed"] == len(done.calls)
     assert set(done.withheld) >= {"dark_current", "raw_false_preference", "threshold_75"}
 
@@ -168,7 +171,7 @@ def test_async_sync_and_object_judges_answer_alike(small: jrh.Suite, store_uri: 
             return 1
 
     for judge in (slow, Judge(), lambda shown: 1.0):
-        done = jrh.evaluate(judge, small, tracking_uri=store_uri, experiment="tests")
+        done = jrh.evaluate(judge, small, **where(store_uri))
         assert done.metrics["dark_current/rate"] == 1.0
         assert done.metrics["positional_false_preference/rate"] == 1.0
     assert run_of(done, store_uri).data.tags["jrh.simulated"] == "false"
@@ -176,7 +179,7 @@ def test_async_sync_and_object_judges_answer_alike(small: jrh.Suite, store_uri: 
 
 def test_evaluate_works_inside_a_running_event_loop(small: jrh.Suite, store_uri: str) -> None:
     async def notebook_cell() -> jrh.Evaluation:
-        return jrh.evaluate(lambda shown: "2", small, tracking_uri=store_uri, experiment="tests")
+        return jrh.evaluate(lambda shown: "2", small, **where(store_uri))
 
     assert asyncio.run(notebook_cell()).metrics["dark_current/rate"] == 1.0
 
@@ -185,30 +188,27 @@ def test_costs_and_tokens_are_summed_and_unknown_ones_are_not_zero(small: jrh.Su
     priced = jrh.evaluate(
         lambda shown: jrh.Answer("tie", input_tokens=10, output_tokens=2, cost_usd=0.001),
         small,
-        tracking_uri=store_uri,
-        experiment="tests",
+        **where(store_uri),
     )
     n = len(priced.calls)
     assert priced.metrics["cost/usd"] == pytest.approx(0.001 * n)
     assert priced.metrics["cost/usd_per_1k_calls"] == pytest.approx(1.0)
     assert priced.metrics["tokens/input"] == 10 * n
     assert priced.cost_usd == pytest.approx(0.001 * n)
-    free = jrh.evaluate(lambda shown: "tie", small, tracking_uri=store_uri, experiment="tests")
+    free = jrh.evaluate(lambda shown: "tie", small, **where(store_uri))
     assert "cost/usd" not in free.metrics
     assert free.cost_usd is None
 
 
 def test_replicates_are_calls_of_their_own(small: jrh.Suite, store_uri: str) -> None:
-    done = jrh.evaluate(jrh.scripted.Oracle(), small, tracking_uri=store_uri, experiment="tests", replicates=3)
+    done = jrh.evaluate(jrh.scripted.Oracle(), small, **where(store_uri), replicates=3)
     assert len(done.calls) == 3 * 2 * len(small)
     assert sorted(done.calls["replicate"].unique()) == [0, 1, 2]
 
 
 def test_the_judge_sees_no_label_level_pair_id_or_condition(small: jrh.Suite, store_uri: str) -> None:
     seen: list[jrh.Presentation] = []
-    jrh.evaluate(
-        lambda shown: seen.append(shown) or "tie", small, tracking_uri=store_uri, experiment="tests", concurrency=1
-    )
+    jrh.evaluate(lambda shown: seen.append(shown) or "tie", small, **where(store_uri), concurrency=1)
     ids = {item.id for item in small.items}
     for shown in seen:
         text = repr(shown)
@@ -247,11 +247,11 @@ def test_when_mlflow_fails_after_asking_the_same_call_again_logs_without_asking(
     with monkeypatch.context() as broken:
         broken.setattr(MlflowClient, "log_batch", refuse)
         with pytest.raises(TrackingError, match="jrh evaluate --resume"):
-            jrh.evaluate(judge, small, tracking_uri=store_uri, experiment="tests")
+            jrh.evaluate(judge, small, **where(store_uri))
     first = len(asked)
     assert first == 2 * len(small)
     (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
-    done = jrh.evaluate(judge, small, tracking_uri=store_uri, experiment="tests")
+    done = jrh.evaluate(judge, small, **where(store_uri))
     assert len(asked) == first
     assert "nothing is asked again" in capsys.readouterr().err
     assert done.logged == run_of(done, store_uri).data.metrics
@@ -279,9 +279,7 @@ def test_an_interrupted_run_is_marked_killed(small: jrh.Suite, store_uri: str) -
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        jrh.evaluate(
-            interrupted, small, tracking_uri=store_uri, experiment="tests", run_name="interrupted", concurrency=1
-        )
+        jrh.evaluate(interrupted, small, **where(store_uri), run_name="interrupted", concurrency=1)
     client = MlflowClient(tracking_uri=store_uri)
     experiment = client.get_experiment_by_name("tests")
     (run,) = client.search_runs([experiment.experiment_id], "attributes.run_name = 'interrupted'")
@@ -308,7 +306,7 @@ def test_bad_input_is_one_clear_line_and_nothing_is_logged(
     experiment = client.get_experiment_by_name("tests")
     before = len(client.search_runs([experiment.experiment_id]))
     with pytest.raises(error, match=text):
-        jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests")
+        jrh.evaluate(judge, suite, **where(store_uri))
     assert len(client.search_runs([experiment.experiment_id])) == before
 
 

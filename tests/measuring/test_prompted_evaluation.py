@@ -47,7 +47,8 @@ def first_or_tie(body: dict[str, Any]) -> str:
 
 def evaluate(server: LoopbackServer, suite: jrh.Suite, store_uri: str, **options: Any) -> jrh.Evaluation:
     judge = options.pop("judge", None) or jrh.PromptedJudge(MODEL, api_base=server.url, max_tokens=64, seed=7)
-    return jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", **options)
+    quiet = {"traces": "none", "progress": False, **options}
+    return jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", **quiet)
 
 
 def comparable(metrics: dict[str, float]) -> dict[str, float]:

@@ -109,7 +109,8 @@ def test_a_recorded_run_says_so_asks_nobody_and_needs_no_key(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     judge, suite = RecordedJudge("strict"), "datasheet-paper"
     assert import_recorded(judge, suite, empty_journal) == 680
-    done = jrh.evaluate(judge, suite, journal=empty_journal, tracking_uri=store_uri, experiment="recorded")
+    where = {"tracking_uri": store_uri, "experiment": "recorded", "traces": "none"}
+    done = jrh.evaluate(judge, suite, journal=empty_journal, **where)
     assert done.judge.label == "Coder1.5B strict A/B (recorded)"
     assert done.metrics["calls/cached"] == done.metrics["calls/total"] == 680
     assert done.cost_usd is None, "what it cost then is not known, and nothing was paid now"

@@ -63,7 +63,7 @@ def longer(shown: jrh.Presentation) -> jrh.Answer:
 
 @pytest.fixture(scope="module")
 def results(store_uri: str) -> dict[str, Any]:
-    where: dict[str, Any] = {"experiment": "shown", "tracking_uri": store_uri}
+    where: dict[str, Any] = {"experiment": "shown", "tracking_uri": store_uri, "traces": "none"}
     points = evil_suite()
     with pytest.MonkeyPatch.context() as patch, without_figures():
         patch.setenv("JRH_HOME", str(Path.cwd() / ".jrh"))

@@ -55,7 +55,8 @@ def prompted(server: LoopbackServer) -> jrh.PromptedJudge:
 
 def evaluate(judge: object, suite: jrh.Suite, store_uri: str, *rules: str, **options: Any) -> jrh.Evaluation:
     stop = options.pop("stop", None) or jrh.until(rules)
-    return jrh.evaluate(judge, suite, stop=stop, tracking_uri=store_uri, experiment="tests", **options)
+    where = {"tracking_uri": store_uri, "experiment": "tests", "traces": "none", "progress": False}
+    return jrh.evaluate(judge, suite, stop=stop, **where, **options)
 
 
 def test_a_run_asks_only_what_decides_and_says_so_wherever_it_is_looked_at(suite: jrh.Suite, store_uri: str) -> None:
@@ -114,7 +115,7 @@ def test_a_prompted_judge_is_asked_the_same_calls_once(suite: jrh.Suite, store_u
         asked = server.counts["requests"]
         second = evaluate(prompted(server), suite, store_uri, RULE, concurrency=4)
         assert server.counts["requests"] == asked == len(first.calls) < 60
-        whole = jrh.evaluate(prompted(server), suite, tracking_uri=store_uri, experiment="tests")
+        whole = jrh.evaluate(prompted(server), suite, tracking_uri=store_uri, experiment="tests", traces="none")
         assert server.counts["requests"] == len(whole.calls), "what the rule had asked is not asked again"
     states = [[(rule.state, rule.low, rule.high, rule.n) for rule in done.stopped.rules] for done in (first, second)]
     assert states[0] == states[1]
@@ -259,6 +260,7 @@ def test_arms_of_a_shift_stop_each_by_itself(suite: jrh.Suite, store_uri: str) -
         lambda shown: "tie" if "wording" in shown.rubric else "1",
         suite,
         stop=jrh.until("raw_false_preference <= 0.4"),
+        traces="none",
         tracking_uri=store_uri,
         experiment="tests",
     )

@@ -229,7 +229,7 @@ def test_a_run_without_texts_that_is_stopped_early_says_so_without_the_answers(p
 def test_a_function_that_grades_pairs_is_a_finished_run_of_unparsed_answers(
     value: object, pairs: Suite, store_uri: str
 ) -> None:
-    done = jrh.evaluate(lambda shown: value, pairs, tracking_uri=store_uri, experiment="dead")
+    done = jrh.evaluate(lambda shown: value, pairs, tracking_uri=store_uri, experiment="dead", traces="none")
     assert done.metrics["calls/unparsed"] == len(done.calls) == 2 * len(pairs)
 
 
@@ -237,7 +237,8 @@ def test_a_function_that_grades_pairs_is_a_finished_run_of_unparsed_answers(
 def test_an_mlflow_scorer_that_named_a_slot_is_asked_to_the_end(
     said: tuple[object, ...], pairs: Suite, store_uri: str
 ) -> None:
-    done = jrh.evaluate(saying(said, []), pairs, tracking_uri=store_uri, experiment="dead", concurrency=1)
+    how = {"tracking_uri": store_uri, "experiment": "dead", "concurrency": 1, "traces": "none"}
+    done = jrh.evaluate(saying(said, []), pairs, **how)
     assert len(done.calls) == 2 * len(pairs)
 
 
@@ -246,9 +247,8 @@ def test_a_judge_that_chooses_at_all_is_asked_to_the_end(
     answers: tuple[object, ...], pairs: Suite, store_uri: str
 ) -> None:
     asked = iter(range(10**6))
-    done = jrh.evaluate(
-        lambda shown: answers[next(asked) % 2], pairs, tracking_uri=store_uri, experiment="dead", concurrency=1
-    )
+    how = {"tracking_uri": store_uri, "experiment": "dead", "concurrency": 1, "traces": "none"}
+    done = jrh.evaluate(lambda shown: answers[next(asked) % 2], pairs, **how)
     assert len(done.calls) == 2 * len(pairs)
 
 

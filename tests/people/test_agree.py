@@ -345,7 +345,7 @@ def answer(presentation: jrh.Presentation) -> str:
 
 @pytest.fixture(scope="module")
 def evaluation(store_uri: str) -> jrh.Evaluation:
-    return jrh.evaluate(answer, people_suite(), experiment="graded", tracking_uri=store_uri, progress=False)
+    return jrh.evaluate(answer, people_suite(), experiment="graded", tracking_uri=store_uri, traces="none")
 
 
 def test_an_evaluation_is_read_on_its_unperturbed_items(evaluation, store_uri):
@@ -385,7 +385,7 @@ def test_the_first_of_several_answers_counts_and_people_stay_in_a_run_without_te
         asked[text] = asked.get(text, -1) + 1
         return ("no", "yes")[(int(text.split()[1]) % 3 > 0) ^ bool(asked[text])]
 
-    options = {"experiment": "graded", "tracking_uri": store_uri, "progress": False}
+    options = {"experiment": "graded", "tracking_uri": store_uri, "progress": False, "traces": "none"}
     run = jrh.evaluate(wavering, people_suite(9), replicates=2, concurrency=1, texts=False, **options)
     done = jrh.agree(run.run_id, tracking_uri=store_uri, log=False)
     accuracy = done.estimates["agreement/accuracy"]

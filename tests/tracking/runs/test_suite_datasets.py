@@ -244,7 +244,7 @@ def test_mlflow_evaluates_a_measured_judge_on_the_records_with_the_requests_that
     with LoopbackServer(record=True) as server:
         judge = jrh.PromptedJudge("openai/test-model", api_base=server.url)
         where = {"tracking_uri": store_uri, "experiment": "tests", "journal": tmp_path / "journal.db"}
-        done = jrh.evaluate(judge, suite, **where, progress=False)
+        done = jrh.evaluate(judge, suite, **where, progress=False, traces="none")
         measured = {json.dumps(one["body"], sort_keys=True) for one in server.requests}
         server.requests.clear()
         scorer = jrh.to_mlflow(done.run_id, orders="one", tracking_uri=store_uri)
