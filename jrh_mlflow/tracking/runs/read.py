@@ -423,8 +423,8 @@ def _completed(client: MlflowClient, prefix: str) -> str:
     """Find the one run whose id begins so: an evaluation before any other, which is refused by its kind."""
     experiments = list(experiment_names(client))
     for kind, deleted in (("evaluate", False), (None, False), (None, True)):
-        ids = [str(run.info.run_id) for run in finished_runs(client, kind, experiments, deleted=deleted)]
-        same = [run_id for run_id in ids if run_id.startswith(prefix)]
+        found = finished_runs(client, kind, experiments, chosen=f"attributes.run_id LIKE '{prefix}%'", deleted=deleted)
+        same = [str(run.info.run_id) for run in found]
         if len(same) == 1:
             return same[0]
         if same:

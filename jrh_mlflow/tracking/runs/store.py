@@ -395,14 +395,13 @@ class Store:
     def own_name(self, names: Sequence[str], setup: str) -> str:
         """Return the first of some names that no run of another setup has here, or else the last."""
         with self.errors(_NOTHING_ASKED):
+            # The newest run tells, and one of another setup, however many runs have the name.
+            newest = partial(self.client.search_runs, [self.experiment_id], max_results=1)
             for name in names[:-1]:
                 named = condition("attributes.run_name", name)
-                # One of another setup is enough, however many runs have the name.
+                setups = [run.data.tags.get(keys.TAG_SETUP) for run in newest(named)]
                 other = f"{named} AND tags.`{keys.TAG_SETUP}` != '{setup}'"
-                if self.client.search_runs([self.experiment_id], other, max_results=1):
-                    continue
-                found = self.client.search_runs([self.experiment_id], named)
-                if all(keys.TAG_SETUP in run.data.tags for run in found if run.info.run_name == name):
+                if not setups or (setups == [setup] and not newest(other)):
                     return name
         return names[-1]
 
