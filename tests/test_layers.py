@@ -6,9 +6,10 @@ Every file is read, also inside a folder, and every import counts, inside functi
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import jrh_mlflow
+from jrh_mlflow.collector import calm_collector
 
 pytestmark = pytest.mark.quick
 
@@ -168,19 +170,21 @@ FILES = sorted(str(path.relative_to(ROOT).as_posix()) for path in ROOT.rglob("*.
 MODULES = {module_of(file): file for file in FILES}
 
 
-def statements(node: ast.AST, *, at_load: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Walk a tree and tell of each node whether it runs while the module is loaded."""
-    yield node, at_load
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        at_load = False
-    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-        for child in node.body:
-            yield from statements(child, at_load=False)
-        for child in node.orelse:
-            yield from statements(child, at_load=at_load)
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from statements(child, at_load=at_load)
+@cache
+def statements(source: str) -> list[tuple[ast.AST, bool]]:
+    """Walk a file, calls too where one may import, and tell of each node whether it runs while the module is loaded."""
+    ahead: list[tuple[ast.AST, bool]] = [(ast.parse(source), True)]
+    leaves = () if re.search("import_module|__import__", source) else ast.expr
+    found = []
+    while ahead:
+        node, at_load = ahead.pop()
+        found.append((node, at_load))
+        at_load = at_load and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        of_types = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        never = node.body if of_types else ()
+        children = (child for child in ast.iter_child_nodes(node) if not isinstance(child, leaves))
+        ahead += [(child, at_load and child not in never) for child in children]
+    return found
 
 
 def targets(node: ast.AST, package: str) -> list[tuple[str, str]]:
@@ -213,14 +217,9 @@ def imports_of(source: str, file: str) -> list[Import]:
     package = ".".join([PACKAGE, *PurePosixPath(file).parts[:-1]])
     return [
         Import(file=file, line=getattr(node, "lineno", 0), target=target, name=name, at_load=at_load)
-        for node, at_load in statements(parsed(source), at_load=True)
+        for node, at_load in statements(source)
         for target, name in targets(node, package)
     ]
-
-
-@cache
-def parsed(source: str) -> ast.Module:
-    return ast.parse(source)
 
 
 @cache
@@ -231,7 +230,8 @@ def sources() -> dict[str, str]:
 @cache
 def imports() -> dict[str, list[Import]]:
     """Imports of every file; made when a test asks, since every worker of the tests loads this file."""
-    return {file: imports_of(source, file) for file, source in sources().items()}
+    with calm_collector():
+        return {file: imports_of(source, file) for file, source in sources().items()}
 
 
 def all_imports() -> list[Import]:
@@ -336,7 +336,7 @@ def classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Class name to the files that define one of it."""
     found: dict[str, list[str]] = defaultdict(list)
     for file, source in sources.items():
-        for node in ast.walk(parsed(source)):
+        for node, _ in statements(source):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(file)
     return found
@@ -346,8 +346,9 @@ def functions(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Name of a public function to the files that define one; a command of `cli/` carries the name of its verb."""
     files: dict[str, list[str]] = defaultdict(list)
     for file, source in sources.items():
-        for node in parsed(source).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        for node, _ in statements(source):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.col_offset
+            if is_function and not node.name.startswith("_"):
                 decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
                 if not any(".command(" in decorator or ".group(" in decorator for decorator in decorators):
                     files[node.name].append(file)

@@ -14,6 +14,8 @@ from jrh_mlflow.judges.scripted import AlwaysFirst, Oracle
 from jrh_mlflow.measuring import resolve
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.schema.estimates import NotEstimable
+from jrh_mlflow.sweeps import repair
+from jrh_mlflow.sweeps.interventions import arms_for
 from tests.docs.printed import Printed
 from tests.docs.world import TEMPLATE, World
 from tests.generation.agent_tools import AgentPlayer, booking_log
@@ -62,6 +64,7 @@ def test_attacks(here: World) -> None:
 def test_a_judge_is_mended(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = jrh.datasheet_suite(n_tasks=4, depth=1, design="short", name="datasheet")
     monkeypatch.setattr(resolve, "_built_in", lambda _: suite)
+    monkeypatch.setattr(repair, "arms_for", lambda *given: arms_for(*given)[:2])
     run = jrh.evaluate("openai/gpt-4o-mini", suite, traces="none")
     page = Printed("docs/howto/repair.md", here, words={"RUN": run.run_id}).run()
     assert page.names["mended"].repaired_run == page.names["done"].run_id

@@ -15,6 +15,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.measuring import resolve
 from jrh_mlflow.suites.tasks import translated_tasks
+from jrh_mlflow.tracking.traces import call_traces
 from tests.docs.blocks import ROOT
 from tests.loopback import LoopbackServer, verdict
 from tests.loopback_replies import fields_asked
@@ -86,6 +87,7 @@ def prepared(uri: str, folder: Path, *, experiment: str = "support", small: bool
     with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=reply) as server:
         for name, design in SUITES.items() if small else ():
             patch.setitem(resolve.BUILT_IN, name, partial(jrh.datasheet_suite, name=name, **design))
+        patch.setattr(call_traces, "LEAST_SAMPLE", 2)
         resolve._built_in.cache_clear()
         world = World(folder=folder, server=server, uri=uri, experiment=experiment)
         world.enter(patch)

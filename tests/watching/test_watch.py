@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import BudgetError, RecipeError
+from jrh_mlflow.watching import watch
 from jrh_mlflow.watching.watch import LookUnderWayError
 from tests.comparing.test_compare import pointwise_suite
 from tests.loopback import LoopbackServer
@@ -78,9 +79,9 @@ def test_a_judge_that_drifts_is_found_and_its_own_run_says_so(store_uri: str, ca
 
 def test_a_noisy_judge_that_does_not_change_stays_unchanged(store_uri: str, capsys: Any) -> None:
     run_id = evaluated(jrh.scripted.Drifting(noise=0.3), store_uri)
-    done = looks(run_id, store_uri, 8)
+    done = looks(run_id, store_uri, 4)
     assert done.state == "unchanged"
-    assert done.n_looks == 7
+    assert done.n_looks == 3
     assert any(axis.detectable is not None for axis in done.axes)
     shown = command("watch", run_id, "--tracking-uri", store_uri, capsys=capsys)
     assert shown.code == 0
@@ -183,22 +184,23 @@ def sessions(n: int, answer: str, name: str) -> None:
 
 @pytest.mark.parametrize(("judge_moves", "application_moves"), [(False, True), (True, False), (True, True)])
 def test_with_traces_the_judge_is_told_from_the_application(
-    store_uri: str, judge_moves: bool, application_moves: bool
+    store_uri: str, monkeypatch: pytest.MonkeyPatch, judge_moves: bool, application_moves: bool
 ) -> None:
+    monkeypatch.setattr(watch, "_OLD_TRACES", 24)  # each trace takes its time
     judge, experiment = Grades(), f"app-{judge_moves}-{application_moves}"
     run_id = evaluated(judge, store_uri, pointwise_suite(name=experiment, suffix=" good"))
     options = {"judge": judge, "tracking_uri": store_uri}
     with logging_traces(store_uri, experiment):
-        sessions(35, "A good answer", "old")
-        sessions(15, "A poor answer", "older")
+        sessions(20, "A good answer", "old")
+        sessions(4, "A poor answer", "older")
         start = jrh.watch(run_id, traces=f"traces:/{experiment}", panel=12, **options)
-        assert start.looks[0]["calls"] == 6 * (12 + 50)
+        assert start.looks[0]["calls"] == 6 * (12 + 24)
         states = []
-        for look in range(4):
+        for look in range(3):
             judge.strict = judge_moves and look > 1
             poor = (application_moves and look == 1) or (application_moves and not judge_moves and look > 1)
-            sessions(17, "A poor answer" if poor else "A good answer", f"new-{look}")
-            sessions(8, "A poor answer", f"newer-{look}")
+            sessions(10, "A poor answer" if poor else "A good answer", f"new-{look}")
+            sessions(2, "A poor answer", f"newer-{look}")
             states.append(jrh.watch(run_id, **options).state)
     expected = "both" if judge_moves and application_moves else "changed" if judge_moves else "application changed"
     assert (states[0], states[-1]) == ("unchanged", expected)

@@ -340,7 +340,7 @@ class Store:
         Raises:
             TrackingError: when MLflow cannot be reached.
         """
-        with unwalked("mlflow.store.tracking.sqlalchemy_store"):
+        with unwalked("alembic"):  # MLflow loads it with its first store
             from mlflow import MlflowClient
 
             self.uri = tracking_uri or active_uri()
