@@ -44,7 +44,7 @@ def whole_run(store_uri: str, *, n: int, tests: list[str], **given: Any) -> tupl
         suite = run(data, server, store_uri, tests=tests, **given).suite
         cast.learn(suite)
         judge = PromptedJudge(JUDGE, api_base=server.url)
-        jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+        jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     asked = {**cast.player.bodies, "judge": cast.judged}
     return suite, {who: list(map(text_of, bodies)) for who, bodies in asked.items()}
 
@@ -96,7 +96,7 @@ def test_judges_that_are_functions_see_the_meanings_in_the_rubric(store_uri: str
         return "0"
 
     suite = run(rows(2, levels=("0", "1")), None, store_uri, tests="typos", labels=HARM).suite
-    done = jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    done = jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert {rubric.partition(MEANINGS)[2] for rubric in seen} == {"\n0: not harmful\n1: harmful"}
     assert "Labels: 0 (not harmful), 1 (harmful)." in done.report.to_markdown().replace("\\", "")
 
@@ -110,7 +110,7 @@ def test_planner_editor_summariser_verifier_and_judge_of_agents_are_told_the_mea
     with LoopbackServer(reply=player) as server:
         suite = agent_tools.run(log, server, store_uri, labels=meant).suite
         judge = PromptedJudge(agent_tools.VERIFIER, api_base=server.url)
-        jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+        jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert all(player.briefs.values())
     for body in (body for bodies in player.briefs.values() for body in bodies):
         assert "0: no violation\n1: violation" in text_of(body)
@@ -137,7 +137,7 @@ def test_numbers_of_a_column_are_a_scale_with_a_note_unless_they_are_listed_as_l
 
 
 def test_three_numbers_that_are_labels_are_measured_compared_and_voted_on_as_labels(store_uri: str) -> None:
-    data = rows(12, levels=("0", "1", "2"))
+    data = rows(6, levels=("0", "1", "2"))
     where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "progress": False}
     judges = [jrh.scripted.Grader(name=f"g{seed}", accuracy=0.6, seed=seed) for seed in (1, 2)]
     found = {}
@@ -148,8 +148,9 @@ def test_three_numbers_that_are_labels_are_measured_compared_and_voted_on_as_lab
         compared = jrh.compare([done.run_id for done in runs], tracking_uri=store_uri, log=False)
         jury = jrh.jury([done.run_id for done in runs], tracking_uri=store_uri, log=False)
         found[name] = ("qwk" in axes, "CCC" in compared.to_markdown(), any("qwk" in key for key in runs[0].metrics))
-        assert jrh.measure(runs[0].calls, labels=suite.labels) == runs[0].report
-        assert ("qwk" in str(jrh.measure(runs[0].calls, labels=suite.labels).estimates)) == found[name][0]
+        again = jrh.measure(runs[0].calls, labels=suite.labels)
+        assert again == runs[0].report
+        assert ("qwk" in str(again.estimates)) == found[name][0]
         assert jury.report is not None
     assert found == {"labels": (False, False, False), "scale": (True, True, True)}
 

@@ -37,21 +37,22 @@ def own(sheet: jrh.Datasheet) -> set[str]:
 
 @PROPERTY
 @given(records())
-def test_without_a_confidence_the_datasheet_is_the_same_to_the_letter(rows):
+def test_confidences_leave_the_hard_axes_alone_and_are_those_axes_where_the_judge_is_sure(rows):
     plain = measured(rows)
     empty = measured([{**row, "confidence": None, "probabilities": None} for row in rows])
     assert own(plain) == set()
     assert empty.to_dict() == plain.to_dict()
-    assert empty.to_markdown() == plain.to_markdown()
-    assert "Confidence" not in plain.to_markdown()
-
-
-@PROPERTY
-@given(records())
-def test_confidences_leave_the_hard_axes_alone(rows):
-    plain = measured(rows)
-    with_them = measured(sure(rows, 0.9))
-    assert {axis: with_them.estimates[axis] for axis in plain.estimates} == dict(plain.estimates)
+    page = plain.to_markdown()
+    assert empty.to_markdown() == page
+    assert "Confidence" not in page
+    for confidence in (0.9, 1.0):
+        sheet = measured(sure(rows, confidence))
+        assert {axis: sheet.estimates[axis] for axis in plain.estimates} == dict(plain.estimates)
+    for axis in own(sheet):
+        hard = sheet.estimates.get(axis.removeprefix("expected/"))
+        if isinstance(hard, Estimate):
+            assert value(sheet, axis) == pytest.approx(hard.value), axis
+            assert estimate(sheet, axis).bound_high == pytest.approx(hard.bound_high), axis
 
 
 def test_calibration_of_hand_worked_pairs():
@@ -139,17 +140,6 @@ def test_an_abstention_counts_as_no_side_in_the_vacuum_and_as_no_tie_between_equ
     sheet = measured(rows)
     assert value(sheet, "expected/dark_current") == pytest.approx(0.1)
     assert value(sheet, "expected/raw_false_preference") == pytest.approx(0.7)
-
-
-@PROPERTY
-@given(records())
-def test_a_judge_that_is_sure_has_the_hard_axes_as_expected_values(rows):
-    sheet = measured(sure(rows, 1.0))
-    for axis in own(sheet):
-        hard = sheet.estimates.get(axis.removeprefix("expected/"))
-        if isinstance(hard, Estimate):
-            assert value(sheet, axis) == pytest.approx(hard.value), axis
-            assert estimate(sheet, axis).bound_high == pytest.approx(hard.bound_high), axis
 
 
 def test_the_interval_of_a_partly_known_value_holds_both_ends():

@@ -83,8 +83,8 @@ def offline(store_uri: str, home: Path) -> Made:
 
 @pytest.fixture(scope="module")
 def played(store_uri: str, home: Path) -> Made:
-    """Twenty rows on a scale; one server is generator, validator and judge, who takes level 1 for level 2."""
-    dataset, folder = rows(levels=SCALE), home / "played"
+    """Eight rows on a scale; one server is generator, validator and judge, who takes level 1 for level 2."""
+    dataset, folder = rows(8, levels=SCALE), home / "played"
     table, cast = write_table(home / "essays.csv", dataset), Cast(dataset, scale=(1, 4))
     cast.says = lambda item: "2" if item.condition == "synthetic_ordinal" and item.expected == "1" else item.expected
     with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=cast) as server:
@@ -105,7 +105,8 @@ def logged(store_uri: str, run_id: str) -> Run:
 
 
 def evaluate(judge: object, suite: jrh.Suite, store_uri: str, **options: Any) -> jrh.Evaluation:
-    return jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, **options)
+    quiet = {"traces": "none", "progress": False, **options}
+    return jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", **quiet)
 
 
 def part_of(suite: jrh.Suite, *conditions: str, n: int = 20) -> jrh.Suite:
@@ -143,7 +144,7 @@ def test_one_server_plays_generator_validator_and_judge(played: Made) -> None:
     assert made["calls/total"] == played.counts["made/requests"] > 0
     assert judged["calls/total"] == played.counts["all/requests"] - played.counts["made/requests"]
     assert judged["calls/total"] == judged["calls/verdict"] == played.suite.manifest["n_calls"]
-    assert made["generate/items"] + made["generate/set_aside"] == 7 * 20 + 20 + 5 + 4 * 20
+    assert made["generate/items"] + made["generate/set_aside"] == 7 * 8 + 8 + 5 + 4 * 8
     confirmed = {item.meta["validator"] == item.expected for item in played.suite.items if "validator" in item.meta}
     assert confirmed == {True, False}  # False: tests that need no confirmation
     assert {judged[f"{test}/accuracy/rate"] for test in ("baseline", *TESTS)} == {1.0}

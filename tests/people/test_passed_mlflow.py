@@ -104,15 +104,16 @@ def test_errors_of_the_scorer_are_neither_passes_nor_failures(
 def test_result_run_and_traces_and_every_form_of_the_agreement_are_read_the_same(
     evaluated: SimpleNamespace, agreement: jrh.Agreement
 ) -> None:
-    expected = jrh.passed([False] * FAILED + [True] * (N - FAILED), agreement, max_failure=0.2).to_dict()["checks"]
+    how = {"max_failure": 0.2, "sampling": "stratified"}
+    expected = jrh.passed([False] * FAILED + [True] * (N - FAILED), agreement, **how).to_dict()["checks"]
     run_id = evaluated.good.run_id
     traces = mlflow.search_traces(run_id=run_id, return_type="list", include_spans=False)
     for result in (evaluated.good, run_id, f"runs:/{run_id}", traces):
-        gate = jrh.passed(result, agreement, max_failure=0.2)
+        gate = jrh.passed(result, agreement, **how)
         assert gate.to_dict()["checks"] == expected
         assert gate.gated_run == (None if result is traces else run_id)
     for judge_run in (agreement.run_id, f"runs:/{agreement.run_id}"):
-        gate = jrh.passed(evaluated.good, judge_run, max_failure=0.2)
+        gate = jrh.passed(evaluated.good, judge_run, **how)
         assert gate.to_dict()["checks"] == expected
         assert gate.facts["calibrated by"] == f"agreement, run {agreement.run_id[:8]}"
 
@@ -183,9 +184,10 @@ def labelled(suite: jrh.Suite, store_uri: str) -> jrh.Evaluation:
 def test_an_evaluation_on_a_labelled_suite_tells_the_errors_as_well(
     evaluated: SimpleNamespace, agreement: jrh.Agreement, labelled: jrh.Evaluation
 ) -> None:
-    expected = jrh.passed(evaluated.good, agreement, max_failure=0.2).to_dict()["checks"]
+    how = {"max_failure": 0.2, "sampling": "stratified"}
+    expected = jrh.passed(evaluated.good, agreement, **how).to_dict()["checks"]
     for judge_run in (labelled, f"runs:/{labelled.run_id}", labelled.run_id[:12]):
-        gate = jrh.passed(evaluated.good, judge_run, max_failure=0.2)
+        gate = jrh.passed(evaluated.good, judge_run, **how)
         assert gate.to_dict()["checks"] == expected
         assert gate.facts["calibrated by"] == f"labelled, run {labelled.run_id[:8]}"
         # The name of a function is not that of a scorer, and not that of another one either.

@@ -35,31 +35,19 @@ WHERE = {"experiment": "private", "progress": False}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of its own: every byte of it is looked through."""
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store of its own: every byte of it is looked through after the last test."""
     folder = tmp_path_factory.mktemp("private")
     assert Store(folder_uri(folder), "private", artifacts=artifacts_uri(folder)).experiment_id
-    return folder
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[str]:
     yield folder_uri(folder)
     assert_clean(folder)
-
-
-_clean: set[tuple[Path, int, int]] = set()
-"""Files that were looked through, as they were then."""
 
 
 def assert_clean(folder: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
     for path in files:
-        version = (path, path.stat().st_mtime_ns, path.stat().st_size)
-        if version not in _clean:
-            assert CANARY not in content_of(path).casefold(), path
-            _clean.add(version)
+        assert CANARY not in content_of(path).casefold(), path
     for database in folder.glob("*.db"):
         with sqlite3.connect(database) as connection:
             assert CANARY not in "\n".join(connection.iterdump()).casefold(), database
@@ -201,11 +189,11 @@ def test_a_prompted_judge_leaves_neither_prompt_nor_rubric_nor_answer_in_the_sto
             api_base=server.url,
             extra={"user": f"{CANARY} extra"},
         )
-        options: dict[str, Any] = {"tracking_uri": store, "texts": False, **WHERE}
-        done = jrh.evaluate(judge, private_pairs(), traces="all", **options)
+        options: dict[str, Any] = {"tracking_uri": store, "texts": False, "traces": "all", **WHERE}
         shift = jrh.criterion_shift(judge, private_pairs(), criteria=("allowed", f"{CANARY} means tie"), **options)
-    assert done.judge.settings["extra.user"] == f"{CANARY} extra"
-    assert shift.arms["allowed"].calls["rationale"].str.contains(CANARY).any()
+    arm = shift.arms["allowed"]
+    assert arm.judge.settings["extra.user"] == f"{CANARY} extra"
+    assert arm.calls["rationale"].str.contains(CANARY).any()
 
 
 def test_runs_without_texts_are_compared_vote_and_are_no_suite_for_a_judge(store: str, tmp_path: Path) -> None:

@@ -347,9 +347,9 @@ def test_recorded_judgments_without_texts_get_traces_only_when_all_are_asked_for
     assert sorted(assessed(one)["met_expectation"] for one in found) == ["no", "yes"]
 
 
-def test_a_criterion_that_offers_no_tie_expects_none(store, small):
+def test_a_criterion_that_offers_no_tie_expects_none(store, tiny):
     judge = resolve_judge(first_always).with_criterion("forced")
-    run_id, n = logged(store, asked(judge, small, traces="failures"))
+    run_id, n = logged(store, asked(judge, tiny, traces="failures"))
     conditions = {one.info.tags["jrh.condition"] for one in traces_of(store, run_id)}
     assert n > 0
     assert conditions == {"ladder", "ladder_matched", "filler"}
@@ -484,9 +484,9 @@ def test_a_store_of_files_takes_no_spans_and_the_run_says_so(tmp_path, monkeypat
     assert "takes no spans" in capsys.readouterr().err
 
 
-def test_no_global_state_of_mlflow_is_touched(store, small):
+def test_no_global_state_of_mlflow_is_touched(store):
     before = (mlflow.get_tracking_uri(), mlflow.active_run(), mlflow.get_last_active_trace_id())
-    logged(store, asked(first_always, small, traces="failures"))
+    logged(store, asked(first_always, jrh.Suite(name="one", items=[PAIR]), traces="failures"))
     assert (mlflow.get_tracking_uri(), mlflow.active_run(), mlflow.get_last_active_trace_id()) == before
 
 
