@@ -62,7 +62,8 @@ def playing(suite: jrh.Suite) -> Cast:
 
 
 def evaluate(judge: object, suite: jrh.Suite, store_uri: str, **options: Any) -> jrh.Evaluation:
-    return jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, **options)
+    quiet = {"experiment": "tests", "progress": False, "traces": "none"}
+    return jrh.evaluate(judge, suite, tracking_uri=store_uri, **quiet, **options)
 
 
 def prompted(server: LoopbackServer, **settings: Any) -> PromptedJudge:
@@ -474,7 +475,7 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
 
 
 def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_and_the_tie_rule_is_stated() -> None:
-    chosen = [jury_report(family(8, 60, copies=0.0, error=0.35, seed=seed), n_resamples=20).best for seed in range(10)]
+    chosen = [jury_report(family(8, 60, copies=0.0, error=0.35, seed=seed), n_resamples=20).best for seed in range(3)]
     assert all(isinstance(best, BestPanel) and best.accuracy.n == 60 for best in chosen)
     assert all({half.out_of_sample.n for half in best.halves} == {30} for best in chosen)
     # Eight equal judges: the best trio of 56 looks better where it was chosen, and only there.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,19 @@ from tests import processes
 from tests.people import command
 
 ROOT = Path(__file__).parents[2]
+Jrh = Callable[..., command.Done]
 
 
-def jrh(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return processes.run(processes.JRH, *arguments, cwd=cwd, env={**os.environ, **environment})
+@pytest.fixture
+def jrh(capsys: pytest.CaptureFixture[str]) -> Jrh:
+    return partial(command.jrh, capsys=capsys)
 
 
-def test_help_lists_every_command_with_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    listed = jrh("--help", cwd=tmp_path).stdout
+def test_help_lists_every_command_with_an_example(jrh: Jrh) -> None:
+    listed = processes.run(processes.JRH, "--help").stdout
     for name in COMMANDS:
         assert name in listed
-        shown = command.jrh(name, "--help", capsys=capsys)
+        shown = jrh(name, "--help")
         assert shown.code == 0
         assert "Example: jrh" in shown.out
 
@@ -43,7 +46,7 @@ def test_help_loads_no_heavy_library(tmp_path: Path) -> None:
     assert done.stdout.endswith("[]\n")
 
 
-def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -> None:
+def test_evaluate_prints_json_and_logs_the_run(store_uri: str) -> None:
     arguments = (
         "--judge",
         f"{ROOT / 'recipes' / 'own_judge.py'}:judge",
@@ -53,7 +56,7 @@ def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -
         "none",
         "--json",
     )
-    done = jrh("evaluate", *arguments, "--tracking-uri", store_uri, cwd=tmp_path)
+    done = processes.run(processes.JRH, "evaluate", *arguments, "--tracking-uri", store_uri)
     assert done.returncode == 0, done.stderr
     (facts,) = json.loads(done.stdout)
     assert facts["judge"] == "own_judge:judge"
@@ -61,86 +64,88 @@ def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -
     assert facts["metrics"]["calls/total"] == 1064
 
 
-def test_options_that_were_given_override_the_recipe_and_defaults_do_not(tmp_path: Path, store_uri: str) -> None:
+def test_options_that_were_given_override_the_recipe_and_defaults_do_not(
+    jrh: Jrh, tmp_path: Path, store_uri: str
+) -> None:
     import mlflow
 
-    jrh("suite", "build", "-o", "small", "--n-tasks", "1", "--depth", "1", cwd=tmp_path)
+    jrh("suite", "build", "-o", "small", "--n-tasks", "1", "--depth", "1")
     text = "judge: scripted:Qwen32B\nsuite: small\nseed: 5\nreplicates: 3\n"
     (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
     given = ("--replicates", "2", "--criterion", "strict", "--tracking-uri", store_uri, "--json")
-    done = jrh("evaluate", "recipe.yaml", *given, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (facts,) = json.loads(done.stdout)
+    done = jrh("evaluate", "recipe.yaml", *given)
+    assert done.code == 0, done.err
+    (facts,) = json.loads(done.out)
     logged = mlflow.MlflowClient(store_uri).get_run(facts["run_id"]).data.params
     assert (logged["run.seed"], logged["run.replicates"]) == ("5", "2")
     assert logged["judge.tie_criterion"] == "strict"
 
 
-def test_a_dry_run_of_a_recipe_takes_model_and_price_from_the_options(tmp_path: Path) -> None:
+def test_a_dry_run_of_a_recipe_takes_model_and_price_from_the_options(jrh: Jrh, tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text("judge: openai/unpriced\nsuite: datasheet-short\n", encoding="utf-8")
     usd = []
     for more in ((), ("--price", "1,2"), ("--price", "1,2", "--rubric", "A long rubric. " * 50)):
-        done = jrh("evaluate", "recipe.yaml", "--dry-run", "--json", *more, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        usd.append(json.loads(done.stdout)["usd"])
+        done = jrh("evaluate", "recipe.yaml", "--dry-run", "--json", *more)
+        assert done.code == 0, done.err
+        usd.append(json.loads(done.out)["usd"])
     assert usd[0] is None
     assert 0 < usd[1] < usd[2]
 
 
-def test_texts_in_a_table_begin_below_one_another(tmp_path: Path) -> None:
-    header, *rows = jrh("suite", "tasks", cwd=tmp_path).stdout.splitlines()
+def test_texts_in_a_table_begin_below_one_another(jrh: Jrh) -> None:
+    header, *rows = jrh("suite", "tasks").out.splitlines()
     start = header.index("about")
     assert all(row[start - 2 : start] == "  " and row[start] != " " for row in rows)
 
 
-def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
+def test_shift_prints_the_table(jrh: Jrh, store_uri: str) -> None:
     asked = ("--judge", "scripted:Qwen32B", "--suite", "datasheet-paper", "--tracking-uri", store_uri)
-    done = jrh("shift", *asked, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = jrh("shift", *asked)
+    assert done.code == 0, done.err
     name = axis_name("tie_rate/delta_0_same")
-    (row,) = [line.removeprefix(name).split() for line in done.stdout.splitlines() if line.startswith(name)]
+    (row,) = [line.removeprefix(name).split() for line in done.out.splitlines() if line.startswith(name)]
     assert row == ["0.74", "1.00", "+0.26", "[0.07,", "0.39]", "120", "calls"]
-    whole = jrh("shift", *asked, "--markdown", cwd=tmp_path)
-    assert f"| {name} | 0.74 | 1.00 | +0.26 |" in whole.stdout
+    whole = jrh("shift", *asked, "--markdown")
+    assert f"| {name} | 0.74 | 1.00 | +0.26 |" in whole.out
 
 
-def test_replay_reads_a_mapping_from_the_command_line(tmp_path: Path, store_uri: str) -> None:
+def test_replay_reads_a_mapping_from_the_command_line(jrh: Jrh, tmp_path: Path, store_uri: str) -> None:
     (tmp_path / "judged.csv").write_text("id,gold,ab,ba\nx,1,1,1\ny,2,2,2\n", encoding="utf-8")
     mapping = ("--map", "item=id", "--map", "better=gold", "--map", "uv=ab", "--map", "vu=ba")
-    done = jrh("replay", "judged.csv", *mapping, "--tracking-uri", store_uri, "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[0]["metrics"]["natural/stable_correct/rate"] == 1.0
+    done = jrh("replay", "judged.csv", *mapping, "--tracking-uri", store_uri, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)[0]["metrics"]["natural/stable_correct/rate"] == 1.0
 
 
-def test_a_suite_is_built_shown_and_checked(tmp_path: Path) -> None:
-    built = jrh("suite", "build", "-o", "mine", "--n-tasks", "2", "--depth", "3", "--half-steps", cwd=tmp_path)
-    assert built.returncode == 0, built.stderr
-    manifest = json.loads(jrh("suite", "show", "mine", "--json", cwd=tmp_path).stdout)
-    assert manifest["sha256"] in built.stdout
+def test_a_suite_is_built_shown_and_checked(jrh: Jrh, tmp_path: Path) -> None:
+    built = jrh("suite", "build", "-o", "mine", "--n-tasks", "2", "--depth", "3", "--half-steps")
+    assert built.code == 0, built.err
+    manifest = json.loads(jrh("suite", "show", "mine", "--json").out)
+    assert manifest["sha256"] in built.out
     items = tmp_path / "mine" / "suite.jsonl"
     items.write_bytes(items.read_bytes().replace(b"the", b"The", 1))
-    edited = jrh("suite", "show", "mine", cwd=tmp_path)
-    assert edited.returncode == 2
-    assert "was edited after hashing" in edited.stderr
+    edited = jrh("suite", "show", "mine")
+    assert edited.code == 2
+    assert "was edited after hashing" in edited.err
 
 
-def test_the_example_task_is_a_task_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "task.yaml").write_text(jrh("suite", "tasks", "--example", cwd=tmp_path).stdout, encoding="utf-8")
-    built = jrh("suite", "build", "--tasks", "task.yaml", "--n-tasks", "1", "-o", "own", cwd=tmp_path)
-    assert built.returncode == 0, built.stderr
+def test_the_example_task_is_a_task_of_ones_own(jrh: Jrh, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(jrh("suite", "tasks", "--example").out, encoding="utf-8")
+    built = jrh("suite", "build", "--tasks", "task.yaml", "--n-tasks", "1", "-o", "own")
+    assert built.code == 0, built.err
 
 
-def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
+def test_natural_pairs_become_a_suite(jrh: Jrh, tmp_path: Path, store_uri: str) -> None:
     (tmp_path / "pairs.csv").write_text("input,o1,o2,label\nq1,good,bad,1\nq2,bad,good,2\n", encoding="utf-8")
     mapping = ("--map", "instruction=input", "--map", "first=o1", "--map", "second=o2", "--map", "better=label")
-    built = jrh("suite", "from-pairs", "pairs.csv", *mapping, "-o", "nat", cwd=tmp_path)
-    assert built.returncode == 0, built.stderr
+    built = jrh("suite", "from-pairs", "pairs.csv", *mapping, "-o", "nat")
+    assert built.code == 0, built.err
     asked = ("--judge", "scripted:Oracle", "--suite", "nat", "--tracking-uri", store_uri, "--json")
-    done = jrh("evaluate", *asked, cwd=tmp_path)
-    assert json.loads(done.stdout)[0]["metrics"]["natural/accuracy/rate"] == 1.0
+    done = jrh("evaluate", *asked)
+    assert json.loads(done.out)[0]["metrics"]["natural/accuracy/rate"] == 1.0
 
 
-def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, tmp_path: Path) -> None:
+def test_the_suite_of_a_run_comes_from_the_store_that_was_named(jrh: Jrh, store_uri: str) -> None:
     asked = (
         "evaluate",
         "--judge",
@@ -152,8 +157,9 @@ def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, 
         "--json",
         "--suite",
     )
-    first = json.loads(jrh(*asked, "datasheet-short", cwd=tmp_path).stdout)[0]
-    again = jrh(*asked, f"runs:/{first['run_id']}/suite", cwd=tmp_path)
+    first = json.loads(jrh(*asked, "datasheet-short").out)[0]
+    # In a process of its own, which no earlier command told of a store.
+    again = processes.run(processes.JRH, *asked, f"runs:/{first['run_id']}/suite")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)[0]["suite"] == first["suite"]
 
@@ -193,10 +199,10 @@ def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, 
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(
-    arguments: tuple[str, ...], code: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    jrh: Jrh, arguments: tuple[str, ...], code: int, text: str, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").write_text("a file", encoding="utf-8")
-    done = command.jrh(*arguments, capsys=capsys)
+    done = jrh(*arguments)
     assert done.code == code, done.err
     assert text in done.err
     assert "Traceback" not in done.err
