@@ -36,7 +36,7 @@ from jrh_mlflow.tracking.runs.run_calls import CallStore
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import EVIL, pointwise_suite
 from tests.loopback import LoopbackServer
-from tests.review.browser import chromium
+from tests.review.browser import chromium, looks, violations
 from tests.review.making import TOKEN, Client
 
 pytestmark = pytest.mark.quick
@@ -526,22 +526,16 @@ def test_an_item_of_a_suite_is_found_by_its_own_id_however_that_is_written(tmp_p
 
 
 def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(client, runs):
-    from axe_playwright_python.sync_playwright import Axe
-
     done = runs["pairs"]
     item = done.calls[done.calls["condition"] == "ladder"]["suite_item"].iloc[0]
     queries = ({}, {"axis": "target_sensitivity/delta_1"}, {"open": item})
     with chromium() as browser:
-        for scheme, width in (("light", 1200), ("dark", 390)):
-            context = browser.new_context(
-                color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 900}
-            )
-            page = context.new_page()
-            for query in queries:
-                page.goto(f"http://{client.address}/jrh/calls/{done.run_id}?{urlencode(query)}")
-                assert Axe().run(page).response["violations"] == [], (scheme, width, query)
+        page = browser.new_page(bypass_csp=True)
+        for query in queries:
+            page.goto(f"http://{client.address}/jrh/calls/{done.run_id}?{urlencode(query)}")
+            assert page.title().startswith("Calls: ")
+            for width in looks(page):
+                assert violations(page) == [], (width, query)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, query
-                assert page.title().startswith("Calls: ")
                 if width > 1000 and "open" not in query:
                     assert page.evaluate(_LAYOUT) == {"rows are low": True, "widest": "rationale", "aligned": True}
-            context.close()

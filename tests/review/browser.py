@@ -56,6 +56,44 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+def looks(page: Page, narrow: int = 390) -> Iterator[int]:
+    """Show an open page on a desk by day, then on a phone by night, and give the width of each."""
+    for scheme, width in (("light", 1280), ("dark", narrow)):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 800})
+        yield width
+
+
+def violations(page: Page) -> list[tuple[str, str]]:
+    """Return the accessibility rules that an open page breaks, and where first."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate(AXE_SCRIPT)
+    return [(rule, place) for rule, place in page.evaluate(_VIOLATIONS)]
+
+
+_VIOLATIONS = """async () => {
+  const looks = new Map(), seen = new Set();
+  const look = (one) => {
+    if (one && !looks.has(one)) {
+      const { color, backgroundColor, backgroundImage, fontSize, fontWeight, opacity } = getComputedStyle(one);
+      const own = [color, backgroundColor, backgroundImage, fontSize, fontWeight, opacity, one.getAttribute("class")];
+      looks.set(one, `${look(one.parentElement)}\\n${one.localName},${own}`);
+    }
+    return looks.get(one);
+  };
+  for (const one of document.querySelectorAll("body *")) {
+    const speaks = one.matches("input, select, textarea") || [...one.childNodes].some(({ data }) => data?.trim());
+    one.toggleAttribute("data-first", speaks && !seen.has(look(one)));
+    if (speaks) seen.add(look(one));
+  }
+  axe.configure({ rules: [{ id: "color-contrast", selector: "[data-first]" }] });
+  const { violations } = await axe.run({ resultTypes: ["violations"] });
+  return violations.map((one) => [one.id, one.nodes[0].html]);
+}"""
+"""The contrast of a text takes most of the time, and is that of every other text with the same styles around it."""
+
+
 def _start(place: Path) -> None:
     """Start a browser that any number of processes can use, and write its address into a file."""
     from playwright._impl._driver import compute_driver_executable, get_driver_env

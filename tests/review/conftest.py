@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ class Windows:
         free = self._free.setdefault(kind, [])
         page = free.pop() if free else self._new(**options)
         page.set_viewport_size(options["viewport"])
+        page.emulate_media(color_scheme="light")
         self._taken.append((kind, page))
         return page
 
@@ -90,8 +91,10 @@ def visit(windows: Windows, serve: Serve) -> Iterator[Open]:
 
     complaints: list[str] = []
 
-    def go(url: str, name: str | None = "Ann", **options: Any) -> Page:
+    def go(url: str, name: str | None = "Ann", prepare: Callable[[Page], None] | None = None, **options: Any) -> Page:
         page = windows.take(complaints, **{"viewport": {"width": 1280, "height": 800}, **options})
+        if prepare:
+            prepare(page)
         page.goto(url)
         expect(page.locator("#your-name")).to_be_focused()
         if name:

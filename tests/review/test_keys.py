@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Route, expect
 
 from tests.review.browser import Open, Serve, ask, counts, decide, perturbed, press, row_of, save, title
 
@@ -16,15 +16,12 @@ from tests.review.browser import Open, Serve, ask, counts, decide, perturbed, pr
 class SlowServer:
     """Holds every decision back until the test lets it through: no clock is involved."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self, visit: Open, url: str) -> None:
         self.held: list[Route] = []
         self.bodies: list[dict[str, Any]] = []
         self.gone = False
-        page.route("**/decisions", self._hold)
-        # Chromium tells a page that is open of the new route beside its key presses: the first decision could slip by.
-        page.reload()
-        expect(title(page)).to_be_visible()
+        # Chromium tells a page that is open of a new route beside its key presses: the first decision could slip by.
+        self.page = visit(url, prepare=lambda page: page.route("**/decisions", self._hold))
 
     def _hold(self, route: Route) -> None:
         assert not self.held, "two decisions were under way at once"
@@ -65,8 +62,8 @@ def many(tmp_path: Path, serve: Serve) -> str:
 
 
 def test_thirty_fast_presses_decide_thirty_items_in_order_each_once(many: str, visit: Open) -> None:
-    page = visit(many)
-    server = SlowServer(page)
+    server = SlowServer(visit, many)
+    page = server.page
     press(page, *["a"] * 30)
     server.first()
     expect(page.locator("#waiting")).to_have_text("29 waiting")
@@ -79,8 +76,8 @@ def test_thirty_fast_presses_decide_thirty_items_in_order_each_once(many: str, v
 
 
 def test_different_keys_keep_their_order_and_a_number_behind_a_rejection_is_its_reason(many: str, visit: Open) -> None:
-    page = visit(many)
-    server = SlowServer(page)
+    server = SlowServer(visit, many)
+    page = server.page
     press(page, "a", "r", "2", "j", "a", "u", "a")
     server.first()
     while server.held:
@@ -91,8 +88,8 @@ def test_different_keys_keep_their_order_and_a_number_behind_a_rejection_is_its_
 
 
 def test_presses_beyond_the_last_item_decide_nothing_twice(tmp_path: Path, serve: Serve, visit: Open) -> None:
-    page = visit(serve(typos(tmp_path / "three", 3)))
-    server = SlowServer(page)
+    server = SlowServer(visit, serve(typos(tmp_path / "three", 3)))
+    page = server.page
     press(page, *["a"] * 9)
     server.first()
     while server.held:
@@ -102,8 +99,8 @@ def test_presses_beyond_the_last_item_decide_nothing_twice(tmp_path: Path, serve
 
 
 def test_a_refused_decision_stops_what_waits_behind_it_and_says_so(many: str, visit: Open) -> None:
-    ann, bob = visit(many, "Ann"), visit(many, "Bob")
-    server = SlowServer(ann)
+    server = SlowServer(visit, many)
+    ann, bob = server.page, visit(many, "Bob")
     press(ann, *["a"] * 5)
     server.first()
     decide(bob, "n", then="seed-0001")
@@ -118,8 +115,8 @@ def test_a_refused_decision_stops_what_waits_behind_it_and_says_so(many: str, vi
 
 
 def test_a_server_that_is_gone_stops_what_waits_and_nothing_is_sent_later(many: str, visit: Open) -> None:
-    page = visit(many)
-    server = SlowServer(page)
+    server = SlowServer(visit, many)
+    page = server.page
     press(page, *["a"] * 4)
     server.first()
     server.gone = True
@@ -134,8 +131,8 @@ def test_a_server_that_is_gone_stops_what_waits_and_nothing_is_sent_later(many: 
 
 
 def test_keys_behind_a_saved_edit_are_about_the_next_item(many: str, visit: Open) -> None:
-    page = visit(many)
-    server = SlowServer(page)
+    server = SlowServer(visit, many)
+    page = server.page
     press(page, "e", *"Hi ", "Control+Enter", "a", "a")
     server.first()
     while server.held:
@@ -145,8 +142,8 @@ def test_keys_behind_a_saved_edit_are_about_the_next_item(many: str, visit: Open
 
 
 def test_what_is_typed_before_a_question_opens_does_not_answer_it(many: str, visit: Open) -> None:
-    page = visit(many)
-    server = SlowServer(page)
+    server = SlowServer(visit, many)
+    page = server.page
     press(page, "a", "b", "Enter", "Enter", "a", "f")
     server.first()
     server.answer()
