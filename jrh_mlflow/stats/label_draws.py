@@ -33,14 +33,13 @@ def allocated(sizes: Array, spreads: Array, n: int) -> Codes:
     wanted, least = sizes * spreads, np.minimum(_LEAST, sizes)
     if n <= least.sum():
         least = np.zeros(len(sizes))
-    low, high = 0.0, float((sizes / wanted).max())
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.clip(middle * wanted, least, sizes).sum() < n else (low, middle)
-    exact = np.clip(high * wanted, least, sizes)
+    # The total rises in straight lines between the shares at which a stratum leaves its least or has all it has.
+    shares = np.sort([0.0, *(least / wanted), *(sizes / wanted)])
+    totals = np.clip(np.outer(shares, wanted), least, sizes).sum(axis=1)
+    exact = np.clip(float(np.interp(n, totals, shares)) * wanted, least, sizes)
     given = np.floor(exact + 1e-9)
     rest = np.where(given < sizes, exact - given, -1.0)
-    given[np.argsort(-rest, kind="stable")[: n - int(given.sum())]] += 1
+    given[np.argsort(-rest.round(9), kind="stable")[: n - int(given.sum())]] += 1
     return given.astype(np.intp)
 
 

@@ -35,6 +35,7 @@ from tests.compatibility.write_files_of_0_2 import (
     feedback_facts,
     finish_review,
     import_batch,
+    keys_in,
     keys_of,
     measure,
     review_facts,
@@ -91,8 +92,8 @@ class Written:
     @classmethod
     def read(cls, runs: Runs, url: str, folder: Path) -> Written:
         """Read runs that were just made."""
-        keys, facts = keys_of(url, runs, store=folder), facts_of(url, runs, store=folder)
-        return cls(runs=runs, keys=keys, facts=facts)
+        facts = facts_of(url, runs, store=folder)
+        return cls(runs=runs, keys=keys_in(facts, runs), facts=facts)
 
 
 @pytest.fixture(scope="module")

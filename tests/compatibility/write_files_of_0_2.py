@@ -637,9 +637,7 @@ def facts_of(url: str, runs: Mapping[str, Iterable[str]], *, store: Path) -> dic
     """Return what MLflow tells of runs, by their ids; `store` is the folder that a server serves."""
     names = {run_id: name for name, ids in runs.items() for run_id in ids}
     client = MlflowClient(url)
-    places = [one.experiment_id for one in client.search_experiments()]
-    found = {one.info.run_id: one for one in client.search_runs(places, max_results=1000)}
-    return {run_id: {"name": name, **run_facts(found[run_id], store)} for run_id, name in names.items()}
+    return {run_id: {"name": name, **run_facts(client.get_run(run_id), store)} for run_id, name in names.items()}
 
 
 @contextmanager
@@ -674,7 +672,11 @@ def artifacts_of(run: Run, store: Path) -> Path:
 
 def keys_of(url: str, runs: Mapping[str, Iterable[str]], *, store: Path) -> dict[str, Any]:
     """Return the names of all that the runs hold, by what was done; of several runs those of all of them."""
-    facts = facts_of(url, runs, store=store)
+    return keys_in(facts_of(url, runs, store=store), runs)
+
+
+def keys_in(facts: Mapping[str, Any], runs: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    """Return the same, of what is read already."""
     return {name: merged([key_lists(facts[run_id]) for run_id in ids]) for name, ids in runs.items()}
 
 

@@ -302,12 +302,9 @@ def test_an_interrupted_run_is_marked_killed(small: jrh.Suite, store_uri: str) -
 def test_bad_input_is_one_clear_line_and_nothing_is_logged(
     judge: object, suite: str | None, error: type[Exception], text: str, store_uri: str
 ) -> None:
-    client = MlflowClient(tracking_uri=store_uri)
-    experiment = client.get_experiment_by_name("tests")
-    before = len(client.search_runs([experiment.experiment_id]))
     with pytest.raises(error, match=text):
-        jrh.evaluate(judge, suite, **where(store_uri))
-    assert len(client.search_runs([experiment.experiment_id])) == before
+        jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="of bad input")
+    assert MlflowClient(tracking_uri=store_uri).get_experiment_by_name("of bad input") is None
 
 
 def test_the_active_experiment_is_used_when_none_is_named(

@@ -268,7 +268,7 @@ def test_no_key_is_in_anything_that_was_written(small: jrh.Suite, store_uri: str
         return json.dumps({"reason": f"my key is {KEY}", "verdict": "A"})
 
     with LoopbackServer(reply=leaky, model_name=f"model {KEY}") as server:
-        done = evaluate(server, small, store_uri, traces="all")
+        done = evaluate(server, jrh.Suite(name="few", items=small.items[::4]), store_uri, traces="all")
     folder = tmp_path / "downloaded"
     folder.mkdir()
     MlflowClient(tracking_uri=store_uri).download_artifacts(done.run_id, "", str(folder))

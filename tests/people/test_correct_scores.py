@@ -73,8 +73,8 @@ def test_a_cluster_is_in_one_part_of_the_cross_fit() -> None:
 @pytest.mark.parametrize(("rate", "n"), [(0.9, 200), (0.95, 300)])
 def test_the_calibrated_score_covers_and_needs_fewer_labels_than_its_verdict(rate, n) -> None:
     rng, held, widths = np.random.default_rng(11), [], []
-    for _ in range(200):
-        frame = probabilities(n + 2000, rate, rng)
+    for _ in range(150):
+        frame = probabilities(n + 800, rate, rng)
         score, human = frame["judge"].to_numpy(), frame["human"].to_numpy(float)
         verdict = (score > 0.5).astype(float)
         found = [
@@ -92,7 +92,7 @@ def test_the_calibrated_score_covers_and_needs_fewer_labels_than_its_verdict(rat
 def test_the_mean_of_peoples_marks_is_covered_in_their_units() -> None:
     truth = marks(400_000, np.random.default_rng(1))["human"].mean()
     rng, held, alone = np.random.default_rng(2), [], []
-    for _ in range(60):
+    for _ in range(40):
         frame = marks(900, rng)
         found = jrh.correct(frame[100:], frame[:100], sampling="random")
         low, high = ends(found.estimate)

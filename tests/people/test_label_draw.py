@@ -60,7 +60,7 @@ def test_by_score_the_unsure_are_drawn_more_often() -> None:
 def test_a_correction_reads_the_chances_also_of_a_half_answered_draw(by: str) -> None:
     held = 0
     for seed in range(20):
-        frame = graded(seed=seed)
+        frame = graded(500, seed=seed)
         drawn = answered(jrh.label_draw(frame[["item", "judge"]], 160, by=by, seed=seed), frame)
         # The first half in the order of the draw: a random part.
         found = jrh.correct(frame[["item", "judge"]], drawn.head(80))
@@ -83,15 +83,14 @@ def test_what_was_drawn_before_or_is_too_little_is_refused() -> None:
         jrh.label_draw(frame["judge"].tolist(), 5)
 
 
-def test_a_review_queue_gets_the_traces_and_they_keep_their_chances(tmp_path) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    rate_traces(uri, "drawn", n=60)
-    drawn = jrh.label_draw("traces:/drawn", 20, by="verdict", queue="to label", tracking_uri=uri)
-    read = jrh.agree("queues:/drawn/to label", name=NAME, tracking_uri=uri, log=False).source
+def test_a_review_queue_gets_the_traces_and_they_keep_their_chances(store_uri: str) -> None:
+    rate_traces(store_uri, "drawn", n=60)
+    drawn = jrh.label_draw("traces:/drawn", 20, by="verdict", queue="to label", tracking_uri=store_uri)
+    read = jrh.agree("queues:/drawn/to label", name=NAME, tracking_uri=store_uri, log=False).source
     assert set(read.frame["item"]) == set(drawn["item"])
     assert read.per_item("inclusion") == dict(zip(drawn["item"], drawn["inclusion"], strict=True))
     with pytest.raises(RecipeError, match="drawn before"):
-        jrh.label_draw("traces:/drawn", 5, tracking_uri=uri)
+        jrh.label_draw("traces:/drawn", 5, tracking_uri=store_uri)
 
 
 def test_the_command_writes_a_file(tmp_path) -> None:

@@ -31,6 +31,8 @@ from tests.people.loopback_judge import GUIDELINE, AddsGuideline, answer, judgin
 from tests.people.rated_store import JUDGE, RatedStore
 from tests.tracking.traces.trace_tools import logging_traces
 
+pytestmark = pytest.mark.timeout(400)
+"""The page is run for the first test of the file: minutes on a busy machine."""
 N = 12
 """Answers that are evaluated anew: each takes MLflow a tenth of a second and more."""
 PAGE = "docs/howto/people.md"
@@ -44,7 +46,7 @@ judge, optimizer = lenient_judge(), AddsGuideline()
 """
 QUICKER = "judges.py:judge --max-traces 24 --no-suite"
 """The command as printed, on fewer traces than the Python beside it."""
-N_ALIGNED = 120
+N_ALIGNED = 60
 """Traces to align on: a half is held out, and each is put to a judge four times."""
 
 
@@ -58,7 +60,7 @@ def printed(rated: RatedStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
     labelled.assign(human=labelled["human"].where(labelled.index < 100)).to_csv(folder / "graded.csv", index=False)
     rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:N].itertuples()]
     names: dict[str, Any] = {"mlflow": mlflow, "jrh": jrh, "answers": rows, "labelled": labelled[["judge", "human"]]}
-    names |= {"judge": lenient_judge(), "optimizer": AddsGuideline(), "traces": fetched(rated)[:N_ALIGNED]}
+    names |= {"judge": lenient_judge(), "optimizer": AddsGuideline(), "traces": fetched(rated)}
     names |= {"before": [True] * 40 + [False] * 20, "after": [True] * 50 + [False] * 10}
     with pytest.MonkeyPatch.context() as patch, judging(rated, patch) as server:
         world = World(folder=folder, server=server, uri=rated.uri, experiment="answers")
@@ -74,7 +76,7 @@ def printed(rated: RatedStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def fetched(rated: RatedStore) -> list[Trace]:
     client = MlflowClient(tracking_uri=rated.uri)
-    return list(client.search_traces(locations=[rated.experiment_id], max_results=500))
+    return list(client.search_traces(locations=[rated.experiment_id], max_results=N_ALIGNED))
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def test_the_baseline_and_the_mean_stand_apart_from_the_tests():
     assert gaps[0] > gaps[1] == gaps[2] < gaps[3]
 
 
-@pytest.mark.parametrize(("n_judges", "n_tests"), [(2, 1), (8, 20)])
+@pytest.mark.parametrize(("n_judges", "n_tests"), [(2, 1), (8, 4), (2, 20)])
 def test_no_text_of_a_heatmap_leaves_the_page(n_judges, n_tests):
     reading = jrh.measure(point_calls(wrong), labels=LABELS).scores["typos"]
     names = [f"some-provider/a-model-with-a-very-long-name-{index}" for index in range(n_judges)]
