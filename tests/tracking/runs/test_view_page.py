@@ -22,7 +22,7 @@ from tests.servers import free_port, running_server
 from tests.tracking.traces.trace_tools import rated_traces
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Page
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,11 @@ def traced(store_uri: str) -> jrh.Evaluation:
 
 
 @pytest.fixture(scope="module")
-def browser(evaluated: jrh.Evaluation, traced: jrh.Evaluation) -> Iterator[Browser]:
+def page(evaluated: jrh.Evaluation, traced: jrh.Evaluation) -> Iterator[Page]:
+    """One for all: a step from one of MLflow's pages to another does not load its scripts again."""
     # After the evaluation: an open browser keeps an event loop running.
-    with chromium() as found:
-        yield found
+    with chromium() as browser:
+        yield browser.new_page(viewport={"width": 1900, "height": 900})
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def url(store_uri: str) -> Iterator[str]:
 
 
 def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(
-    store_uri: str, url: str, browser: Browser
+    store_uri: str, url: str, page: Page
 ) -> None:
     made = rate_traces(store_uri, "links to traces", n=3)
     rated = rated_traces(made.source, tracking_uri=url)
@@ -63,7 +64,6 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
     assert queue_disagreements(rated.experiments, tracking_uri=url, **told).added == 3
     again = queue_disagreements(rated.experiments, tracking_uri=url, **told)
     assert (again.added, again.already) == (0, 3)
-    page = browser.new_page(viewport={"width": 1600, "height": 900})
     page.goto(rated.links[trace["item"]])
     # In MLflow 3.14 a heading of its own, later a page of the trace.
     page.get_by_text(re.compile("^Inputs( / Outputs)?$")).first.wait_for(timeout=PATIENCE_MS)
@@ -74,10 +74,9 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
 
 
 def test_a_judge_is_listed_under_evaluation_runs_and_on_the_models_page(
-    evaluated: jrh.Evaluation, url: str, browser: Browser
+    evaluated: jrh.Evaluation, url: str, page: Page
 ) -> None:
     experiment_id = evaluated.view.table.partition("/experiments/")[2].partition("/")[0]
-    page = browser.new_page(viewport={"width": 1900, "height": 900})
     modes = {"evaluation-runs": "genai", "models": "machine_learning"}
     for tab, mode in modes.items():
         page.goto(f"{url}/#/experiments/{experiment_id}/{tab}?workflowType={mode}")
@@ -85,11 +84,10 @@ def test_a_judge_is_listed_under_evaluation_runs_and_on_the_models_page(
 
 
 def test_the_description_of_a_run_leads_to_its_traces_and_to_no_others(
-    traced: jrh.Evaluation, store_uri: str, url: str, browser: Browser
+    traced: jrh.Evaluation, store_uri: str, url: str, page: Page
 ) -> None:
     tags = MlflowClient(store_uri).get_run(traced.run_id).data.tags
     [link] = re.findall(r"\((#/experiments/\d+/traces[^)]*)\)", tags[keys.TAG_NOTE])
-    page = browser.new_page(viewport={"width": 1900, "height": 900})
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.post_data or ""))
     page.goto(f"{url}/{link}")
@@ -98,11 +96,8 @@ def test_the_description_of_a_run_leads_to_its_traces_and_to_no_others(
     assert any(traced.run_id in body for body in asked), "the list is filtered"
 
 
-def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(
-    evaluated: jrh.Evaluation, url: str, browser: Browser
-) -> None:
+def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(evaluated: jrh.Evaluation, url: str, page: Page) -> None:
     experiment_id = evaluated.view.table.partition("/experiments/")[2].partition("/")[0]
-    page = browser.new_page(viewport={"width": 1900, "height": 900})
     open_view(page, view_links(url, experiment_id).table, until="Llama8B (simulated)")
     for text in ("jrh.dark_current", "0.67 [0.50, 0.79]", "jrh.threshold_75", "4.00 [2.85, 4.00]"):
         page.get_by_text(text, exact=True).first.wait_for(timeout=PATIENCE_MS)
@@ -111,6 +106,6 @@ def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(
     # By the link in the experiment's description, which every page of it shows.
     link = page.get_by_role("link", name="their curves in one picture").get_attribute("href")
     if before("3.17"):  # Older ones draw a second saved view only on a page of its own.
-        page = browser.new_page()
+        page = page.context.new_page()
     open_view(page, f"{url}/{link}", until="target_sensitivity/curve")
     page.locator(".js-plotly-plot .lines").first.wait_for(timeout=PATIENCE_MS)
