@@ -32,11 +32,10 @@ JRH = "from jrh_mlflow.cli import main; main()"
 SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 ROOT = Path(__file__).parent.parent
 _IMPORTED = """
-    aiohttp.web alembic.config git IPython.display litellm matplotlib.backends.backend_agg matplotlib.figure
-    mlflow mlflow.data.pandas_dataset mlflow.genai mlflow.store.artifact.local_artifact_repo
-    mlflow.store.tracking.sqlalchemy_store mlflow.store.tracking.sqlalchemy_workspace_store openai optuna
-    pandas psycopg pyarrow.pandas_compat pyarrow.parquet scipy.stats sklearn.feature_extraction.text
-    sqlalchemy yaml
+    aiohttp.web alembic.config databricks.sdk git IPython.display litellm matplotlib.backends.backend_agg
+    matplotlib.figure mlflow mlflow.data.pandas_dataset mlflow.genai mlflow.store.artifact.local_artifact_repo
+    mlflow.store.tracking.sqlalchemy_store mlflow.store.tracking.sqlalchemy_workspace_store openai optuna.importance
+    pandas psycopg pyarrow.pandas_compat pyarrow.parquet scipy.stats sklearn.feature_extraction.text sqlalchemy yaml
     jrh_mlflow.cli.evaluate jrh_mlflow.cli.main jrh_mlflow.demo jrh_mlflow.engine.journal.sqlite
     jrh_mlflow.measuring jrh_mlflow.generation jrh_mlflow.show.figures.svg jrh_mlflow.sweeps.sweep
     jrh_mlflow.tracking.runs.store

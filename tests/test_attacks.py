@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -41,11 +42,14 @@ def little_memory() -> Iterator[None]:
     assert peak < 64 * 2**20
 
 
+@cache
+def bomb() -> bytes:
+    """A hundred kB that unpack to 100 MiB."""
+    return gzip.compress(b"x" * SIZE)
+
+
 def packed(name: str) -> Path:
-    """A file of a hundred kB that unpacks to 100 MiB."""
-    with gzip.open(name, "wb") as sink:
-        for _ in range(SIZE // 2**20):
-            sink.write(b"x" * 2**20)
+    Path(name).write_bytes(bomb())
     return Path(name)
 
 

@@ -49,9 +49,11 @@ build.build_wheel(str(folder))
 DEMO_AND_SERVER = """
 import os, sys
 import uvicorn
+from jrh_mlflow import demo
 from jrh_mlflow.cli import main
 from jrh_mlflow.tracking import mlflow_server
 
+demo.JUDGES, demo.TESTS = ("Llama8B", "Qwen32B"), ("markdown", "typos")
 sys.argv = ["jrh", "demo", "--quick"]
 try:
     main()

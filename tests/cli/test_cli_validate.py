@@ -24,10 +24,10 @@ def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def of_one_world(simulation: Any) -> Any:
-    """Draw the first world only; `tests/simulations` draw the others of the quick form."""
+    """Draw the first world only, and that a few times; `tests/simulations` draw the quick form in full."""
     if not isinstance(simulation, Simulation):
         return simulation
-    return replace(simulation, worlds=lambda size, apply: simulation.worlds(size, apply)[:1])
+    return replace(simulation, worlds=lambda size, apply: simulation.worlds(size, apply)[:1], least=2)
 
 
 def test_the_quick_form_passes_and_shows_every_part(monkeypatch, capsys) -> None:
