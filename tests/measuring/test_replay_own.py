@@ -12,6 +12,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
+from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.judges.rendering import fitting
 from jrh_mlflow.measures.records import normalise
@@ -24,6 +25,7 @@ from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.spreadsheets import write_table
 from tests.generation.tools import rows
+from tests.readings import asked
 
 
 def moody(shown: Presentation) -> Answer | str:
@@ -100,6 +102,12 @@ def numbers(done: Evaluation, *, without: str = "time/") -> dict[str, float]:
     return {key: value for key, value in done.metrics.items() if not key.startswith(without)}
 
 
+@pytest.fixture(autouse=True)
+def _active_store(store_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Suites are generated in the store that is there: each test would make one."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
+
+
 @pytest.fixture(scope="module")
 def evaluated(store_uri: str) -> Callable[[str], Evaluation]:
     """One evaluation of each kind, made when it is first asked for."""
@@ -146,7 +154,7 @@ def test_a_file_of_calls_and_the_suite_give_every_number_categories_too(
     assert numbers(filed) == pytest.approx(numbers(first), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["pairs", "single responses of known level", "reliability, two labels", "transcripts"])
 def test_every_form_of_a_file_of_calls_is_read_alike(
     kind: str, evaluated: Callable[[str], Evaluation], tmp_path: Path
 ) -> None:
@@ -195,7 +203,7 @@ TOLD: dict[str, Callable[[], Suite]] = {
     "transcripts": transcripts,
 }
 LOGGED_AGAIN = {"fractions": "parquet", "words": "csv", "transcripts": "parquet"}
-"""Of these a run is made of the file, which takes a second; of the others the numbers alone."""
+"""Of these runs are made, which takes a second; of the others the numbers alone."""
 
 
 @pytest.mark.parametrize("kind", TOLD)
@@ -207,25 +215,30 @@ def test_records_tell_their_labels_and_give_every_number_again_without_the_suite
         text = f"{shown.response}{shown.transcript}"
         return seen[hashlib.sha256(text.encode()).digest()[0] % len(seen)]
 
-    about = {"tracking_uri": store_uri, "experiment": "own records"}
-    first = jrh.evaluate(middling, TOLD[kind](), texts=kind != "words", traces="none", **about)
-    assert jrh.measure(first.calls).to_dict() == first.report.to_dict()
-    table = point_table(normalise(first.calls))
-    assert tuple(table.scale.labels) == tuple(first.suite.labels or ())
+    suite, about = TOLD[kind](), {"tracking_uri": store_uri, "experiment": "own records"}
+    if kind in LOGGED_AGAIN:
+        first = jrh.evaluate(middling, suite, texts=kind != "words", traces="none", **about)
+        calls, report = first.calls, first.report.to_dict()
+    else:
+        calls = calls_frame(asked(middling, suite))
+        report = jrh.measure(calls, labels=suite.labels).to_dict()
+    assert jrh.measure(calls).to_dict() == report
+    table = point_table(normalise(calls))
+    assert tuple(table.scale.labels) == tuple(suite.labels or ())
     if kind != "transcripts":
-        shown = fitting("response", first.suite.items[0].answers or (), first.suite.items[0].ordinal)
+        shown = fitting("response", suite.items[0].answers or (), suite.items[0].ordinal)
         assert (table.scale.kind == "ordinal") == (shown == "ordinal" or kind == "words")
     caplog.clear()
-    path = written(first.calls, tmp_path / f"calls.{LOGGED_AGAIN.get(kind, 'csv')}")
+    path = written(calls, tmp_path / f"calls.{LOGGED_AGAIN.get(kind, 'csv')}")
     if kind in LOGGED_AGAIN:
         (again,) = replay_each(path, **about)
-        assert again.report.to_dict() == first.report.to_dict()
-        assert jrh.measure(again.calls).to_dict() == first.report.to_dict()
+        assert again.report.to_dict() == report
+        assert jrh.measure(again.calls).to_dict() == report
     else:
-        assert jrh.measure(_read(path, judge="middling")).to_dict() == first.report.to_dict()
+        assert jrh.measure(_read(path, judge="middling")).to_dict() == report
     assert "do not say" not in caplog.text
-    judges = {"a": first.calls, "b": first.calls.drop(columns="labels")}
-    compared = compare_calls(judges, labels=first.suite.labels, n_resamples=20)
+    judges = {"a": calls, "b": calls.drop(columns="labels")}
+    compared = compare_calls(judges, labels=suite.labels, n_resamples=20)
     assert compared.judges == ("a", "b"), "records of before are comparable with those that tell their labels"
 
 

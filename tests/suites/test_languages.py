@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -75,16 +76,18 @@ class TestOfATask:
         assert language_of(" ".join(of(task, "satisfied"))) == task.language
 
 
+@cache
+def ladder_readings(name: str) -> dict[tuple[str, str, str], float]:
+    pairs = [item for item in jrh.load_suite(name).items if item.condition in LADDERS]
+    audit = audit_suite(jrh.Suite(name=name, items=pairs))
+    assert [one for one in audit.readings if one.judged and not one.within] == []
+    return {(one.shortcut, one.direction, one.condition): one.estimate.value for one in audit.readings}
+
+
 @pytest.mark.parametrize("code", OTHERS)
 def test_no_shortcut_pays_on_the_matched_ladder_and_those_that_pay_on_the_plain_one_pay_as_in_english(code):
     """A shortcut that cannot see a language would pass by its coin: it must see there what it sees in English."""
-    readings = {}
-    for name in ("datasheet-en", f"datasheet-{code}"):
-        pairs = [item for item in jrh.load_suite(name).items if item.condition in LADDERS]
-        audit = audit_suite(jrh.Suite(name=name, items=pairs))
-        assert [one for one in audit.readings if one.judged and not one.within] == []
-        readings[name] = {(one.shortcut, one.direction, one.condition): one.estimate.value for one in audit.readings}
-    english, other = readings.values()
+    english, other = ladder_readings("datasheet-en"), ladder_readings(f"datasheet-{code}")
     pays = [key for key, value in english.items() if key[2] == LADDER and value > HIGH]
     assert len(pays) >= 9
     assert {key: other[key] for key in pays if other[key] <= HIGH} == {}
