@@ -267,10 +267,12 @@ class Trials:
         """Run one trial; False when there is none left for this process to start."""
         # First: a trial whose process died would count as one that somebody runs.
         self.requeue_dead()
-        limit = min(n_trials, len(self.grid))
-        if not self.open("WAITING"):
-            enough = len(self.measured()) + len(self.open()) + len(self.failed) >= limit
-            proposed = None if enough else self._propose(n_trials)
+        limit, known = min(n_trials, len(self.grid)), self.all()
+        if not any(trial.state.name == "WAITING" for trial in known):
+            measured = {key for trial in known if _done(trial) and (key := self.key_of(trial))}
+            running = [self.of(trial) for trial in known if trial.state.name == "RUNNING"]
+            enough = len(measured) + len(running) + len(self.failed) >= limit
+            proposed = None if enough else self._propose(n_trials, measured, [one for one in running if one])
             if proposed is None:
                 return False
             self.study.enqueue_trial(dict(proposed.params))
@@ -291,9 +293,9 @@ class Trials:
     def _objective(
         self, trial: Trial, run: Callable[[Trial, Configuration], Sequence[float]], limit: int
     ) -> Sequence[float]:
-        turn = self._take_turn(trial)
-        own = next(other for other in self.all() if other.number == trial.number)
-        if not trial_params(own):
+        known = self.all()
+        turn = self._take_turn(trial, [other for other in known if other.state.name == "RUNNING"])
+        if not trial_params(next(own for own in known if own.number == trial.number)):
             trial.set_user_attr(DUPLICATE, trial.number)
             raise Duplicate("Another worker took the trial that this one had enqueued.")
         axes = self.space.axes
@@ -313,10 +315,10 @@ class Trials:
             self._terminated = stop
             raise KeyboardInterrupt from None
 
-    def _take_turn(self, trial: Trial) -> int:
+    def _take_turn(self, trial: Trial, running: Sequence[FrozenTrial]) -> int:
         """Say who runs a trial, and draw a number higher than all that are out (Lamport's bakery)."""
         # Two may draw the same number: the trial's own number decides between them.
-        turn = 1 + max((_turn(other) or 0 for other in self.open("RUNNING")), default=0)
+        turn = 1 + max((_turn(other) or 0 for other in running), default=0)
         trial.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid(), "turn": turn})
         return turn
 
@@ -346,16 +348,15 @@ class Trials:
             trial.set_user_attr(DUPLICATE, trial.number)
             raise Duplicate(f"{limit} trials were asked for.")
 
-    def _propose(self, n_trials: int) -> Configuration | None:
+    def _propose(self, n_trials: int, measured: set[str], running: Sequence[Configuration]) -> Configuration | None:
         """Choose a configuration that nobody has: the whole grid in turn, or what the sampler suggests."""
-        taken = {self.key_of(trial) for trial in self.all() if _done(trial) or not trial.state.is_finished()}
-        ended = taken | self.failed.keys() | self.skipped.keys()
+        ended = measured | {one.key for one in running} | self.failed.keys() | self.skipped.keys()
         left = {key: point for key, point in self.by_key.items() if key not in ended}
         if not left:
             return None
         if wanted := next((key for key in self.preferred if key in left), None):
             return left[wanted]
-        busy = {configuration.judge_key for trial in self.open() if (configuration := self.of(trial))}
+        busy = {one.judge_key for one in running}
         left = {key: point for key, point in left.items() if point.judge_key not in busy} or left
         if n_trials >= len(self.grid):
             return next(iter(left.values()))

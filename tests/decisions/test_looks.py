@@ -28,9 +28,9 @@ def looks(gate: jrh.Gate) -> list[int]:
 
 def test_more_tasks_are_a_further_look_and_the_same_answers_are_none(options):
     judge = jrh.scripted.Noisy(seed=3)
-    runs = [jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=n, depth=2), **options) for n in (6, 8)]
-    again = jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=6, depth=2), **options)
-    other = jrh.evaluate(jrh.scripted.Noisy(seed=4), jrh.datasheet_suite(n_tasks=6, depth=2), **options)
+    runs = [jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=n, depth=1), **options) for n in (4, 6)]
+    again = jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=4, depth=1), **options)
+    other = jrh.evaluate(jrh.scripted.Noisy(seed=4), jrh.datasheet_suite(n_tasks=4, depth=1), **options)
     assert looks(jrh.gate(runs[0], RULE, log=False)) == [1]
     assert looks(jrh.gate(runs[1], RULE, log=False)) == [1], "what was not logged is not known"
     first = jrh.gate(runs[0], RULE)
@@ -43,7 +43,7 @@ def test_more_tasks_are_a_further_look_and_the_same_answers_are_none(options):
     assert "0.0083" in second.results[0].reason
     assert looks(jrh.gate(runs[0], RULE)) == [1]
     assert looks(jrh.gate(other, RULE)) == [1], "another judge"
-    third = jrh.gate(jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=7, depth=2), **options), RULE)
+    third = jrh.gate(jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=5, depth=1), **options), RULE)
     assert looks(third) == [3]
     assert "0.0042" in third.to_markdown()
 

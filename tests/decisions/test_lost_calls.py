@@ -39,8 +39,8 @@ def calls(rng: Rng, *, rate: float, lost: tuple[float, float], n_tasks: int = 20
     )
 
 
-def check(frame: pd.DataFrame, rule: str) -> RuleCheck:
-    (found,) = RunEvidence(judge=JudgeCalls(calls=frame)).check(parse_rules(rule))
+def check(judge: JudgeCalls, rule: str) -> RuleCheck:
+    (found,) = RunEvidence(judge=judge).check(parse_rules(rule))
     return found
 
 
@@ -56,12 +56,15 @@ def reading(frame: pd.DataFrame, axis: str) -> Estimate:
 def test_a_judge_at_the_limit_does_not_hold_because_its_hits_were_lost(rate, lost, n_tasks):
     rng, holds, alone, counted = np.random.default_rng(5), 0, 0, 0
     for _ in range(40):
-        found = check(frame := calls(rng, rate=rate, lost=lost, n_tasks=n_tasks), f"dark_current <= {rate - 1e-9}")
+        judge = JudgeCalls(calls=calls(rng, rate=rate, lost=lost, n_tasks=n_tasks))
+        found = check(judge, f"dark_current <= {rate - 1e-9}")
         if found.estimate is None:
             continue
         counted += 1
         holds += found.state == "holds"
-        low, high = deciding_ends(without_losses(reading(frame, "dark_current")))
+        read = judge.readings["dark_current"]
+        assert isinstance(read, Estimate)
+        low, high = deciding_ends(without_losses(read))
         assert (found.low, found.high) == (low, high), "the printed interval stays that of the answers that came"
         alone += high is not None and high <= rate
     assert counted > 10
@@ -71,9 +74,10 @@ def test_a_judge_at_the_limit_does_not_hold_because_its_hits_were_lost(rate, los
 
 def test_a_rule_that_only_lost_calls_leave_open_says_so():
     frame = calls(np.random.default_rng(1), rate=0.05, lost=(0.4, 0.02))
-    found = check(frame, "dark_current <= 0.065")
+    found = check(JudgeCalls(calls=frame), "dark_current <= 0.065")
     assert (found.state, found.by_losses) == ("undecided", True)
-    whole = check(frame.assign(outcome=frame["outcome"].replace("error", "tie")), "dark_current <= 0.065")
+    answered = frame.assign(outcome=frame["outcome"].replace("error", "tie"))
+    whole = check(JudgeCalls(calls=answered), "dark_current <= 0.065")
     assert (whole.state, whole.by_losses) == ("holds", False)
 
 

@@ -399,14 +399,6 @@ def test_a_prompted_judge_is_made_again_from_its_run_and_its_repaired_prompt_is_
     assert "the alias repaired points to it" in str(done.verdict)
 
 
-def test_the_alias_stays_where_a_rule_is_not_shown_to_hold(prompted, store_uri):
-    run, options, _ = prompted
-    done = jrh.repair(run, max_usd=10 * run.cost_usd, require="padding_lean <= -0.9", name="other", **options)
-    assert done.prompt == "prompts:/other/1"
-    assert done.alias is None
-    assert "no alias was moved" in str(done.verdict)
-
-
 def test_a_cap_that_pays_for_nothing_is_refused_before_anything_is_asked(prompted):
     run, options, server = prompted
     before = server.counts["requests"]
@@ -417,15 +409,18 @@ def test_a_cap_that_pays_for_nothing_is_refused_before_anything_is_asked(prompte
         jrh.repair(run, max_usd=1, require="padding_leen <= 0.5", **options)
 
 
-def test_the_command_prints_the_verdict_and_takes_a_policy(prompted, tmp_path: Path):
+def test_the_command_takes_a_policy_and_the_alias_stays_where_its_rule_is_not_shown_to_hold(prompted, tmp_path: Path):
     run, options, _ = prompted
     policy = tmp_path / "repair.yaml"
-    policy.write_text(f"max_usd: {10 * run.cost_usd}\nrequire:\n  - padding_lean <= 0.5\n", encoding="utf-8")
-    where = ["--tracking-uri", options["tracking_uri"], "--journal", options["journal"]]
+    policy.write_text(f"max_usd: {10 * run.cost_usd}\nrequire:\n  - padding_lean <= -0.9\n", encoding="utf-8")
+    where = ["--tracking-uri", options["tracking_uri"], "--journal", options["journal"], "--name", "other"]
     shown = CliRunner().invoke(group, ["repair", run.run_id, "--policy", str(policy), "--json", *where])
     assert shown.exit_code == 0, shown.output
     data = json.loads(shown.stdout)
     assert LONGER in data["recommended"]
+    assert data["prompt"] == "prompts:/other/1"
+    assert data["alias"] is None
+    assert "no alias was moved" in str(data["verdict"])
     assert CliRunner().invoke(group, ["repair", run.run_id, *where]).exit_code == 2
 
 

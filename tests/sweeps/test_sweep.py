@@ -167,32 +167,22 @@ def test_the_same_sweep_again_measures_nothing_and_a_longer_one_goes_on(small: j
     assert isinstance(longer.importance["reliability"], str)
 
 
-def test_a_configuration_that_breaks_a_constraint_is_never_on_the_front(small: jrh.Suite, store_uri: str) -> None:
+def test_what_breaks_a_constraint_is_never_on_the_front_and_an_unknown_price_fails_the_trial_and_not_the_sweep(
+    small: jrh.Suite, store_uri: str
+) -> None:
     def judge(choice: dict[str, str]) -> object:
-        return Priced(
-            choice["model"], {"good": 0.98, "bad": 0.7}[choice["model"]], {"good": 1e-3, "bad": 1e-5}[choice["model"]]
-        )
+        judges = {"good": Priced("good", 0.98, 1e-3), "bad": Priced("bad", 0.7, 1e-5)}
+        return judges.get(choice["model"], jrh.scripted.AlwaysTie())
 
     where = {"experiment": "sweeps", "tracking_uri": store_uri, "traces": "none", "max_replicates": 1}
-    bound = jrh.Space(choices={"model": ["good", "bad"]}, judge=judge, constraints=["dark_current/rate <= 0.15"])
-    done = jrh.sweep(bound, small, **where)
+    models = {"model": ["good", "bad", "free"]}
+    done = jrh.sweep(jrh.Space(choices=models, judge=judge, constraints=["dark_current/rate <= 0.15"]), small, **where)
     # The bad one is cheaper, so nothing but the constraint keeps it off the front.
     assert [one.label for one in done.front] == ["#1 good"]
     assert not done.trials.set_index("model").loc["bad", "feasible"]
-
-
-def test_an_unknown_price_fails_the_trial_with_its_reason_and_not_the_sweep(small: jrh.Suite, store_uri: str) -> None:
-    def judge(choice: dict[str, str]) -> object:
-        if choice["model"] == "priced":
-            return Priced("priced", 0.9, 1e-4)
-        return jrh.scripted.AlwaysTie()
-
-    where = {"experiment": "sweeps", "tracking_uri": store_uri, "traces": "none", "max_replicates": 1}
-    done = jrh.sweep(jrh.Space(choices={"model": ["free", "priced"]}, judge=judge), small, **where)
-    assert [one.label for one in done.front] == ["#2 priced"]
     failed = done.trials[done.trials["state"] == "FAIL"]
     assert "cost of a call is unknown" in failed.iloc[0]["why"]
-    assert [(one["label"], one["state"]) for one in done.missing] == [("#1 free", "failed")]
+    assert [(one["label"], one["state"]) for one in done.missing] == [("#3 free", "failed")]
     with pytest.raises(JudgeError, match="No configuration could be measured"):
         jrh.sweep(jrh.Space(choices={"model": ["free"]}, judge=judge), small, **where)
 
@@ -201,7 +191,7 @@ def test_other_objectives_need_no_price(small: jrh.Suite, store_uri: str) -> Non
     judges = {"tie": jrh.scripted.AlwaysTie(), "first": jrh.scripted.AlwaysFirst(), "oracle": jrh.scripted.Oracle()}
     goals = {"dark_current/rate": "minimize", "target_sensitivity/delta_1/rate": "maximize"}
     own = jrh.Space(choices={"judge": list(judges)}, judge=lambda choice: judges[choice["judge"]], objectives=goals)
-    done = jrh.sweep(own, small, experiment="sweeps", tracking_uri=store_uri, traces="none")
+    done = jrh.sweep(own, small, experiment="sweeps", tracking_uri=store_uri, traces="none", max_replicates=1)
     assert [one.label for one in done.front] == ["#3 oracle"]
     assert isinstance(done.hypervolume, jrh.NotEstimable)
 
