@@ -26,7 +26,7 @@ from jrh_mlflow.home import private_file, private_folder, writable_home
 from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.suites import datasheet_suite, read_suite
 from jrh_mlflow.suites.dataset import read_table
-from jrh_mlflow.suites.transcripts.inspect_logs import read_inspect
+from jrh_mlflow.suites.transcripts.inspect_logs import read_inspect, require_inspect
 from jrh_mlflow.tracking import mlflow_server
 from tests.servers import free_port
 
@@ -78,6 +78,7 @@ def test_packed_results_of_a_batch_that_grow_without_end_are_not_unpacked() -> N
 @pytest.mark.parametrize("name", ["rows.xlsx", "log.eval"])
 def test_an_archive_that_grows_without_end_is_not_unpacked(name: str) -> None:
     file = archive(name, "xl/workbook.xml" if name == "rows.xlsx" else "header.json")
+    require_inspect()  # before memory is watched, which makes an import ten times as long
     read: Callable[[Path], object] = read_table if name == "rows.xlsx" else lambda path: list(read_inspect(path))
     with little_memory(), pytest.raises(RecipeError, match=name):
         read(file)
