@@ -79,6 +79,7 @@ def results(store_uri: str) -> dict[str, Any]:
             "comparison": jrh.compare([one, other]),
             "jury": jrh.jury(graded),
             "suite": points,
+            "simulated": other,
         }
     return shown
 
@@ -166,11 +167,10 @@ def test_a_card_has_readings_with_interval_and_n_what_is_withheld_profile_cost_a
     assert done.suite.sha256[:12] in html
 
 
-def test_a_simulated_judge_says_so_on_every_card(results, store_uri):
+def test_a_simulated_judge_says_so_on_every_card(results):
     assert ": AlwaysFirst (simulated)." in results["comparison"]._repr_html_()
-    done = jrh.evaluate(jrh.scripted.AlwaysTie(), PAIRS, experiment="shown", tracking_uri=store_uri)
-    assert "Simulated judge: a calibration weight" in done._repr_html_()
-    assert "AlwaysTie (simulated)" in repr(done)
+    assert "Simulated judge: a calibration weight" in results["simulated"]._repr_html_()
+    assert "AlwaysFirst (simulated)" in repr(results["simulated"])
 
 
 def test_a_half_of_a_character_cannot_break_the_kernel_that_sends_a_card(results):

@@ -17,6 +17,7 @@ from mlflow import MlflowClient, artifacts
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
+from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.engine.calls import identity
 from jrh_mlflow.engine.runner import run_pool
 from jrh_mlflow.errors import RecipeError
@@ -28,6 +29,7 @@ from jrh_mlflow.recipe import load_recipe
 from jrh_mlflow.schema.items import Call, CallRecord
 from tests.comparing.test_compare import pointwise_suite
 from tests.loopback import LoopbackServer
+from tests.readings import asked
 
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1000.0, 2000.0)}
@@ -87,7 +89,9 @@ def test_a_run_asks_only_what_decides_and_says_so_wherever_it_is_looked_at(suite
     assert jrh.measure(kept).estimates["dark_current"].value == 0.0
 
 
-def test_half_asked_pairs_count_for_calls_and_not_for_pairs(suite: jrh.Suite, store_uri: str) -> None:
+def test_half_asked_pairs_count_for_calls_not_for_pairs_and_are_refused_unless_they_say_so(
+    suite: jrh.Suite, store_uri: str
+) -> None:
     done = evaluate(jrh.scripted.AlwaysFirst(), suite, store_uri, "raw_false_preference <= 0.5")
     alone = int((done.calls["partner"] == "not asked").sum())
     estimates = done.datasheet.estimates
@@ -97,16 +101,10 @@ def test_half_asked_pairs_count_for_calls_and_not_for_pairs(suite: jrh.Suite, st
     assert getattr(pairs, "n", 0) == (len(done.calls) - alone) // 2
     note = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.tags["mlflow.note.content"]
     assert f"{alone:,} calls have no partner" in note
-
-
-def test_records_without_a_partner_are_refused_unless_they_say_so(suite: jrh.Suite, store_uri: str) -> None:
-    done = evaluate(jrh.scripted.AlwaysFirst(), suite, store_uri, "raw_false_preference <= 0.5")
     with pytest.raises(jrh.JrhError, match="needs both presentation orders"):
         jrh.measure(done.calls.drop(columns="partner"))
     with pytest.raises(jrh.JrhError, match="have both"):
-        jrh.measure(
-            jrh.evaluate(jrh.scripted.AlwaysTie(), suite, tracking_uri=store_uri).calls.assign(partner="not asked")
-        )
+        jrh.measure(calls_frame(asked(jrh.scripted.AlwaysTie(), suite)).assign(partner="not asked"))
 
 
 def test_a_prompted_judge_is_asked_the_same_calls_once(suite: jrh.Suite, store_uri: str) -> None:
