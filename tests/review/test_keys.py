@@ -61,17 +61,17 @@ def many(tmp_path: Path, serve: Serve) -> str:
     return serve(typos(tmp_path / "many", 40))
 
 
-def test_thirty_fast_presses_decide_thirty_items_in_order_each_once(many: str, visit: Open) -> None:
+def test_twelve_fast_presses_decide_twelve_items_in_order_each_once(many: str, visit: Open) -> None:
     server = SlowServer(visit, many)
     page = server.page
-    press(page, *["a"] * 30)
+    press(page, *["a"] * 12)
     server.first()
-    expect(page.locator("#waiting")).to_have_text("29 waiting")
+    expect(page.locator("#waiting")).to_have_text("11 waiting")
     while server.held:
         server.answer()
-    assert server.decided == [(index, "accept") for index in range(30)]
-    expect(counts(page)).to_contain_text("30 of 40 decided")
-    expect(title(page)).to_have_text(re.compile("seed-0030"))
+    assert server.decided == [(index, "accept") for index in range(12)]
+    expect(counts(page)).to_contain_text("12 of 40 decided")
+    expect(title(page)).to_have_text(re.compile("seed-0012"))
     expect(page.locator("#waiting")).to_be_hidden()
 
 
