@@ -159,7 +159,7 @@ READINGS: Table[Row] = Table.of(
 )
 CELLS: Table[JudgeAndAuthor] = Table.of(
     Column("judge", lambda cell: cell.judge, value=lambda cell: cell.judge, as_code=True),
-    Column("author", lambda cell: cell.author, value=lambda cell: cell.author, as_code=True),
+    Column("author", lambda cell: cell.author, value=lambda cell: cell.author, as_code=True, words=True),
     Column("its own", _ownership, value=_ownership, words=True),
     Column("wins", lambda cell: number_text(cell.share), value=lambda cell: cell.share),
     Column("wins with others", lambda cell: number_text(cell.others), value=lambda cell: cell.others, name="others"),
