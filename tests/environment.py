@@ -1,11 +1,12 @@
 """An environment with what is required of the index: `python3 -m tests.environment FOLDER REQUIREMENT…`.
 
 uv installs in a minute what takes pip four. It reads none of pip's settings, though: where it finds no index, pip is
-asked.
+asked. Certificates are those of the system, as with pip.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def make(folder: str | Path, *requirements: str, base: str = sys.executable) -> 
     uv = [python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--compile-bytecode"]
     try:
         subprocess.run([*pip, "uv"], check=True)
-        subprocess.run([*uv, *requirements], check=True)
+        subprocess.run([*uv, *requirements], check=True, env={"UV_SYSTEM_CERTS": "true", **os.environ})
     except subprocess.CalledProcessError:
         print("uv could not install it: pip, which takes longer, tries.", file=sys.stderr, flush=True)
         subprocess.run([*pip, *requirements], check=True)
