@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,15 +13,9 @@ from jrh_mlflow.cli.main import COMMANDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.suites import datasheet_suite
 from tests import processes
-from tests.people import command
+from tests.cli.conftest import Jrh
 
 ROOT = Path(__file__).parents[2]
-Jrh = Callable[..., command.Done]
-
-
-@pytest.fixture
-def jrh(capsys: pytest.CaptureFixture[str]) -> Jrh:
-    return partial(command.jrh, capsys=capsys)
 
 
 def test_help_lists_every_command_with_an_example(jrh: Jrh) -> None:

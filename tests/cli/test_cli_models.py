@@ -10,62 +10,63 @@ from click.testing import CliRunner
 
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from tests.cli.test_cli import jrh
+from tests.cli.conftest import Jrh
 from tests.loopback import LoopbackServer
 
 KEY = "sk-planted-secret-0123456789abcdef"
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> str:
-    built = jrh("suite", "build", "-o", "small", "--n-tasks", "2", "--depth", "2", "--design", "paper", cwd=tmp_path)
-    assert built.returncode == 0
+def suite(jrh: Jrh) -> str:
+    built = jrh("suite", "build", "-o", "small", "--n-tasks", "2", "--depth", "2", "--design", "paper")
+    assert built.code == 0
     return "small"
 
 
 def test_a_model_is_priced_then_measured_then_served_from_the_journal(
-    tmp_path: Path, store_uri: str, suite: str
+    jrh: Jrh, store_uri: str, suite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LoopbackServer(record=True, key=KEY) as server:
         judge = ("--model", "openai/gpt-4o-mini", "--api-base", server.url, "--suite", suite)
         sampling = ("--temperature", "0.3", "--max-tokens", "50", "--judge-seed", "9", "--extra", "top_p=0.5")
         where = ("--tracking-uri", store_uri, "--experiment", "tests", "--json")
-        quoted = jrh("evaluate", *judge, *sampling, "--dry-run", "--json", cwd=tmp_path)
-        assert json.loads(quoted.stdout)["calls"] == 64
+        quoted = jrh("evaluate", *judge, *sampling, "--dry-run", "--json")
+        assert json.loads(quoted.out)["calls"] == 64
         assert server.counts["requests"] == 0
-        done = jrh("evaluate", *judge, *sampling, *where, "--max-usd", "5", cwd=tmp_path, OPENAI_API_KEY=KEY)
-        assert done.returncode == 0, done.stderr
-        (facts,) = json.loads(done.stdout)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        done = jrh("evaluate", *judge, *sampling, *where, "--max-usd", "5")
+        assert done.code == 0, done.err
+        (facts,) = json.loads(done.out)
         assert facts["metrics"]["calls/verdict"] == 64
         assert facts["cost_usd"] > 0
         body = server.requests[0]["body"]
         assert (body["temperature"], body["max_tokens"], body["seed"], body["top_p"]) == (0.3, 50, 9, 0.5)
-        again = jrh("evaluate", *judge, *sampling, *where, cwd=tmp_path, OPENAI_API_KEY=KEY)
-        assert json.loads(again.stdout)[0]["metrics"]["calls/cached"] == 64
+        again = jrh("evaluate", *judge, *sampling, *where)
+        assert json.loads(again.out)[0]["metrics"]["calls/cached"] == 64
         assert server.counts["requests"] == 64
-        shown = jrh("journal", "--json", cwd=tmp_path)
-        assert (json.loads(shown.stdout)["answered"], json.loads(shown.stdout)["hits"]) == (64, 64)
+        shown = jrh("journal", "--json")
+        assert (json.loads(shown.out)["answered"], json.loads(shown.out)["hits"]) == (64, 64)
     for output in (quoted, done, again, shown):
-        assert KEY not in output.stdout + output.stderr
+        assert KEY not in output.out + output.err
 
 
-def test_the_cap_ends_with_exit_code_3_and_says_how_to_continue(tmp_path: Path, store_uri: str, suite: str) -> None:
+def test_the_cap_ends_with_exit_code_3_and_says_how_to_continue(jrh: Jrh, store_uri: str, suite: str) -> None:
     with LoopbackServer() as server:
         judge = ("--model", "openai/mine", "--api-base", server.url, "--suite", suite, "--max-tokens", "50")
         where = ("--tracking-uri", store_uri, "--experiment", "tests")
-        done = jrh("evaluate", *judge, *where, "--price", "1000,1000", "--max-usd", "25", cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    assert "truncated (budget: " in done.stderr
-    assert "Raise --max-usd" in done.stderr
+        done = jrh("evaluate", *judge, *where, "--price", "1000,1000", "--max-usd", "25")
+    assert done.code == 3, done.err
+    assert "truncated (budget: " in done.err
+    assert "Raise --max-usd" in done.err
 
 
-def test_a_recipe_runs_with_options_on_top(tmp_path: Path, store_uri: str, suite: str) -> None:
+def test_a_recipe_runs_with_options_on_top(jrh: Jrh, store_uri: str, suite: str) -> None:
     with LoopbackServer(record=True) as server:
         text = f"judge:\n  model: openai/mine\n  api_base: {server.url}\nsuite: {suite}\nexperiment: tests\n"
-        (tmp_path / "r.yaml").write_text(text, encoding="utf-8")
-        done = jrh("evaluate", "r.yaml", "--replicates", "2", "--tracking-uri", store_uri, "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[0]["metrics"]["calls/total"] == 128
+        Path("r.yaml").write_text(text, encoding="utf-8")
+        done = jrh("evaluate", "r.yaml", "--replicates", "2", "--tracking-uri", store_uri, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)[0]["metrics"]["calls/total"] == 128
 
 
 @pytest.mark.parametrize(
@@ -83,15 +84,19 @@ def test_a_recipe_runs_with_options_on_top(tmp_path: Path, store_uri: str, suite
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_an_exit_code(
-    arguments: tuple[str, ...], code: int, text: str, tmp_path: Path, store_uri: str
+    arguments: tuple[str, ...],
+    code: int,
+    text: str,
+    jrh: Jrh,
+    store_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = jrh(
-        "evaluate", *arguments, "--tracking-uri", store_uri, "--experiment", "tests", cwd=tmp_path, OPENAI_API_KEY=""
-    )
-    assert done.returncode == code, done.stderr
-    assert text in done.stderr
-    assert "Traceback" not in done.stderr
-    assert KEY not in done.stderr
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    done = jrh("evaluate", *arguments, "--tracking-uri", store_uri, "--experiment", "tests")
+    assert done.code == code, done.err
+    assert text in done.err
+    assert "Traceback" not in done.err
+    assert KEY not in done.err
 
 
 @pytest.mark.parametrize(
