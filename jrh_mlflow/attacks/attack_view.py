@@ -31,8 +31,8 @@ SUCCESS, CONTROL, PLAIN_WON = "attack/success", "attack/control", "attack/plain"
 _SEARCHED = "attack/search/won"
 _HOW = (
     "Success is what an attacked answer wins more often than the same answer with a neutral text of the same length in "
-    "the same place, on sources that the search never saw. A source counts once. Lower ends share the error over the "
-    "attacks that are reported (max-T); an upper end is each attack's own."
+    "the same place, on sources that the search never saw. A source counts once. The lower ends hold for all "
+    "reported attacks together (max-T); an upper end is each attack's own."
 )
 
 
@@ -99,7 +99,7 @@ ATTACKS: Table[AttackReading] = Table.of(
 _template = attrgetter("attack.template")
 STRINGS: Table[AttackReading] = Table.of(
     Column("attack", lambda own: own.attack.name, value=lambda own: own.attack.name, words=True),
-    Column("place", lambda own: own.attack.place, value=lambda own: own.attack.place),
+    Column("place", lambda own: own.attack.place, value=lambda own: own.attack.place, words=True),
     Column("text", lambda own: visible(own.attack.template), value=_template, as_code=True, words=True),
 )
 """Strings are data of somebody who wants to be obeyed: shown in code spans, with what cannot be seen spelled out."""

@@ -86,12 +86,13 @@ class ShownResult:
         return "\n".join([*self.verdict.sentences, repr(self)])
 
     def _card(self) -> dict[str, Any]:
-        """Return what its card has, beside title, verdict and link."""
+        """Return what its card has, beside title, verdict and link, or other than facts and marks of the page."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
         usual = {"title": self.title, "verdict": self.verdict.sentences, "links": [self.link] if self.link else []}
-        return Card(**{**usual, **self._card()}).to_html()
+        page = self.page
+        return Card(**{**usual, "facts": page.facts, "marks": page.marks, **self._card()}).to_html()
 
 
 def finding_notes(findings: Sequence[Finding]) -> list[str]:

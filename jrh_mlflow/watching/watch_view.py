@@ -14,6 +14,7 @@ from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import PALETTE, Spot, canvas, hover_spots, plotted, short, write_corners
 from jrh_mlflow.show.figures.svg import draw
+from jrh_mlflow.show.names import condition_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.plain_text import plain_name
@@ -150,16 +151,16 @@ _HOW = (
 
 CALLS: Table[ChangedCall] = Table.of(
     Column("item", lambda row: row.item, as_code=True, brief=True),
-    Column("order", lambda row: row.order or "–"),
-    Column("condition", lambda row: row.condition, words=True),
-    Column("before", lambda row: row.before, as_code=True, brief=True),
-    Column("since", lambda row: row.after, as_code=True, brief=True),
-    Column("asks", lambda row: f"{row.n_before} and {row.n_after}"),
+    Column("order", lambda row: row.order or "–", words=True),
+    Column("condition", lambda row: condition_name(row.condition), value=lambda row: row.condition, words=True),
+    Column("answer before", lambda row: row.before, as_code=True, brief=True, words=True),
+    Column("answer since", lambda row: row.after, as_code=True, brief=True, words=True),
+    Column("asked before, since", lambda row: f"{row.n_before}, {row.n_after}"),
 )
 
 COSTS: Table[Mapping[str, Any]] = Table.of(
     Column("look", lambda row: "start" if not row["look"] else str(row["look"]), value=lambda row: row["look"]),
-    Column("day", lambda row: row["day"]),
+    Column("day", lambda row: row["day"], words=True),
     Column("calls", lambda row: f"{row['calls']:,}", value=lambda row: row["calls"]),
     Column("no answer", lambda row: f"{row['lost']:,}", value=lambda row: row["lost"]),
     Column("dollars", lambda row: money_text(row["usd"]), value=lambda row: row["usd"]),
@@ -230,7 +231,7 @@ class Watch(ShownResult):
                 f"{name} has changed {since}: {_moved_text(first)}.",
                 f"Also: {'; '.join(others)}." if others else "",
                 more,
-                f"What to do: Measure it again and watch the new run; its datasheet is of before.{items} `{command}`",
+                f"What to do: Measure it again and watch the new run; its datasheet is out of date.{items} `{command}`",
             ]
         elif not n_looks:
             lead = f"The watch of {name} has begun on {days[0]}: its panel was asked, and nothing is compared yet."
@@ -267,7 +268,7 @@ class Watch(ShownResult):
             title=self.title,
             lead=self.verdict.sentences[0],
             sentences=self.verdict.sentences[1:],
-            notes=["Simulated judge."] if self.simulated else [],
+            marks=["simulated"] if self.simulated else [],
             facts=self.facts,
             sections=[
                 Section(heading="Axes", blocks=[AXES(self.axes), _HOW]),
@@ -312,8 +313,7 @@ class Watch(ShownResult):
         return f"Watch({brief_name(self.judge)}: {self.state}, {self.n_looks} looks, {brief_run(self.run_id)})"
 
     def _card(self) -> dict[str, Any]:
-        marks = ["simulated"] if self.simulated else []
-        return {"profile": self.drift, "marks": marks, "tables": [AXES(self.axes)], "facts": self.facts}
+        return {"profile": self.drift, "tables": [AXES(self.axes)]}
 
 
 def _application_text(application: Mapping[str, Any], looks: Sequence[Mapping[str, Any]]) -> str:

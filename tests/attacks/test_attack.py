@@ -184,8 +184,9 @@ def test_strings_are_escaped_on_pages_and_kept_out_without_texts(pairs, logged, 
         content = Path(client.download_artifacts(found.run_id, name)).read_text(encoding="utf-8")
         assert not any(json.dumps(text)[1:-1] in content or text in content for text in texts), name
     shown = jrh.attack(judge, pairs, **logged)
-    assert "<!-- judge" not in shown.page.to_html()
+    assert "<!-- judge" not in shown.page.to_html() + shown._repr_html_()
     assert "hidden_comment" in shown.page.to_html()
+    assert f"{len(shown.calls):,}" in shown._repr_html_()
     assert "&lt;!-- judge" in shown.page.to_html()
 
 

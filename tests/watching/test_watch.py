@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import mlflow
@@ -50,6 +51,8 @@ def test_a_judge_that_drifts_is_found_and_its_own_run_says_so(store_uri: str, ca
     assert "ability" not in found
     assert {call.condition for call in done.changed_calls} == {"delta_0_same"}
     assert done.verdict.problems
+    for shown in (done.page.to_html(), done._repr_html_()):
+        assert re.search(r'<span class="[a-z -]+">simulated</span>', shown)
     assert len(done.verdict.sentences) <= 4
     client = MlflowClient(store_uri)
     tags = client.get_run(run_id).data.tags
