@@ -348,7 +348,7 @@ def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(sui
     assert done.unchanged.run_id != run.run_id
     data = json.loads(json.dumps(done.to_dict(), default=str))
     assert data["runs"] == {"before": done.unchanged.run_id, "after": done.recommended.asked.run_id}
-    assert "<script" not in done.page.to_html()
+    assert "<script" not in done.page.to_html() + done._repr_html_()
 
 
 def loopback_reply(lover: PaddingLover):
