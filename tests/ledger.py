@@ -202,9 +202,9 @@ def _reply(reply: ReplyFunction, body: Body) -> tuple[Reply, Any]:
     return answer, answer.raw.decode()
 
 
-def by_generating(bad: Reply, folder: Path, *, store_uri: str) -> Cell:
+def by_generating(bad: Reply | Sequence[Reply], folder: Path, *, store_uri: str) -> Cell:
     """Generate texts, and have them validated."""
-    dataset = rows(8)
+    dataset = rows(20)
     player = Player(dataset, tests=["label_flip"])
     with LoopbackServer(reply=mixed(bad, player)) as server:
         done = run(
@@ -255,12 +255,11 @@ NOT_IN_BATCHES = ("cut connection", "429")
 """A file has no connection, and nobody is turned away from it."""
 
 
-def cell(row: str, way: str, folder: Path, store_uri: str) -> Cell | None:
+def cell(row: str, way: str, folder: Path) -> Cell | None:
     """Fill one cell; None where a way of asking cannot end so."""
     if way == "batch" and row in NOT_IN_BATCHES:
         return None
-    store = {"store_uri": store_uri} if way in NEEDS_STORE else {}
     try:
-        return WAYS[way](ROWS[row], folder, **store)
+        return WAYS[way](ROWS[row], folder)
     except JrhError as error:
         raise AssertionError(f"{row} × {way}: {error}") from error

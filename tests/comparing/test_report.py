@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.report import report as command
-from jrh_mlflow.comparing.across_suites import mean_over_suites, right_difference
+from jrh_mlflow.comparing.across_suites import AnsweredSuite, across_suites, mean_over_suites, right_difference
+from jrh_mlflow.comparing.across_suites_view import report_verdict
 from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.comparing.suite_report import SuiteReport
+from jrh_mlflow.engine import ask_calls, plan_calls
+from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, intervals
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.stats.proportions import cluster_interval
@@ -92,10 +97,19 @@ def evaluated(judge: Judge, suite: jrh.Suite, place: dict[str, Any]) -> str:
     return jrh.evaluate(judge, suite, progress=False, traces="none", **place).run_id
 
 
-def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_errors(place: dict[str, Any]) -> None:
-    runs = [evaluated(as_published(name), agent_harm(), place) for name in GOLDEN["judges"]]
-    done = jrh.report(runs, definitions="paper", log=False, **place)
-    (suite,) = done.found.suites
+def answered(suite: jrh.Suite, judges: Iterable[Judge]) -> AnsweredSuite:
+    """A suite with the calls of its judges, of which nothing is logged."""
+
+    def calls(judge: Judge) -> pd.DataFrame:
+        asked = resolve_judge(judge)
+        return calls_frame(ask_calls(asked, plan_calls(suite, asked, replicates=1)).records)
+
+    return AnsweredSuite(name=suite.name, suite=suite, calls={judge.__qualname__: calls(judge) for judge in judges})
+
+
+def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_errors() -> None:
+    found = across_suites([answered(agent_harm(), map(as_published, GOLDEN["judges"]))], definitions="paper")
+    (suite,) = found.suites
     for name, counts in GOLDEN["judges"].items():
         own = suite.judges[name]
         rates = {"accuracy": own.accuracy, "fpr": own.further["fpr"], "fnr": own.further["fnr"]}
@@ -120,16 +134,13 @@ def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_erro
     assert suite.judges["GPT-4o"].mean.value == (14 + 15) / 32
     # 14 + 14 + 14 + 11 of 64, and 57 of 64.
     assert suite.tests["agent_perturbation"].value == 53 / 64
-    assert isinstance(done.found.overall["GPT-4o"], NotEstimable)
-    assert "one suite" in done.verdict.sentences[0]
+    assert isinstance(found.overall["GPT-4o"], NotEstimable)
+    assert "one suite" in report_verdict(found).sentences[0]
 
 
 @pytest.fixture(scope="module")
-def cost_table(place: dict[str, Any]) -> list[str]:
-    """Runs of four judges that are always right on four suites, at what makes the printed dollars per point."""
-
-    def right(test: str, number: int) -> str:
-        return RIGHT[test]
+def cost_table() -> list[AnsweredSuite]:
+    """Four judges that are always right on four suites, at what makes the printed dollars per point."""
 
     def suite(name: str) -> jrh.Suite:
         items = [item(f"{name}-{n}", "agent_positives", n, LABELS, LABELS[0]) for n in range(4)]
@@ -145,20 +156,17 @@ def cost_table(place: dict[str, Any]) -> list[str]:
         return answer
 
     return [
-        evaluated(paid(judge, PRICES[benchmark][judge]), suite(benchmark), place)
+        answered(suite(benchmark), (paid(judge, PRICES[benchmark][judge]) for judge in PRICES["Overall"]))
         for benchmark in BENCHMARKS
-        for judge in PRICES["Overall"]
     ]
 
 
-def test_the_cost_table_of_the_paper_comes_out_to_the_printed_digits(
-    cost_table: list[str], place: dict[str, Any]
-) -> None:
-    done = jrh.report(cost_table, definitions="paper", log=False, **place)
-    for suite in done.found.suites:
+def test_the_cost_table_of_the_paper_comes_out_to_the_printed_digits(cost_table: list[AnsweredSuite]) -> None:
+    found = across_suites(cost_table, definitions="paper")
+    for suite in found.suites:
         for judge, own in suite.judges.items():
             assert own.price.value == pytest.approx(PRICES[suite.name][judge])
-    for judge, price in done.found.prices.items():
+    for judge, price in found.prices.items():
         places = len(str(PRICES["Overall"][judge]).partition(".")[2])
         assert float(printed(price.value, places)) == PRICES["Overall"][judge]
         # Always right on four suites: an interval has a width all the same.
@@ -166,15 +174,15 @@ def test_the_cost_table_of_the_paper_comes_out_to_the_printed_digits(
 
 
 def test_by_the_protocol_overall_dollars_are_all_dollars_over_the_mean_accuracy(
-    cost_table: list[str], place: dict[str, Any]
+    cost_table: list[AnsweredSuite],
 ) -> None:
-    done = jrh.report(cost_table, log=False, **place)
+    found = across_suites(cost_table)
     for judge in PRICES["Overall"]:
         dollars = sum(100 * PRICES[benchmark][judge] + 9 for benchmark in BENCHMARKS)
-        assert done.found.prices[judge].value == pytest.approx(dollars / 100)
-    assert done.found.leader is not None
-    assert len(done.found.rivals) == 3
-    assert "not differ significantly from" in done.verdict.sentences[0]
+        assert found.prices[judge].value == pytest.approx(dollars / 100)
+    assert found.leader is not None
+    assert len(found.rivals) == 3
+    assert "not differ significantly from" in report_verdict(found).sentences[0]
 
 
 def half_wrong(test: str, number: int) -> str:
@@ -276,7 +284,7 @@ def test_two_judges_of_one_name_are_told_apart_and_the_same_judge_twice_is_refus
     again = jrh.replay(f"runs:/{two_suites['sure on one']}", **place)
     done = jrh.report([again, two_suites["sure on one"]], log=False, **place)
     assert len(done.found.judges) == 2
-    pairs, asked = jrh.datasheet_suite(n_tasks=4, depth=2), {"progress": False, "traces": "none", **place}
+    pairs, asked = jrh.datasheet_suite(n_tasks=2, depth=1), {"progress": False, "traces": "none", **place}
     twice = [jrh.evaluate(jrh.scripted.AlwaysTie(), pairs, **asked) for _ in range(2)]
     with pytest.raises(RecipeError, match="are the same judge"):
         jrh.report(twice, log=False, **place)
@@ -285,7 +293,7 @@ def test_two_judges_of_one_name_are_told_apart_and_the_same_judge_twice_is_refus
 def test_suites_of_pairs_stand_beside_and_make_no_overall_number(
     two_suites: dict[str, str], place: dict[str, Any]
 ) -> None:
-    pairs = jrh.datasheet_suite(n_tasks=4, depth=2)
+    pairs = jrh.datasheet_suite(n_tasks=2, depth=1)
     oracle = jrh.evaluate(jrh.scripted.Oracle(), pairs, progress=False, traces="none", **place)
     done = jrh.report([*two_suites.values(), oracle], log=False, **place)
     assert {suite.read_by for suite in done.found.suites} == {"all/accuracy", "ability"}
@@ -295,18 +303,15 @@ def test_suites_of_pairs_stand_beside_and_make_no_overall_number(
     assert any("Simulated" in note for note in done.notes)
 
 
-def test_a_scale_has_the_proximity_of_its_answers(place: dict[str, Any]) -> None:
+def test_a_scale_has_the_proximity_of_its_answers() -> None:
     levels = ("1", "2", "3", "4", "5")
-
-    def suite(name: str) -> jrh.Suite:
-        return jrh.Suite(name=name, items=[item(f"t{n}", "typos", n, levels, levels[n % 5]) for n in range(20)])
+    essays = jrh.Suite(name="essays", items=[item(f"t{n}", "typos", n, levels, levels[n % 5]) for n in range(20)])
 
     def one_off(condition: str, number: int) -> str:
         return levels[max(0, number % 5 - 1)]
 
-    run = evaluated(named("one off", one_off), suite("essays"), place)
-    other = evaluated(named("exact", lambda condition, number: levels[number % 5]), suite("essays"), place)
-    (read,) = jrh.report([run, other], log=False, **place).found.suites
+    judges = [named("one off", one_off), named("exact", lambda condition, number: levels[number % 5])]
+    (read,) = across_suites([answered(essays, judges)]).suites
     # Four of five answers are one of four steps off.
     assert read.judges["one off"].further["proximity"].value == pytest.approx(1 - 0.8 / 4)
     assert read.judges["exact"].further["proximity"].value == 1

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from jrh_mlflow.engine import ask_calls
@@ -18,9 +19,11 @@ from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
 from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.engine.sessions import LiveJudge
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.models.prices import Overrides
+from jrh_mlflow.tracking.runs import keys
 from tests.engine.journal_tools import start_python
 from tests.engine.test_promises import MODEL, PRICES, SMALL, TINY, billed_micro, booked_micro, evaluate, judge_at
 from tests.generation.tools import PRICES as WRITERS_PRICES
@@ -61,12 +64,23 @@ UNUSABLE = {
 }
 
 
-def test_content_in_parts_is_read_as_the_text_it_is(transport: Transports, store_uri: str) -> None:
+def ask(server: LoopbackServer, journal: Path, transport: Transports) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Ask what an evaluation asks; return the calls and what it would show of their cost."""
+    judge = judge_at(server)
+    settings = ClientSettings(concurrency=1, price=judge.price(PRICES), transport=transport)
+    with open_journal(journal) as book:
+        calls = plan_calls(TINY, judge, replicates=1)
+        asked = ask_calls(judge, calls, concurrency=1, journal=book, settings=settings)
+    frame = calls_frame(asked.records)
+    return frame, keys.last_values(keys.call_points(frame, seconds=1.0, paid=asked.paid))
+
+
+def test_content_in_parts_is_read_as_the_text_it_is(transport: Transports, tmp_path: Path) -> None:
     with LoopbackServer(reply=lambda _: parts(VERDICT)) as server:
-        done = evaluate(judge_at(server), TINY, prices=PRICES, tracking_uri=store_uri)
-        assert server.counts["requests"] == len(done.calls) == 6
-    assert set(done.calls["outcome"]) == {"verdict"}
-    assert done.metrics["cost/usd"] == pytest.approx(6 * TOLD_MICRO / 1e6)
+        calls, metrics = ask(server, tmp_path / "j.db", transport)
+        assert server.counts["requests"] == len(calls) == 6
+    assert set(calls["outcome"]) == {"verdict"}
+    assert metrics["cost/usd"] == pytest.approx(6 * TOLD_MICRO / 1e6)
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
@@ -83,30 +97,30 @@ def test_an_answer_that_is_not_usable_counts_among_the_first_and_costs_what_it_t
 
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_an_answer_that_is_not_usable_is_asked_for_once_more_and_no_oftener(
-    transport: Transports, case: str, store_uri: str
+    transport: Transports, case: str, tmp_path: Path
 ) -> None:
     with LoopbackServer(reply=lambda _: UNUSABLE[case]) as server:
-        with pytest.raises(JudgeError):
-            evaluate(judge_at(server), TINY, prices=PRICES, tracking_uri=store_uri, concurrency=1)
+        calls, _ = ask(server, tmp_path / "j.db", transport)
         assert server.counts["requests"] == 2 * 6
+    assert set(calls["outcome"]) == {"error"}
 
 
-def test_a_header_of_twenty_kilobytes_is_no_outage(transport: Transports, store_uri: str) -> None:
+def test_a_header_of_twenty_kilobytes_is_no_outage(transport: Transports, tmp_path: Path) -> None:
     long = Reply(text=VERDICT, headers={"X-Trace": "x" * 20_000})
     with LoopbackServer(reply=lambda _: long) as server:
-        done = evaluate(judge_at(server), TINY, tracking_uri=store_uri)
+        calls, _ = ask(server, tmp_path / "j.db", transport)
         assert server.counts["requests"] == 6
-    assert set(done.calls["outcome"]) == {"verdict"}
+    assert set(calls["outcome"]) == {"verdict"}
 
 
-def test_a_tool_call_is_named_as_such(transport: Transports, store_uri: str) -> None:
+def test_a_tool_call_is_named_as_such(transport: Transports, tmp_path: Path) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "grade", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     reply = completion(message, choice={"finish_reason": "tool_calls"})
     with LoopbackServer(reply=lambda _: reply) as server:
-        done = evaluate(judge_at(server), TINY, tracking_uri=store_uri)
+        calls, _ = ask(server, tmp_path / "j.db", transport)
         assert server.counts["requests"] == 6
-    assert done.calls["error"].str.startswith("tool_call:").all()
+    assert calls["error"].str.startswith("tool_call:").all()
 
 
 def test_a_scorer_pays_for_two_answers_that_are_not_usable_and_no_more(transport: Transports) -> None:
@@ -175,14 +189,14 @@ def test_a_bill_of_next_to_nothing_does_not_beat_the_price_that_was_given(
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 100}, {"prompt_tokens": True, "completion_tokens": True}])
-def test_a_usage_that_is_none_is_not_told(transport: Transports, usage: dict[str, Any], store_uri: str) -> None:
+def test_a_usage_that_is_none_is_not_told(transport: Transports, usage: dict[str, Any], tmp_path: Path) -> None:
     reply = completion({"role": "assistant", "content": VERDICT}, usage=usage)
     with LoopbackServer(reply=lambda _: reply) as server:
-        done = evaluate(judge_at(server), TINY, prices=PRICES, tracking_uri=store_uri)
+        _, metrics = ask(server, tmp_path / "j.db", transport)
         billed = billed_micro(server)
-    assert "cost/usd" not in done.metrics
-    assert done.metrics["cost/unknown_attempts"] == 6
-    assert 1e6 * done.metrics["cost/booked_worst_case"] >= billed > 0
+    assert "cost/usd" not in metrics
+    assert metrics["cost/unknown_attempts"] == 6
+    assert 1e6 * metrics["cost/booked_worst_case"] >= billed > 0
 
 
 def test_tokens_that_are_counted_in_floats_are_told_all_the_same(transport: Transports, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger import EVERY, ROWS, SILENT, WAYS, by_sweeping, cell
+from tests.ledger import EVERY, NEEDS_STORE, ROWS, SILENT, WAYS, cell
 
 pytestmark = pytest.mark.usefixtures("without_back_off")
 
@@ -17,11 +17,9 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "sweep"])
-def test_the_bill_lies_between_what_is_shown_and_the_worst_case(
-    row: str, way: str, tmp_path: Path, store_uri: str
-) -> None:
-    books = cell(row, way, tmp_path, store_uri)
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in NEEDS_STORE])
+def test_the_bill_lies_between_what_is_shown_and_the_worst_case(row: str, way: str, tmp_path: Path) -> None:
+    books = cell(row, way, tmp_path)
     if books is None:
         return
     assert books.billed > 0
@@ -35,11 +33,12 @@ LOST = tuple(row for row in ROWS if row not in ANSWERED + SILENT)
 
 
 @pytest.mark.parametrize("rows", [ANSWERED, LOST, SILENT], ids=["answered", "lost", "silent"])
-def test_the_bill_of_a_sweep_in_which_attempts_end_in_every_way(
-    rows: tuple[str, ...], tmp_path: Path, store_uri: str
+@pytest.mark.parametrize("way", NEEDS_STORE)
+def test_the_bill_of_a_run_in_which_attempts_end_in_every_way(
+    way: str, rows: tuple[str, ...], tmp_path: Path, store_uri: str
 ) -> None:
-    """A sweep takes a second: one for all rows of a kind, each of which has its turn."""
-    books = by_sweeping([ROWS[row] for row in rows], tmp_path, store_uri=store_uri)
+    """A run takes a second: one for all rows of a kind, each of which has its turn."""
+    books = WAYS[way]([ROWS[row] for row in rows], tmp_path, store_uri=store_uri)
     assert books.requests >= EVERY * len(rows)
     assert books.billed > 0
     assert books.holds, books

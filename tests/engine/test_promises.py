@@ -125,11 +125,14 @@ def ask_some(server: LoopbackServer, journal: Path, *, n: int, cap_micro: int, c
         return ask_calls(judge, calls, concurrency=concurrency, journal=book, settings=settings)
 
 
-def answers_of(judge: jrh.PromptedJudge, suite: jrh.Suite, *, journal: str | None) -> set[tuple[str, str]]:
+def answers_of(
+    judge: jrh.PromptedJudge, suite: jrh.Suite, *, journal: str | None, concurrency: int = 32
+) -> set[tuple[str, str]]:
     """Ask every call of a suite, without a run; return the outcomes and answers."""
     with journal_at(journal) as book:
         calls = plan_calls(suite, judge, replicates=1)
-        records = ask_calls(judge, calls, journal=book, settings=ClientSettings()).records
+        settings = ClientSettings(concurrency=concurrency)
+        records = ask_calls(judge, calls, concurrency=concurrency, journal=book, settings=settings).records
     return {(record.outcome, record.answer) for record in records}
 
 
@@ -307,16 +310,14 @@ HOPELESS = {
 
 
 @pytest.mark.parametrize("ending", HOPELESS)
-def test_a_run_whose_first_answers_all_cannot_be_read_stops_and_says_what_to_do(ending: str, store_uri: str) -> None:
+def test_a_run_whose_first_answers_all_cannot_be_read_stops_and_says_what_to_do(ending: str) -> None:
     reply, advice = HOPELESS[ending]
     with LoopbackServer(reply=lambda _: reply, latency=0.01) as server:
         with pytest.raises(JudgeError, match=re.escape(advice)) as stopped:
-            evaluate(judge_at(server), tracking_uri=store_uri, concurrency=4, run_name=ending)
+            answers_of(judge_at(server), SMALL, journal=None, concurrency=4)
         assert 20 <= server.counts["requests"] <= 20 + 4
     assert stopped.value.exit_code == 4
     assert "None of the first 20 answers" in str(stopped.value)
-    (run,) = MlflowClient(store_uri).search_runs(experiments(store_uri), f"attributes.run_name = '{ending}'")
-    assert run.info.status == "FAILED"
 
 
 def test_answers_that_ended_a_run_are_asked_anew_once_and_then_stay_in_the_journal(store_uri: str) -> None:
@@ -339,7 +340,9 @@ def test_answers_that_ended_a_run_are_asked_anew_once_and_then_stay_in_the_journ
 def test_a_mended_server_is_asked_anew_after_a_run_that_could_not_be_read(store_uri: str) -> None:
     with LoopbackServer(reply="prose") as server:
         with pytest.raises(JudgeError):
-            evaluate(judge_at(server), tracking_uri=store_uri, concurrency=2)
+            evaluate(judge_at(server), tracking_uri=store_uri, concurrency=2, run_name="mended")
+        (run,) = MlflowClient(store_uri).search_runs(experiments(store_uri), "attributes.run_name = 'mended'")
+        assert run.info.status == "FAILED"
         server.reply = verdict()
         done = evaluate(judge_at(server), tracking_uri=store_uri, concurrency=2)
     assert set(done.calls["outcome"]) == {"verdict"}
@@ -409,18 +412,15 @@ def test_an_empty_answer_that_was_cut_off_is_asked_again_and_never_served(store_
 
 
 @pytest.mark.parametrize("text", [None, "", " \n"])
-def test_empty_answers_that_an_older_version_kept_make_way_for_new_ones(text: str | None, store_uri: str) -> None:
+def test_empty_answers_that_an_older_version_kept_make_way_for_new_ones(text: str | None) -> None:
     empty = Response(text=text, finish_reason="length", input_tokens=9, output_tokens=64)
     with LoopbackServer() as server:
         judge = judge_at(server)
         keep_as_answers(judge, TINY, empty)
         assert price_evaluation(judge, TINY).journalled == 0
-        done = evaluate(judge, TINY, tracking_uri=store_uri)
-        assert set(done.calls["outcome"]) == {"verdict"}
-        again = evaluate(judge, TINY, tracking_uri=store_uri)
-        assert list(again.calls["answer"]) == list(done.calls["answer"])
-        assert again.calls["cached"].all()
-        assert server.counts["requests"] == 6
+        for _ in range(2):
+            assert {outcome for outcome, _ in answers_of(judge, TINY, journal=None)} == {"verdict"}
+            assert server.counts["requests"] == 6
 
 
 def keep_as_answers(judge: jrh.PromptedJudge, suite: jrh.Suite, response: Response) -> None:
@@ -436,7 +436,7 @@ def keep_as_answers(judge: jrh.PromptedJudge, suite: jrh.Suite, response: Respon
 def test_the_reasoning_effort_goes_to_the_provider_and_is_logged(store_uri: str) -> None:
     with LoopbackServer(record=True) as server:
         judge = judge_at(server, reasoning_effort="low")
-        done = evaluate(judge, tracking_uri=store_uri)
+        done = evaluate(judge, TINY, tracking_uri=store_uri)
     assert {request["body"]["reasoning_effort"] for request in server.requests} == {"low"}
     assert run_of(done, store_uri).data.params["judge.reasoning_effort"] == "low"
 
@@ -475,7 +475,7 @@ def test_calls_of_unknown_cost_leave_the_cost_of_the_others_to_be_logged(store_u
 
 def test_a_run_whose_every_cost_is_known_says_nothing_of_unknown_ones(store_uri: str) -> None:
     with LoopbackServer() as server:
-        done = evaluate(judge_at(server), prices=PRICES, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), TINY, prices=PRICES, tracking_uri=store_uri)
     assert "cost/unknown_calls" not in done.metrics
     assert done.unknown_costs == 0
 
@@ -1188,24 +1188,24 @@ def test_a_run_names_the_model_and_the_system_that_answered(
 ) -> None:
     monkeypatch.setattr(client_module, "pick_transport", lambda *_: transport)
     with LoopbackServer(reply=answering(("gpt-4o-mini-2024-07-18", "fp_1"))) as server:
-        done = evaluate(judge_at(server), tracking_uri=store_uri)
+        done = evaluate(judge_at(server), TINY, tracking_uri=store_uri)
     run = run_of(done, store_uri)
-    assert run.data.params["judge.answered_by"] == f"gpt-4o-mini-2024-07-18 (fp_1): {n_calls()}"
+    assert run.data.params["judge.answered_by"] == "gpt-4o-mini-2024-07-18 (fp_1): 6"
     assert "jrh.answered_by" not in run.data.tags
     assert set(done.calls["system_fingerprint"]) == {"fp_1"}
     artifacts = artifacts_of(done, store_uri)
-    found = {"model": "gpt-4o-mini-2024-07-18", "system_fingerprint": "fp_1", "calls": n_calls()}
+    found = {"model": "gpt-4o-mini-2024-07-18", "system_fingerprint": "fp_1", "calls": 6}
     assert json.loads((artifacts / "datasheet.json").read_text())["answered_by"] == [found]
-    assert json.loads((artifacts / "judge/judge.json").read_text())["answered_by"].endswith(f"(fp_1): {n_calls()}")
+    assert json.loads((artifacts / "judge/judge.json").read_text())["answered_by"].endswith("(fp_1): 6")
 
 
 @pytest.mark.parametrize("other", [("gpt-4o-mini-2024-07-18", "fp_2"), ("gpt-4o-2024-08-06", "fp_1")])
 def test_several_models_or_systems_are_told_in_the_datasheet_and_a_tag(other: tuple[str, str], store_uri: str) -> None:
     systems = [("gpt-4o-mini-2024-07-18", "fp_1"), other]
     with LoopbackServer(reply=answering(*systems)) as server:
-        done = evaluate(judge_at(server), tracking_uri=store_uri)
+        done = evaluate(judge_at(server), TINY, tracking_uri=store_uri)
     run, artifacts = run_of(done, store_uri), artifacts_of(done, store_uri)
-    half = n_calls() // 2
+    half = 3
     text = ", ".join(f"{model} ({system}): {half}" for model, system in sorted(systems))
     assert run.data.params["judge.answered_by"] == run.data.tags["jrh.answered_by"] == text
     for told in (run.data.tags["mlflow.note.content"], *map(text_of(artifacts), ("datasheet.md", "datasheet.html"))):
@@ -1224,9 +1224,9 @@ def test_names_from_a_hostile_server_are_cleaned_and_counted_without_end(store_u
 
 def test_a_provider_that_names_nobody_is_no_news(store_uri: str) -> None:
     with LoopbackServer(reply=answering((None, None), (7, {"x": 1}))) as server:
-        done = evaluate(judge_at(server), tracking_uri=store_uri)
+        done = evaluate(judge_at(server), TINY, tracking_uri=store_uri)
     run = run_of(done, store_uri)
-    assert run.data.params["judge.answered_by"] == f"{MODEL}: {n_calls()}"
+    assert run.data.params["judge.answered_by"] == f"{MODEL}: 6"
     assert "jrh.answered_by" not in run.data.tags
 
 
@@ -1240,16 +1240,16 @@ def test_a_kept_evaluation_names_the_same_models_when_it_is_logged_later(
         with monkeypatch.context() as away:
             away.setattr("jrh_mlflow.measuring.evaluation.publish", unreachable)
             with pytest.raises(TrackingError, match="away"):
-                evaluate(judge_at(server), tracking_uri=store_uri)
-        done = evaluate(judge_at(server), tracking_uri=store_uri)
-        assert server.counts["requests"] == n_calls()
-    half, run = n_calls() // 2, run_of(done, store_uri)
+                evaluate(judge_at(server), TINY, tracking_uri=store_uri)
+        done = evaluate(judge_at(server), TINY, tracking_uri=store_uri)
+        assert server.counts["requests"] == 6
+    half, run = 3, run_of(done, store_uri)
     assert run.data.params["judge.answered_by"] == f"one (fp_1): {half}, two: {half}"
     assert run.data.tags["jrh.answered_by"] == run.data.params["judge.answered_by"]
 
 
 def test_a_judge_that_is_no_model_is_answered_by_nobody(store_uri: str) -> None:
-    done = evaluate(jrh.scripted.AlwaysTie(), tracking_uri=store_uri)
+    done = evaluate(jrh.scripted.AlwaysTie(), TINY, tracking_uri=store_uri)
     assert "judge.answered_by" not in run_of(done, store_uri).data.params
     assert "answered_by" not in text_of(artifacts_of(done, store_uri))("datasheet.json")
 
@@ -1264,20 +1264,20 @@ def text_of(folder: Path) -> Callable[[str], str]:
 
 def test_answers_older_than_wanted_are_asked_again_and_replaced(store_uri: str) -> None:
     turns = itertools.count()
-    with LoopbackServer(reply=lambda _: json.dumps({"verdict": "A" if next(turns) < n_calls() else "B"})) as server:
+    with LoopbackServer(reply=lambda _: json.dumps({"verdict": "A" if next(turns) < 6 else "B"})) as server:
         judge = judge_at(server)
 
         def run(**options: object) -> jrh.Evaluation:
-            return evaluate(judge, tracking_uri=store_uri, **options)
+            return evaluate(judge, TINY, tracking_uri=store_uri, **options)
 
         old = run()
         moment = datetime.now(timezone.utc)
-        assert price_evaluation(judge, SMALL).journalled == n_calls()
-        assert price_evaluation(judge, SMALL, fresh_after=moment).journalled == 0
+        assert price_evaluation(judge, TINY).journalled == 6
+        assert price_evaluation(judge, TINY, fresh_after=moment).journalled == 0
         fresh = run(fresh_after=moment)
-        assert server.counts["requests"] == 2 * n_calls()
+        assert server.counts["requests"] == 12
         again, plain = run(fresh_after=moment.isoformat()), run()
-        assert server.counts["requests"] == 2 * n_calls()
+        assert server.counts["requests"] == 12
     assert set(old.calls["answer"]) == {"1"}
     assert set(fresh.calls["answer"]) == set(again.calls["answer"]) == set(plain.calls["answer"]) == {"2"}
     assert run_of(fresh, store_uri).data.params["run.fresh_after"] == moment.isoformat()
@@ -1287,9 +1287,11 @@ def test_answers_older_than_wanted_are_asked_again_and_replaced(store_uri: str) 
 def test_answers_newer_than_wanted_are_served(store_uri: str) -> None:
     with LoopbackServer() as server:
         judge = judge_at(server)
-        for fresh_after in (None, "2026-01-01", date(2026, 1, 1), "2026-01-01T12:30:00Z"):
-            done = evaluate(judge, tracking_uri=store_uri, fresh_after=fresh_after)
-        assert server.counts["requests"] == n_calls()
+        answers_of(judge, TINY, journal=None)
+        for moment in ("2026-01-01", date(2026, 1, 1)):
+            assert price_evaluation(judge, TINY, fresh_after=moment).journalled == 6
+        done = evaluate(judge, TINY, tracking_uri=store_uri, fresh_after="2026-01-01T12:30:00Z")
+        assert server.counts["requests"] == 6
     assert run_of(done, store_uri).data.params["run.fresh_after"] == "2026-01-01T12:30:00+00:00"
 
 

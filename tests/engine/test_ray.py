@@ -119,7 +119,9 @@ def test_an_evaluation_on_ray_reads_as_at_home_and_is_not_paid_again(small: jrh.
     with LoopbackServer(reply=first_or_tie) as server:
         home = jrh.evaluate(judge_at(server), small, journal="home.db", max_usd=100, **where)
         n_calls = server.counts["requests"]
-        away = jrh.evaluate(judge_at(server), small, journal="away.db", max_usd=100, backend="ray", **where)
+        # One actor, as starting one takes seconds.
+        ray = {"backend": "ray", "concurrency": 1}
+        away = jrh.evaluate(judge_at(server), small, journal="away.db", max_usd=100, **ray, **where)
         assert server.counts["requests"] == 2 * n_calls == 2 * len(away.calls)
         again = jrh.evaluate(judge_at(server), small, journal="away.db", backend="ray", **where)
         assert server.counts["requests"] == 2 * n_calls

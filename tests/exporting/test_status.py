@@ -55,8 +55,8 @@ def server() -> Iterator[LoopbackServer]:
         yield server
 
 
-def measure(judge: object, suite: Suite, uri: str, experiment: str = EXPERIMENT) -> jrh.Evaluation:
-    return jrh.evaluate(judge, suite, experiment=experiment, tracking_uri=uri, progress=False)
+def measure(judge: object, suite: Suite, uri: str, traces: str = "none") -> jrh.Evaluation:
+    return jrh.evaluate(judge, suite, experiment=EXPERIMENT, tracking_uri=uri, progress=False, traces=traces)
 
 
 def said(judge: object, **more: Any) -> tuple[str, set[str]]:
@@ -73,7 +73,7 @@ def june(uri: str, server: LoopbackServer, pairs: Suite) -> jrh.Evaluation:
     """A judge called June, as it was measured."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-test")
-        return measure(prompted(server, name="June"), pairs, uri)
+        return measure(prompted(server, name="June"), pairs, uri, traces="all")
 
 
 def test_a_judge_is_measured_wherever_in_the_store_it_was(uri: str, june: jrh.Evaluation, server: LoopbackServer):
@@ -319,7 +319,7 @@ def test_a_new_version_of_a_registered_exported_judge_is_held_against_the_datash
 
 
 def test_newer_feedback_of_another_model_makes_judge_and_run_stale(
-    uri: str, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
+    uri: str, june: jrh.Evaluation, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     run = measure(prompted(server, seed=21), pairs, uri)
@@ -410,7 +410,7 @@ def test_what_is_neither_a_run_nor_a_scorer_is_refused(uri: str):
 
 
 def test_an_exported_jury_is_what_its_judges_are(
-    uri: str, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
+    uri: str, june: jrh.Evaluation, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     others = [measure(prompted(server, seed=seed, name=f"Juror {seed}"), pairs, uri) for seed in (41, 42)]

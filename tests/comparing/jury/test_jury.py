@@ -70,7 +70,7 @@ def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JRH_HOME", str(tmp_path_factory.mktemp("home")))
         found = {name: jrh.evaluate(one, suite(), **options).run_id for name, one in judges.items()}
-        pairs = jrh.datasheet_suite(n_tasks=4, depth=2)
+        pairs = jrh.datasheet_suite(n_tasks=2, depth=1)
         scripted = {
             "oracle": jrh.scripted.Oracle(),
             "first": jrh.scripted.AlwaysFirst(),
