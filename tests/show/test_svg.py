@@ -28,6 +28,7 @@ STYLE = files("jrh_mlflow.show").joinpath("templates/style.css").read_text(encod
 TAGS = {"svg", "g", "a", "path", "use", "defs", "text", "title", "circle", "clippath", "rect", "pattern"}
 
 Sheet = Mapping[str, Reading]
+Drawings = dict[str, Markup]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,13 @@ def sheet() -> Sheet:
     return jrh.measure(asked(jrh.scripted.Noisy(seed=2), jrh.datasheet_suite(n_tasks=6)), n_resamples=20).estimates
 
 
-def drawings(sheets: Mapping[str, Sheet], **options: object) -> dict[str, Markup]:
-    figures = datasheet_figures(sheets, **options)  # type: ignore[arg-type]
+@pytest.fixture(scope="module")
+def one_judge(sheet: Sheet) -> Drawings:
+    return drawings({"judge": sheet})
+
+
+def drawings(sheets: Mapping[str, Sheet]) -> Drawings:
+    figures = datasheet_figures(sheets)
     return {drawing.caption: drawing.svg for drawing in draw(figures, {name: name for name in figures})}
 
 
@@ -44,8 +50,8 @@ def titles(drawing: str) -> list[str]:
     return [str(Markup(text).unescape()) for text in re.findall(r"<title>(.*?)</title>", drawing)]
 
 
-def test_every_point_of_the_curve_says_its_step_value_interval_and_n(sheet: Sheet) -> None:
-    said = titles(drawings({"judge": sheet})["psychometric_curve.png"])
+def test_every_point_of_the_curve_says_its_step_value_interval_and_n(sheet: Sheet, one_judge: Drawings) -> None:
+    said = titles(one_judge["psychometric_curve.png"])
     for family in ("target_sensitivity", "matched_sensitivity"):
         for step, reading in by_step(sheet, family).items():
             assert isinstance(reading, Estimate)
@@ -64,7 +70,7 @@ def test_bars_cells_and_rows_say_what_they_are(sheet: Sheet) -> None:
     assert f"typos, two: {hover_text(found.cells['typos']['two'])}" in said
 
 
-def test_cells_lead_to_their_calls_and_say_so_to_those_who_do_not_see(sheet: Sheet) -> None:
+def test_cells_lead_to_their_calls_and_say_so_to_those_who_do_not_see(one_judge: Drawings) -> None:
     addresses = Addresses("../")
     found = comparison()
     figure = heatmap(found.cells, calls_of=lambda judge, key: addresses.calls(judge, axis=key))
@@ -73,7 +79,7 @@ def test_cells_lead_to_their_calls_and_say_so_to_those_who_do_not_see(sheet: She
     assert links["../calls/two?axis=typos"]["aria-label"].startswith("typos, two: ")
     assert len(links) == sum(len(row) for row in found.cells.values())
     assert 'role="group"' in drawn, "what is inside an image cannot be reached"
-    assert all('role="img"' in svg for svg in drawings({"judge": sheet}).values())
+    assert all('role="img"' in svg for svg in one_judge.values())
 
 
 @pytest.mark.parametrize(
@@ -109,9 +115,8 @@ def test_a_hostile_caption_is_the_accessible_name(sheet: Sheet) -> None:
     assert (tag, attributes["aria-label"]) == ("svg", HOSTILE[2] + "\ufffd")
 
 
-def test_the_same_figure_is_the_same_bytes_and_is_left_as_it_was(sheet: Sheet) -> None:
-    once, again = drawings({"judge": sheet}), drawings({"judge": sheet})
-    assert once == again
+def test_the_same_figure_is_the_same_bytes_and_is_left_as_it_was(sheet: Sheet, one_judge: Drawings) -> None:
+    assert drawings({"judge": sheet}) == one_judge
     figure = psychometric({"judge": sheet})
     assert figure is not None
     marks = [artist.get_gid() for artist in figure.findobj()]
@@ -119,8 +124,8 @@ def test_the_same_figure_is_the_same_bytes_and_is_left_as_it_was(sheet: Sheet) -
     assert [artist.get_gid() for artist in figure.findobj()][: len(marks)] == marks
 
 
-def test_no_id_stands_twice_on_a_page_and_every_reference_is_answered(sheet: Sheet) -> None:
-    page = "".join([*drawings({"judge": sheet}).values(), *drawings({"other": sheet}).values()])
+def test_no_id_stands_twice_on_a_page_and_every_reference_is_answered(sheet: Sheet, one_judge: Drawings) -> None:
+    page = "".join([*one_judge.values(), *drawings({"other": sheet}).values()])
     ids = re.findall(r' id="([^"]+)"', page)
     assert [name for name, count in Counter(ids).items() if count > 1] == []
     assert set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page)) == set(ids)

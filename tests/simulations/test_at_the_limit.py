@@ -14,6 +14,7 @@ from jrh_mlflow.people import passed
 from jrh_mlflow.simulations import DECISIONS, at_the_limit
 from jrh_mlflow.simulations.at_the_limit import (
     APPLICATIONS,
+    BASELINES,
     EARLIER,
     ELSEWHERE,
     GATES,
@@ -32,13 +33,9 @@ from jrh_mlflow.stats.proportions import newcombe, wilson
 IN_SHORT = SimulationSize(n=1000, quick=True)
 
 
-def gated() -> list[DecisionCheck]:
-    return [check for simulation in GATES for check in simulation(IN_SHORT, map)]
-
-
 @pytest.fixture(scope="module")
-def checks():
-    return gated()
+def checks() -> list[DecisionCheck]:
+    return [check for simulation in GATES for check in simulation(IN_SHORT, map)]
 
 
 def test_a_judge_at_the_limit_is_decided_wrongly_in_at_most_five_of_a_hundred_runs(checks):
@@ -54,7 +51,8 @@ def test_intervals_that_take_calls_as_independent_would_be_seen_to_fail(monkeypa
         return newcombe(b / m, wilson(b, m), a / n, wilson(a, n))
 
     monkeypatch.setattr(at_the_limit, "share_ends", by_call)
-    assert gated()[4].fails
+    (check,) = BASELINES(IN_SHORT, map)
+    assert check.fails
 
 
 def test_judges_are_drawn_at_their_rates_and_go_together_as_said():

@@ -29,12 +29,12 @@ def test_every_hole_and_every_judge_without_one_is_a_world_of_pairs_and_of_singl
 def test_a_judge_that_is_called_breakable_without_a_hole_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attack_success, "LIMIT", -1.0)
     world = AttackedWorld(hole="none", kind="single", noise=0.3, promised="spared")
-    checks = list(ATTACKED.checks(world, [attacked(world, seed) for seed in range(6)]))
+    checks = list(ATTACKED.checks(world, [attacked(world, seed) for seed in range(3)]))
     assert checks[0].measured > 0.5
     assert checks[0].fails
 
 
 def test_a_weak_hole_reads_its_share_of_the_sources() -> None:
     world = replace(WORLDS[0], strength=0.5, noise=0.0, n=120)
-    values = [attacked(world, seed).success or 0.0 for seed in range(4)]
-    assert sum(values) / 4 == pytest.approx(0.5, abs=0.1)
+    values = [attacked(world, seed).success or 0.0 for seed in range(2)]
+    assert sum(values) / 2 == pytest.approx(0.5, abs=0.1)

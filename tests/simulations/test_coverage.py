@@ -97,20 +97,20 @@ def test_the_present_interval_holds_where_the_former_fell(exact):
     assert not any(cell.fails for cell in judged)
 
 
-def test_replicates_that_disagree_enter_as_fractions_and_the_interval_holds():
+def test_replicates_that_disagree_enter_as_fractions_and_the_interval_holds(exact):
     """Ten tasks of two presentations, each asked twice by a judge whose answers differ as much as two presentations."""
-    table = count_table(10, 4, draws=0, seed=0)
+    table, _ = exact
     ends = interval_ends(table, replicates=2)
     judged = [cell for cell in (*cells(table, ends), *coverage.between_rates(table, ends)) if cell.judged]
     assert min(cell.new.coverage for cell in judged) == pytest.approx(0.965, abs=5e-4)
 
 
-def test_an_interval_that_takes_calls_for_independent_fails(monkeypatch):
+def test_an_interval_that_takes_calls_for_independent_fails(exact, monkeypatch):
     def plain(successes, sizes, *, level=0.95):
         return proportions.wilson_share(successes.sum() / sizes.sum(), sizes.sum(), level=level)
 
     monkeypatch.setattr(proportions, "cluster_interval", plain)
-    table = count_table(10, 4, draws=0, seed=0)
+    table, _ = exact
     failing = {cell.truth.icc for cell in cells(table, interval_ends(table)) if cell.fails}
     assert {0.3, 0.6} <= failing
 
