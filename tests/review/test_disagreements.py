@@ -129,10 +129,10 @@ def test_the_reviewed_suite_and_its_run_say_what_was_settled(tmp_path, store_uri
 
 
 def test_disagreements_are_settled_by_keyboard_side_by_side(frost: tuple[str, Path], visit: Open) -> None:
-    url, _ = frost
-    ann = visit(url, "Ann")
-    decide(ann, "a", then="seed-0001")
-    decide(ann, "a", then="seed-0002")
+    url, folder = frost
+    review = opened(folder)
+    for index in (0, 1):
+        decided(review, index, "accept", who="Ann")
     bob = visit(url, "Bob")
     expect(bob.locator("#disagreements")).to_be_hidden()
     decide(bob, "k", "k", then="seed-0000")
@@ -145,8 +145,15 @@ def test_disagreements_are_settled_by_keyboard_side_by_side(frost: tuple[str, Pa
     cy = visit(url, "Cy")
     ask(cy, "f")
     expect(cy.locator("#unsettled")).to_contain_text("2 disagreements unsettled: on each the last decision counts")
-    press(cy, "Escape")
-    decide(cy, "g", then="seed-0000")
+    # The browser tells of the closing in a task of its own; the key comes before that, as a fast finger's may.
+    cy.evaluate(
+        """async () => {
+            document.querySelector("dialog .quiet").click();
+            for (let turn = 0; turn < 50; turn += 1) await null;
+            document.dispatchEvent(new KeyboardEvent("keydown", { key: "g", bubbles: true }));
+        }"""
+    )
+    expect(title(cy)).to_have_text(re.compile("seed-0000"))
     expect(cy.locator("#found")).to_have_text("2 items")
     expect(cy.locator(".opinion")).to_have_count(2)
     expect(cy.locator(".opinion").nth(1)).to_contain_text("The meaning changed where it should not")
@@ -179,7 +186,7 @@ def test_what_is_disputed_and_its_questions_are_accessible(frost: tuple[str, Pat
     page.locator("#disagreements").click()
     expect(page.locator("#disagreement")).to_be_visible()
     nothing_is_wrong()
-    for name, keys in {"bulk": ["x", "b"], "finish": ["f"], "people": ["p"], "help": ["?"]}.items():
+    for name, keys in {"bulk": ["x", "b"], "finish": ["f"], "people": ["p"]}.items():
         press(page, *keys)
         expect(page.locator("dialog")).to_be_visible()
         nothing_is_wrong()
@@ -189,21 +196,3 @@ def test_what_is_disputed_and_its_questions_are_accessible(frost: tuple[str, Pat
             nothing_is_wrong()
         press(page, "Escape")
         expect(page.locator("dialog")).to_have_count(0)
-
-
-def test_a_key_pressed_right_after_a_question_was_closed_is_an_act(frost: tuple[str, Path], visit: Open) -> None:
-    review = opened(frost[1])
-    decided(review, 0, "accept", who="Ann")
-    decided(review, 0, "reject", who="Bob", reason="odd")
-    page = visit(frost[0], "Cy")
-    expect(page.locator("#disagreements")).to_contain_text("1 disagreement")
-    ask(page, "f")
-    # The browser tells of the closing in a task of its own; the key comes before that, as a fast finger's may.
-    page.evaluate(
-        """async () => {
-            document.querySelector("dialog .quiet").click();
-            for (let turn = 0; turn < 50; turn += 1) await null;
-            document.dispatchEvent(new KeyboardEvent("keydown", { key: "g", bubbles: true }));
-        }"""
-    )
-    expect(page.locator("#found")).to_have_text("1 item")

@@ -43,9 +43,13 @@ class SlowServer:
         while len(self.bodies) == n_asked and self.page.evaluate(_AT_WORK):
             pass
 
-    @property
-    def decided(self) -> list[tuple[int, str]]:
-        return [(body["index"], body["action"]) for body in self.bodies]
+    def answered(self) -> list[tuple[int, str]]:
+        """Let all decisions through that come now, and return them."""
+        self.first()
+        n_before = len(self.bodies) - 1
+        while self.held:
+            self.answer()
+        return [(body["index"], body["action"]) for body in self.bodies[n_before:]]
 
 
 _AT_WORK = """() => new Promise(requestAnimationFrame).then(() =>
@@ -61,40 +65,45 @@ def many(tmp_path: Path, serve: Serve) -> str:
     return serve(typos(tmp_path / "many", 40))
 
 
-def test_twelve_fast_presses_decide_twelve_items_in_order_each_once(many: str, visit: Open) -> None:
+def test_presses_faster_than_the_server_decide_in_order_each_once_about_the_item_that_was_shown(
+    many: str, visit: Open
+) -> None:
     server = SlowServer(visit, many)
     page = server.page
     press(page, *["a"] * 12)
     server.first()
     expect(page.locator("#waiting")).to_have_text("11 waiting")
-    while server.held:
-        server.answer()
-    assert server.decided == [(index, "accept") for index in range(12)]
+    assert server.answered() == [(index, "accept") for index in range(12)]
     expect(counts(page)).to_contain_text("12 of 40 decided")
     expect(title(page)).to_have_text(re.compile("seed-0012"))
     expect(page.locator("#waiting")).to_be_hidden()
 
-
-def test_different_keys_keep_their_order_and_a_number_behind_a_rejection_is_its_reason(many: str, visit: Open) -> None:
-    server = SlowServer(visit, many)
-    page = server.page
+    # Different keys keep their order, and a number behind a rejection is its reason.
     press(page, "a", "r", "2", "j", "a", "u", "a")
-    server.first()
-    while server.held:
-        server.answer()
-    assert server.decided == [(0, "accept"), (1, "reject"), (3, "accept"), (3, "undo"), (3, "accept")]
-    assert server.bodies[1]["reason"] == "The meaning changed where it should not"
-    expect(title(page)).to_have_text(re.compile("seed-0004"))
+    assert server.answered() == [(12, "accept"), (13, "reject"), (15, "accept"), (15, "undo"), (15, "accept")]
+    assert server.bodies[-4]["reason"] == "The meaning changed where it should not"
+    expect(title(page)).to_have_text(re.compile("seed-0016"))
+
+    # Keys behind a saved edit are about the next item.
+    press(page, "e", *"Hi ", "Control+Enter", "a", "a")
+    assert server.answered() == [(16, "edit"), (17, "accept"), (18, "accept")]
+    assert server.bodies[-3]["text"].startswith("Hi Frst")
+
+    # What is typed before a question opens does not answer it.
+    press(page, "a", "b", "Enter", "Enter", "a", "f")
+    assert server.answered() == [(19, "accept")]
+    expect(page.locator("dialog h2")).to_have_text("Accept 21 items?")
+    press(page, "Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(counts(page)).to_contain_text("19 of 40 decided")
+    expect(title(page)).to_have_text(re.compile("seed-0020"))
 
 
 def test_presses_beyond_the_last_item_decide_nothing_twice(tmp_path: Path, serve: Serve, visit: Open) -> None:
     server = SlowServer(visit, serve(typos(tmp_path / "three", 3)))
     page = server.page
     press(page, *["a"] * 9)
-    server.first()
-    while server.held:
-        server.answer()
-    assert server.decided == [(0, "accept"), (1, "accept"), (2, "accept")]
+    assert server.answered() == [(0, "accept"), (1, "accept"), (2, "accept")]
     expect(page.locator(".toast")).to_contain_text("Everything is decided")
 
 
@@ -105,9 +114,7 @@ def test_a_refused_decision_stops_what_waits_behind_it_and_says_so(many: str, vi
     server.first()
     decide(bob, "n", then="seed-0001")
     decide(bob, "r", "3", then="seed-0002")
-    while server.held:
-        server.answer()
-    assert server.decided == [(0, "accept"), (1, "accept")]
+    assert server.answered() == [(0, "accept"), (1, "accept")]
     expect(ann.locator(".toast")).to_contain_text("Bob rejected this item meanwhile")
     expect(ann.locator(".toast")).to_contain_text("3 key presses behind it were dropped")
     expect(title(ann)).to_have_text(re.compile("seed-0001"))
@@ -124,39 +131,23 @@ def test_a_server_that_is_gone_stops_what_waits_and_nothing_is_sent_later(many: 
     expect(page.locator(".toast")).to_contain_text("The server does not answer")
     expect(page.locator(".toast")).to_contain_text("2 key presses behind it were dropped")
     expect(counts(page)).to_contain_text("1 of 40 decided")
-    assert server.decided == [(0, "accept"), (1, "accept")]
+    assert [body["index"] for body in server.bodies] == [0, 1]
     page.unroute("**/decisions")
     decide(page, "a", then="seed-0002")
     visit.complaints.clear()  # type: ignore[attr-defined]  # Chromium tells of the refused connection
 
 
-def test_keys_behind_a_saved_edit_are_about_the_next_item(many: str, visit: Open) -> None:
-    server = SlowServer(visit, many)
-    page = server.page
-    press(page, "e", *"Hi ", "Control+Enter", "a", "a")
-    server.first()
-    while server.held:
-        server.answer()
-    assert server.decided == [(0, "edit"), (1, "accept"), (2, "accept")]
-    assert server.bodies[0]["text"].startswith("Hi Frst")
-
-
-def test_what_is_typed_before_a_question_opens_does_not_answer_it(many: str, visit: Open) -> None:
-    server = SlowServer(visit, many)
-    page = server.page
-    press(page, "a", "b", "Enter", "Enter", "a", "f")
-    server.first()
-    server.answer()
-    expect(page.locator("dialog h2")).to_have_text("Accept 39 items?")
-    assert server.decided == [(0, "accept")]
+def test_enter_space_and_a_key_that_is_held_down_answer_no_question(many: str, visit: Open) -> None:
+    page = visit(many)
+    ask(page, "f")
+    page.get_by_label("Leave the 40 undecided items out").check()
+    page.get_by_role("button", name="Write suite").focus()
+    pressed = """(repeat) => document.activeElement.dispatchEvent(
+      new KeyboardEvent("keydown", { key: "Enter", repeat, cancelable: true, bubbles: true }))"""
+    assert page.evaluate(pressed, True) is False
+    assert page.evaluate(pressed, False) is True
     press(page, "Escape")
     expect(page.locator("dialog")).to_have_count(0)
-    expect(counts(page)).to_contain_text("1 of 40 decided")
-    expect(title(page)).to_have_text(re.compile("seed-0001"))
-
-
-def test_enter_and_space_do_not_accept_many_items(many: str, visit: Open) -> None:
-    page = visit(many)
     ask(page, "b")
     expect(page.locator("dialog h2")).to_be_focused()
     press(page, "Enter", "Space", "a", "Enter")
@@ -167,17 +158,6 @@ def test_enter_and_space_do_not_accept_many_items(many: str, visit: Open) -> Non
     ask(page, "b")
     page.get_by_role("button", name="Accept 40").click()
     expect(counts(page)).to_contain_text("40 of 40 decided")
-
-
-def test_a_key_that_is_held_down_answers_no_question(many: str, visit: Open) -> None:
-    page = visit(many)
-    ask(page, "f")
-    page.get_by_label("Leave the 40 undecided items out").check()
-    page.get_by_role("button", name="Write suite").focus()
-    pressed = """(repeat) => document.activeElement.dispatchEvent(
-      new KeyboardEvent("keydown", { key: "Enter", repeat, cancelable: true, bubbles: true }))"""
-    assert page.evaluate(pressed, True) is False
-    assert page.evaluate(pressed, False) is True
 
 
 def test_up_and_down_move_as_left_and_right_do_also_in_the_list(many: str, visit: Open) -> None:
@@ -222,29 +202,22 @@ def _asked(item: Any, instruction: str) -> Any:
     return replace(item, instruction=instruction)
 
 
-def test_a_decision_on_an_item_by_code_leaves_the_total_as_it_is(tmp_path: Path, serve: Serve, visit: Open) -> None:
+def test_a_decision_on_an_item_by_code_leaves_the_total_and_the_number_of_a_reason_settles_nothing(
+    tmp_path: Path, serve: Serve, visit: Open
+) -> None:
     pairs = [perturbed(number, "typos", "Frst.", generator="code" if number > 1 else "a-model") for number in range(4)]
     page = visit(serve(save(tmp_path / "mixed", pairs)))
     expect(counts(page)).to_contain_text("0 of 2 decided")
     expect(counts(page)).to_contain_text("+ 2 by code")
     decide(page, "a", then="seed-0001")
     decide(page, "j", then="seed-0002")
-    decide(page, "r", "1", then="seed-0001")
+    ask(page, "r")
+    decide(page, "1", then="seed-0001")
     expect(counts(page)).to_contain_text("1 of 2 decided")
     expect(counts(page)).to_contain_text("+ 2 by code, 1 of them decided")
-    decide(page, "j", then="seed-0002")
+    decide(page, "j", then="seed-0002")  # acts wait for one another: whatever the number did is done by now
+    assert page.locator(".toast").count() == 0
     expect(page.locator(".chips")).to_contain_text("an optional decision, not in the total")
     press(page, "o")
     expect(counts(page)).not_to_contain_text("of them decided")
     expect(counts(page)).to_contain_text("1 of 2 decided")
-
-
-def test_a_number_that_gives_the_reason_is_not_also_taken_for_a_settlement(
-    tmp_path: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(save(tmp_path / "two", [perturbed(number, "typos", "Frst.") for number in range(2)])))
-    ask(page, "r")
-    decide(page, "1", then="seed-0001")
-    expect(counts(page)).to_contain_text("1 of 2 decided")
-    decide(page, "k", then="seed-0000")  # acts wait for one another: whatever the number did is done by now
-    assert page.locator(".toast").count() == 0

@@ -43,6 +43,23 @@ BROKEN = {b"BYTES": b"not \xff\xfe UTF-8 \xc3", b"HALF": b"half \\ud83d and half
 """What stands in the file instead: bytes that are not UTF-8, and lone surrogates."""
 
 
+_DIFFS_THAT_DO_NOT_JOIN = """async () => {
+  const { compare } = await import("/static/diff.js");
+  const words = ["a", "bb", " ", "  ", "\\n", "\\r\\n", "e.", "🙂", "漢字", "\\t", "\\u0000", "\\ud800", "'s"];
+  let seed = 7;
+  const next = (n) => ((seed = (seed * 16807) % 2147483647) % n);
+  const text = (n) => Array.from({ length: next(n) }, () => words[next(words.length)]).join("");
+  const pairs = Array.from({ length: 1000 }, () => [text(40), text(40)]);
+  pairs.push([text(90000), text(90000)], ["x ".repeat(70000), "y ".repeat(70000)], ["", "a"], ["", ""]);
+  const side = (runs, kind) => runs.filter(([one]) => one !== kind).map(([, part]) => part).join("");
+  return pairs.filter(([before, after]) => {
+    const { runs } = compare(before, after);
+    return side(runs, 1) !== before || side(runs, -1) !== after;
+  }).length;
+}"""
+"""Counts the pairs of texts, of whatever is in them, of which the two sides of the diff do not join to both."""
+
+
 def test_ten_items_are_reviewed_by_keyboard_and_the_suite_is_what_was_decided(
     frost: tuple[str, Path], visit: Open
 ) -> None:
@@ -125,8 +142,11 @@ def test_two_reviewers_see_each_other_and_a_stale_edit_keeps_what_was_typed(
     expect(ann.locator("#history")).to_contain_text("Bob rejected")
 
 
-def test_changed_words_and_layout_are_marked_in_both_views(frost: tuple[str, Path], visit: Open) -> None:
+def test_changed_words_and_layout_are_marked_in_both_views_and_filters_and_bulk_accept_take_what_they_say(
+    frost: tuple[str, Path], visit: Open
+) -> None:
     page = visit(frost[0])
+    assert page.evaluate(_DIFFS_THAT_DO_NOT_JOIN) == 0
     expect(page.locator("del")).to_have_text(["colder", "moist"])
     expect(page.locator("ins")).to_have_text(["warmer", "dry"])
     expect(page.locator("#diff-summary")).to_have_text("2 words removed, 2 added.")
@@ -139,9 +159,6 @@ def test_changed_words_and_layout_are_marked_in_both_views(frost: tuple[str, Pat
     press(page, "w")
     expect(page.locator(".changed .text")).to_contain_text("Frost·forms·when")
 
-
-def test_filters_search_and_bulk_accept_take_what_they_say(frost: tuple[str, Path], visit: Open) -> None:
-    page = visit(frost[0])
     page.select_option("#filter-test", "label_flip")
     expect(page.locator("#found")).to_have_text("4 items")
     page.select_option("#filter-check", "any")
@@ -250,18 +267,9 @@ def test_a_transcript_shows_each_message_and_marks_the_edited_one(tmp_path: Path
     assert item.transcript[3].content == "Sorry. Frost forms on a cold pane. I mailed it to your chief."
 
 
-def test_a_label_that_nobody_confirmed_says_so(tmp_path: Path, serve: Serve, visit: Open) -> None:
-    pairs = [perturbed(0, "label_flip", "No.", expected="1", validator="3", label_source="unverified")]
-    pairs.append(perturbed(1, "label_flip", "Never.", expected="1"))
-    page = visit(serve(save(tmp_path / "suite", pairs)))
-    expect(page.locator(".facts")).to_contain_text("unverified: no validator confirmed it")
-    expect(page.locator(".facts")).to_contain_text("✕ Validator says")
-    page.keyboard.press("j")
-    expect(page.locator(".facts")).to_contain_text("✓ Validator says")
-    expect(page.locator(".facts")).not_to_contain_text("unverified")
-
-
-def test_what_is_loaded_does_not_depend_on_the_number_of_items(tmp_path: Path, serve: Serve, visit: Open) -> None:
+def test_what_is_loaded_does_not_depend_on_the_number_of_items_and_the_last_ones_are_reached_at_once(
+    tmp_path: Path, serve: Serve, visit: Open
+) -> None:
     told = {}
     for n_items in (50, 1000):
         folder = save(tmp_path / f"suite-{n_items}", [perturbed(n, "typos", "Frst forms.") for n in range(n_items)])
@@ -278,17 +286,29 @@ def test_what_is_loaded_does_not_depend_on_the_number_of_items(tmp_path: Path, s
         told[n_items] = (len([one for one in asked if "/events" not in one]), rows)
     assert told[50] == told[1000]
     assert told[1000][1] < 60
+    page.locator("#scroller").evaluate("node => { node.scrollTop = node.scrollHeight; }")
+    row_of(page, "seed-0999").click()
+    expect(title(page)).to_have_text(re.compile("seed-0999"))
+    decide(page, "a", then="seed-0001")
+    decide(page, "ArrowRight", then="seed-0002")
 
 
-def test_items_that_are_still_generated_arrive_while_one_reviews(tmp_path: Path, serve: Serve, visit: Open) -> None:
-    pairs = [perturbed(number, "typos", "Frst forms.") for number in range(3)]
+def test_items_that_are_still_generated_arrive_and_a_label_that_nobody_confirmed_says_so(
+    tmp_path: Path, serve: Serve, visit: Open
+) -> None:
+    pairs = [perturbed(0, "label_flip", "No.", expected="1", validator="3", label_source="unverified")]
+    pairs += [perturbed(number, "label_flip", "Never.", expected="1") for number in (1, 2)]
     folder = tmp_path / "growing"
     folder.mkdir()
     grow(folder, *pairs[:2])
     page = visit(serve(folder))
     expect(page.locator("#growing")).to_be_visible()
     expect(page.locator("#found")).to_have_text("2 items")
+    expect(page.locator(".facts")).to_contain_text("unverified: no validator confirmed it")
+    expect(page.locator(".facts")).to_contain_text("✕ Validator says")
     decide(page, "a", then="seed-0001")
+    expect(page.locator(".facts")).to_contain_text("✓ Validator says")
+    expect(page.locator(".facts")).not_to_contain_text("unverified")
     grow(folder, pairs[2])
     expect(page.locator("#found")).to_have_text("3 items")
     expect(counts(page)).to_contain_text("1 of 3 decided")
@@ -296,53 +316,17 @@ def test_items_that_are_still_generated_arrive_while_one_reviews(tmp_path: Path,
     decide(page, "a", then="seed-0002")
 
 
-def test_the_last_items_of_a_long_suite_are_reached_at_once(tmp_path: Path, serve: Serve, visit: Open) -> None:
-    folder = save(tmp_path / "long", [perturbed(n, "typos", "Frst forms.") for n in range(1500)])
-    url = serve(folder)
-    page = visit(url)
-    page.locator("#scroller").evaluate("node => { node.scrollTop = node.scrollHeight; }")
-    row_of(page, "seed-1499").click()
-    expect(title(page)).to_have_text(re.compile("seed-1499"))
-    decide(page, "a", then="seed-0000")
-    decide(page, "ArrowRight", then="seed-0001")
-
-
-def test_the_diff_joins_to_both_texts_whatever_they_are(frost: tuple[str, Path], visit: Open) -> None:
-    page = visit(frost[0])
-    wrong = page.evaluate(
-        """async () => {
-          const { compare } = await import("/static/diff.js");
-          const words = ["a", "bb", " ", "  ", "\\n", "\\r\\n", "e.", "🙂", "漢字", "\\t", "\\u0000", "\\ud800", "'s"];
-          let seed = 7;
-          const next = (n) => ((seed = (seed * 16807) % 2147483647) % n);
-          const text = (n) => Array.from({ length: next(n) }, () => words[next(words.length)]).join("");
-          const pairs = Array.from({ length: 1000 }, () => [text(40), text(40)]);
-          pairs.push([text(90000), text(90000)], ["x ".repeat(70000), "y ".repeat(70000)], ["", "a"], ["", ""]);
-          const side = (runs, kind) => runs.filter(([one]) => one !== kind).map(([, part]) => part).join("");
-          return pairs.filter(([before, after]) => {
-            const { runs } = compare(before, after);
-            return side(runs, 1) !== before || side(runs, -1) !== after;
-          }).length;
-        }"""
-    )
-    assert wrong == 0
-
-
-def test_the_page_is_accessible(frost: tuple[str, Path], visit: Open) -> None:
-    page = visit(frost[0], bypass_csp=True)
+def test_every_button_is_inside_the_window_and_the_page_is_accessible(frost: tuple[str, Path], visit: Open) -> None:
+    page = visit(frost[0], "A Reviewer Of Many Names", bypass_csp=True)
+    for width, height in ((360, 640), (420, 800), (768, 1024), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        _everything_is_inside(page, width, height)
     for name, keys in {"item": "", "editing": "e", "reasons": "r", "help": "?", "people": "p"}.items():
         if name != "item":
             press(page, "Escape", keys)
         for width in looks(page, 820):
             assert violations(page) == [], (name, width)
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-
-
-def test_every_button_is_inside_the_window_and_the_progress_can_be_seen(frost: tuple[str, Path], visit: Open) -> None:
-    page = visit(frost[0], name="A Reviewer Of Many Names", viewport={"width": 360, "height": 640})
-    for width, height in ((360, 640), (420, 800), (768, 1024), (1280, 800)):
-        page.set_viewport_size({"width": width, "height": height})
-        _everything_is_inside(page, width, height)
 
 
 _BOXES = "(nodes) => nodes.map((node) => [node.innerText, node.getBoundingClientRect().toJSON()])"
