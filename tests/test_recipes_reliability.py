@@ -194,7 +194,7 @@ def test_a_recipe_runs_without_a_model_on_ten_rows_of_the_papers_strata_which_th
     assert {item.id: cells[item.task] for item in suite.items} == suite.groups, "each item has that of its row"
     assert Counter(suite.groups[item.id] for item in baselines) == drawn
     measured = jrh.evaluate(
-        jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False, metrics="all"
+        jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", traces="none", metrics="all"
     )
     assert set(measured.report.categories) == set(drawn)
     page = measured.report.to_markdown()

@@ -96,6 +96,7 @@ def test_quick_leaves_the_recorded_judge_out_and_full_asks_a_model_or_says_why_n
     def nobody(self: demo.Demo) -> None:
         raise RecipeError("the extra is missing")
 
+    monkeypatch.setattr(demo, "JUDGES", ("Llama8B",))
     for name in ("_print_graders", "_print_recorded"):
         monkeypatch.setattr(f"jrh_mlflow.cli.demo.{name}", lambda parts: None)
     for name in ("_graders_sentence", "_recorded_sentence"):

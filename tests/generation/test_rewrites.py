@@ -254,7 +254,7 @@ def test_a_suite_made_by_a_model_is_evaluated_by_a_judge(store_uri: str) -> None
     with LoopbackServer(reply=everything) as server:
         done = run(rows(2), server, store_uri, tests=["label_flip", "format_invariance_1"])
         judge = PromptedJudge("openai/judge", api_base=server.url)
-        found = jrh.evaluate(judge, done.suite, tracking_uri=store_uri, experiment="tests", progress=False)
+        found = jrh.evaluate(judge, done.suite, tracking_uri=store_uri, experiment="tests", traces="none")
     assert found.metrics["calls/verdict"] == len(done.suite) == 6
     assert found.metrics["label_flip/accuracy/rate"] == 0.5
 

@@ -193,7 +193,7 @@ def test_rates_of_zero_and_one_are_exact(suite):
 
 @pytest.fixture(scope="module")
 def two_steps() -> jrh.Suite:
-    return jrh.datasheet_suite(depth=2)
+    return jrh.datasheet_suite(n_tasks=10, depth=2)
 
 
 @pytest.mark.parametrize("icc", [0.0, 0.2])
