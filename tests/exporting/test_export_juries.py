@@ -150,6 +150,17 @@ def test_an_exported_jury_answers_row_by_row_what_the_measured_one_answered(suit
     assert answered(scorer, suite) == measured(done.report.answers)
 
 
+@pytest.fixture(scope="module")
+def unlogged(runs, store_uri):
+    return jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, log=False)
+
+
+@pytest.fixture(scope="module")
+def logged(runs, store_uri):
+    rule = {"ties": "lowest", "min_votes": 1, "cascade": ["cheap", "strong"]}
+    return jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, **rule)
+
+
 def test_a_weighted_jury_in_use_has_the_weights_of_all_units(runs, store_uri):
     done = jrh.jury(on(runs, "hand-grades"), rule="weighted", tracking_uri=store_uri, log=False)
     spec = specification(jrh.to_mlflow(done, tracking_uri=store_uri))
@@ -157,27 +168,25 @@ def test_a_weighted_jury_in_use_has_the_weights_of_all_units(runs, store_uri):
 
 
 def test_a_jury_that_was_not_logged_is_warned_of_or_refused_and_its_feedback_names_the_runs_of_its_judges(
-    runs, store_uri
+    unlogged, runs, store_uri
 ):
-    done = jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, log=False)
     with pytest.raises(RecipeError, match=f"{UNLOGGED}.*Log it"):
-        jrh.to_mlflow(done, stale="refuse", tracking_uri=store_uri)
+        jrh.to_mlflow(unlogged, stale="refuse", tracking_uri=store_uri)
     with pytest.warns(JrhWarning, match=UNLOGGED):
-        scorer = jrh.to_mlflow(done, tracking_uri=store_uri)
+        scorer = jrh.to_mlflow(unlogged, tracking_uri=store_uri)
     feedback = scorer(**row(graded().items[0], ""))
     assert feedback.metadata[keys.FEEDBACK_RUN].split(", ") == on(runs, "hand-grades")
     assert jrh.status(scorer, tracking_uri=store_uri).state == "measured"
 
 
-def test_a_logged_jury_is_exported_by_its_run(runs, store_uri):
-    done = jrh.jury(on(runs, "hand-grades"), ties="lowest", cascade=["cheap", "strong"], tracking_uri=store_uri)
+def test_a_logged_jury_is_exported_by_its_run(logged, store_uri):
     by_object, by_run = (
-        specification(jrh.to_mlflow(what, part="cascade", tracking_uri=store_uri)) for what in (done, done.run_id)
+        specification(jrh.to_mlflow(what, part="cascade", tracking_uri=store_uri)) for what in (logged, logged.run_id)
     )
     assert by_object == by_run
-    whole = specification(jrh.to_mlflow(f"runs:/{done.run_id}", tracking_uri=store_uri))
+    whole = specification(jrh.to_mlflow(f"runs:/{logged.run_id}", tracking_uri=store_uri))
     assert (whole["kind"], whole["panel"]["judges"], whole["panel"]["rule"]["ties"]) == ("jury", [*MODELS], "lowest")
-    assert by_run["datasheet"]["run_id"] == whole["datasheet"]["run_id"] == done.run_id
+    assert by_run["datasheet"]["run_id"] == whole["datasheet"]["run_id"] == logged.run_id
 
 
 def test_an_exported_cascade_answers_what_the_measured_one_answered(runs, store_uri):
@@ -202,14 +211,15 @@ def by_model(runs: dict[str, jrh.Evaluation]) -> list[tuple[str, str]]:
     return list(zip(MODELS, on(runs, "hand-grades"), strict=True))
 
 
-def test_feedback_of_a_jury_names_each_judge_its_datasheet_and_its_answer_and_sums_what_they_used(runs, store_uri):
-    done = jrh.jury(on(runs, "hand-grades"), min_votes=1, tracking_uri=store_uri)
-    scorer = jrh.to_mlflow(done, tracking_uri=store_uri)
+def test_feedback_of_a_jury_names_each_judge_its_datasheet_and_its_answer_and_sums_what_they_used(
+    logged, runs, store_uri
+):
+    scorer = jrh.to_mlflow(logged, tracking_uri=store_uri)
     alone = {model: jrh.to_mlflow(run, tracking_uri=store_uri) for model, run in by_model(runs)}
     item = next(one for one in graded().items if all(said(s(**row(one, "")), "") in "123" for s in alone.values()))
     feedback, singles = scorer(**row(item, "")), {model: one(**row(item, "")) for model, one in alone.items()}
     found = jrh.status(scorer, tracking_uri=store_uri)
-    assert (found.state, found.run_id, found.link) == ("measured", done.run_id, done.link)
+    assert (found.state, found.run_id, found.link) == ("measured", logged.run_id, logged.link)
     with pytest.raises(RecipeError, match="use it as it is"):
         jrh.to_mlflow(scorer, tracking_uri=store_uri)
     told = json.loads(feedback.metadata[keys.FEEDBACK_MEMBERS])
@@ -225,7 +235,7 @@ def test_feedback_of_a_jury_names_each_judge_its_datasheet_and_its_answer_and_su
     ]
     for key in (keys.JUDGE_INPUT_TOKENS, keys.JUDGE_OUTPUT_TOKENS):
         assert feedback.metadata[key] == sum(one.metadata[key] for one in singles.values())
-    assert feedback.metadata[keys.FEEDBACK_RUN] == done.run_id
+    assert feedback.metadata[keys.FEEDBACK_RUN] == logged.run_id
     assert feedback.metadata[keys.FEEDBACK_SUITE_SHA256] == graded().sha256
     assert feedback.source.source_id == "openai/cheap, openai/other, openai/strong"
 
@@ -254,16 +264,15 @@ def test_both_orders_of_a_pair_are_voted_on_and_read_as_one_judge_s_answers(runs
             assert said(feedback, "uv") == (first if first == second else TIE)
 
 
-def test_a_jury_has_no_part_that_was_not_measured(runs, store_uri):
-    done = jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, log=False)
+def test_a_jury_has_no_part_that_was_not_measured(unlogged, runs, store_uri):
     with pytest.raises(RecipeError, match="this jury was measured without one"):
-        jrh.to_mlflow(done, part="cascade", tracking_uri=store_uri)
+        jrh.to_mlflow(unlogged, part="cascade", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="one by one"):
-        jrh.to_mlflow(done, form="make_judge", tracking_uri=store_uri)
+        jrh.to_mlflow(unlogged, form="make_judge", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="is of a jury"):
         jrh.to_mlflow(runs["cheap hand-grades"], part="cascade", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="Did you mean"):
-        jrh.to_mlflow(done, part="cascad", tracking_uri=store_uri)
+        jrh.to_mlflow(unlogged, part="cascad", tracking_uri=store_uri)
 
 
 def test_the_best_panel_is_exported_with_its_judges_alone(runs, store_uri):
@@ -302,6 +311,7 @@ def swept(
             n_trials=2,
             experiment="exported",
             tracking_uri=store_uri,
+            traces="none",
             progress=False,
             prices=PRICES,
         )
