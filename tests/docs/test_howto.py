@@ -64,14 +64,15 @@ def test_attacks(here: World) -> None:
 def test_a_judge_is_mended(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = jrh.datasheet_suite(n_tasks=4, depth=1, design="short", name="datasheet")
     monkeypatch.setattr(resolve, "_built_in", lambda _: suite)
-    monkeypatch.setattr(repair, "arms_for", lambda *given: arms_for(*given)[:2])
+    monkeypatch.setattr(repair, "arms_for", lambda *given: arms_for(*given)[:1])
     run = jrh.evaluate("openai/gpt-4o-mini", suite, traces="none")
     page = Printed("docs/howto/repair.md", here, words={"RUN": run.run_id}).run()
     assert page.names["mended"].repaired_run == page.names["done"].run_id
 
 
 def test_judge_cards(here: World) -> None:
-    runs = [jrh.evaluate(judge, "datasheet-short", progress=False).run_id for judge in (Oracle(), AlwaysFirst())]
+    options = {"progress": False, "traces": "none"}
+    runs = [jrh.evaluate(judge, "datasheet-short", **options).run_id for judge in (Oracle(), AlwaysFirst())]
     (here.folder / "cards").mkdir()
     theirs = judge_card(runs[1], tracking_uri=here.uri).to_json()
     (here.folder / "cards" / "theirs.json").write_text(theirs, encoding="utf-8")
