@@ -123,6 +123,7 @@ def test_no_link_and_no_anchor_of_our_pages_is_broken_and_no_markdown_is_raw(url
         seen.add(address)
         filtered |= {path} if urlsplit(address).query else set()
         address, text = fetched(address)
+        seen.add(address)  # where a run's address led
         page = Links(text)
         raw = [text for text in page.texts if RAW.search(text)]
         assert not raw or "/calls/" in path, (address, raw[:3])
