@@ -28,6 +28,16 @@ def forget_active() -> None:
         import_module("mlflow").set_tracking_uri(None)
 
 
+def forget_relative() -> None:
+    """Let a relative address be that of the folder at hand: MLflow keeps stores and engines by their addresses."""
+    store = import_module("mlflow.store.tracking.sqlalchemy_store").SqlAlchemyStore
+    engines: dict[str, Any] = getattr(store, "_engine_map", {})  # not in the oldest MLflow
+    for uri in [uri for uri in engines if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////")]:
+        engines.pop(uri).dispose()
+    registry = import_module("mlflow.tracking._tracking_service.registry").TrackingStoreRegistry
+    registry._get_store_with_resolved_uri.cache_clear()
+
+
 def without_fsync() -> None:
     """Let MLflow's stores and Optuna's studies not wait for the disk: no test cuts the power.
 

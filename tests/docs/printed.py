@@ -26,6 +26,7 @@ from jrh_mlflow.cli.main import group
 from tests.docs.blocks import Block, blocks
 from tests.docs.elsewhere import elsewhere
 from tests.docs.world import World
+from tests.new_stores import forget_relative
 
 Reader = Callable[[Path], object]
 """Reads a file of the page, as the command does that takes it."""
@@ -95,6 +96,7 @@ class Printed:
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[None]:
+        forget_relative()
         with pytest.MonkeyPatch.context() as self._patch:
             self.world.enter(self._patch)
             yield
