@@ -58,9 +58,8 @@ _MOST_CALLS: dict[Medium, int] = {"html": 200, "markdown": 20, "text": 10}
 
 def axis_words(axis: str) -> str:
     """Say what an axis counts."""
-    of_traces = axis.startswith(TRACES)
     words = WORDS[axis.removeprefix(TRACES)]
-    return f"{words} on the old traces" if of_traces else words
+    return f"{words} on the old traces" if axis.startswith(TRACES) else words
 
 
 def watched_axis_text(axis: str) -> str:
@@ -225,8 +224,7 @@ class Watch(ShownResult):
             first = alarmed[0]
             since = f"since {days[first.began or 1]} (look {first.began} of {n_looks})"
             others = [_moved_text(axis) for axis in alarmed[1:] if axis.change is not None]
-            n_changed = len(self.changed_calls)
-            items = f" {n_changed} calls of the panel have another answer now." if n_changed else ""
+            items = f" {n} calls of the panel have another answer now." if (n := len(self.changed_calls)) else ""
             sentences = [
                 f"{name} has changed {since}: {_moved_text(first)}.",
                 f"Also: {'; '.join(others)}." if others else "",
@@ -253,8 +251,7 @@ class Watch(ShownResult):
     @property
     def cost_usd(self) -> float | None:
         """Of the newest look; None where it is not known."""
-        usd = self.looks[-1]["usd"]
-        return None if usd is None else float(usd)
+        return None if (usd := self.looks[-1]["usd"]) is None else float(usd)
 
     @property
     def drawn_page(self) -> Page:
@@ -282,8 +279,8 @@ class Watch(ShownResult):
         )
 
     def _calls(self, most: int) -> FilledTable[ChangedCall]:
-        n = len(self.changed_calls)
-        return CALLS(self.changed_calls[:most], more=f"The first {most} of {n:,}." if n > most else "")
+        more = f"The first {most} of {n:,}." if (n := len(self.changed_calls)) > most else ""
+        return CALLS(self.changed_calls[:most], more=more)
 
     @cached_property
     def drawings(self) -> list[Drawing]:
