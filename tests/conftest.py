@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
@@ -172,3 +173,10 @@ def without_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nobody_named_an_address() -> None:
     """Who named an address is known to a process: tests share one."""
     trust.forget()
+
+
+@pytest.fixture(autouse=True)
+def _is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow takes a process for its server, which runs no scorer, where uvicorn was imported before its module."""
+    if "mlflow.server" in sys.modules:
+        monkeypatch.setattr("mlflow.server.is_running_as_server", False, raising=False)
