@@ -32,7 +32,7 @@ def calm_collector() -> Iterator[None]:
 def unwalked(module: str) -> Iterator[None]:
     """Let what is imported or made here count as old at once: no walk of the collector over a million objects.
 
-    A module that is there already is named, and nothing is done: counting what is frozen is a walk, too.
+    Nothing is done where `module`, which comes with it, is imported already: counting what is frozen is a walk, too.
     """
     if module in sys.modules or not gc.isenabled() or gc.get_freeze_count():
         yield

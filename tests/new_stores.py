@@ -31,7 +31,7 @@ def forget_active() -> None:
 def forget_relative() -> None:
     """Let a relative address be that of the folder at hand: MLflow keeps stores and engines by their addresses."""
     store = import_module("mlflow.store.tracking.sqlalchemy_store").SqlAlchemyStore
-    engines: dict[str, Any] = getattr(store, "_engine_map", {})  # not in the oldest MLflow
+    engines: dict[str, Any] = getattr(store, "_engine_map", {})
     for uri in [uri for uri in engines if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////")]:
         engines.pop(uri).dispose()
     registry = import_module("mlflow.tracking._tracking_service.registry").TrackingStoreRegistry

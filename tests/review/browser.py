@@ -59,7 +59,7 @@ def chromium() -> Iterator[Any]:
 def looks(page: Page, narrow: int = 390) -> Iterator[int]:
     """Show an open page on a desk by day, then on a phone by night, and give the width of each."""
     for scheme, width in (("light", 1280), ("dark", narrow)):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 800})
         yield width
 
