@@ -37,6 +37,7 @@ from jrh_mlflow.engine.budget import AnsweredElsewhere, Paid, judge_price
 from jrh_mlflow.engine.calls import AHEAD, Numbering, content_key, has_text, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.endings import ending_of
+from jrh_mlflow.engine.interrupts import NotAsked
 from jrh_mlflow.engine.journal import Journal, JournalledAnswer, Reservation
 from jrh_mlflow.engine.journal.rows import Held
 from jrh_mlflow.engine.retries import ADVICE, RetryPolicy
@@ -593,7 +594,12 @@ class FirstAnswers:
         """Return the same way of asking, which raises once the run is hopeless."""
 
         async def later(waiting: Awaitable[CallRecord]) -> CallRecord:
-            return self._checked(await waiting)
+            try:
+                return self._checked(await waiting)
+            except NotAsked:
+                # Where the last of these answers was an attempt, its call and all others were only waiting.
+                self._check()
+                raise
 
         def ask_and_check(work: Any) -> CallRecord | Awaitable[CallRecord]:
             answer = ask(work)
@@ -603,9 +609,12 @@ class FirstAnswers:
 
     def _checked(self, record: CallRecord) -> CallRecord:
         self.note(str(record.prompt_sha256), record.outcome, record.error)
+        self._check()
+        return record
+
+    def _check(self) -> None:
         if self._reason is not None:
             raise JudgeError(self._reason)
-        return record
 
     def note(self, key: str, outcome: str, error: str | None, *, attempt: int | None = None) -> bool:
         """Count how a call ended, each call once, or an attempt of it; return whether nothing more should be sent."""
