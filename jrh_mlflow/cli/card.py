@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from jrh_mlflow.cli.options import as_json, force_option, store
+from jrh_mlflow.cli.options import as_json, force_option, from_model
+from jrh_mlflow.options import RunOptions
 from jrh_mlflow.outputs import check_free
 
 
@@ -18,12 +19,10 @@ from jrh_mlflow.outputs import check_free
     type=click.Path(path_type=Path),
     help="Files to write, without an ending: NAME.md, NAME.html and NAME.json. [card-RUN]",
 )
-@store
+@from_model(RunOptions, "tracking_uri")
 @force_option
 @as_json
-def card(
-    run: str, output: Path | None, force: bool, as_json: bool, experiment: str | None, tracking_uri: str | None
-) -> None:
+def card(run: str, output: Path | None, force: bool, as_json: bool, tracking_uri: str | None) -> None:
     """Write the card of a judge for others to read: one Markdown file, one HTML file, and the same as JSON.
 
     It says what was measured, when and on what, the verdict, the readings, their limits, and how to measure again. It
@@ -38,7 +37,7 @@ def card(
 
     made = judge_card(run, tracking_uri=tracking_uri)
     if as_json:
-        click.echo(made.to_json(), nl=False)
+        click.echo(made.to_json())
         return
     stem = output or Path(f"card-{made.data['run']['run_id'][:8]}")
     files = {f"{stem}.md": made.to_markdown, f"{stem}.html": made.to_html, f"{stem}.json": made.to_json}
@@ -46,5 +45,5 @@ def card(
         check_free(name, force=force)
     stem.parent.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        Path(name).write_text(text(), encoding="utf-8")
+        Path(name).write_text(f"{text().rstrip()}\n", encoding="utf-8")
         click.echo(name)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import force_option, own_run, shown_as
-from jrh_mlflow.cli.printing import print_as, print_place
+from jrh_mlflow.cli.printing import print_as, print_place, print_result
 from jrh_mlflow.outputs import check_free
 
 
@@ -52,8 +52,7 @@ def compare(
             raise click.UsageError("Cards are compared with cards, on their headline readings: give .json files alone.")
         from jrh_mlflow.comparing.judge_card import compare_cards
 
-        beside = compare_cards(cards)
-        print_as(beside, beside.page.to_text, as_json=as_json, markdown=markdown, notes=beside.notes)
+        print_result(compare_cards(cards), as_json=as_json, markdown=markdown)
         return
     from jrh_mlflow.comparing.compare import compare as run
 

@@ -92,18 +92,14 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
     from jrh_mlflow.show.sheets import sheet_lines
 
     sheet = evaluation.sheet
-    ended = ", ".join(f"{count:,} {name}" for name, count in sheet.outcomes.items() if count)
     suite = f"{evaluation.suite.name} ({len(evaluation.suite):,} items, sha256 {evaluation.suite.sha256[:12]})"
-    head = [plain(_title(evaluation)), plain(f"{len(evaluation.calls):,} calls ({ended}) on {suite}")]
+    head = [plain(_title(evaluation)), plain(f"{len(evaluation.calls):,} calls ({sheet.ended}) on {suite}")]
     said = [line for sentence in sheet.verdict.sentences for line in wrapped_line("", sentence)]
     return [*head, "", *said, "", *sheet_lines(sheet), "", *_about(evaluation)]
 
 
 def _title(evaluation: Evaluation) -> str:
-    from jrh_mlflow.show.results import Datasheet
-
-    kind = "datasheet" if isinstance(evaluation.sheet, Datasheet) else "reliability"
-    return f"Judge {kind}: {evaluation.judge.label}"
+    return f"{evaluation.sheet.title}: {evaluation.judge.label}"
 
 
 def _about(evaluation: Evaluation) -> list[str]:
@@ -125,14 +121,9 @@ def _about(evaluation: Evaluation) -> list[str]:
 
 def _notes(evaluation: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
-    from jrh_mlflow.show.readings import few_clusters
-    from jrh_mlflow.show.results import Datasheet
     from jrh_mlflow.show.sheets import origin_notes
 
-    cluster = "task" if isinstance(evaluation.sheet, Datasheet) else "source"
-    few = few_clusters(evaluation.sheet.estimates.values(), cluster=cluster)
-    left_out = origin_notes(evaluation.suite.origin)
-    return [*evaluation.notes, *left_out, *([few] if few else [])]
+    return [*evaluation.notes, *origin_notes(evaluation.suite.origin), *evaluation.sheet.few_notes]
 
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:

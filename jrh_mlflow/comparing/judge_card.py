@@ -7,104 +7,80 @@ no address. Its JSON has a version of its own, so that cards of different teams 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import rendering
-from jrh_mlflow.judges.raw import PromptedJudge
 from jrh_mlflow.measures.axes import headline_axes
-from jrh_mlflow.measuring.evaluation import DEFAULT_SUITE
-from jrh_mlflow.measuring.run_page import ShownRun, sheet_figures, shown_run
-from jrh_mlflow.options import JudgeOptions
+from jrh_mlflow.measuring.evaluation import judged_by
+from jrh_mlflow.measuring.run_page import ShownRun, shown_run
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data, read_reading
-from jrh_mlflow.scoring.ledger import deciding_ends
-from jrh_mlflow.show.figures.svg import draw
+from jrh_mlflow.scoring.ledger import deciding_interval
+from jrh_mlflow.show.cards import ShownResult
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import cell_text, interval_text, number_text, threshold_text
-from jrh_mlflow.show.page import Drawing, Facts, Page, Section
-from jrh_mlflow.show.readings import FINDINGS, MISSING, few_clusters, missing_rows
+from jrh_mlflow.show.numbers import interval_text, number_text, reading_text
+from jrh_mlflow.show.page import Facts, Page, Section
+from jrh_mlflow.show.readings import FINDINGS, MISSING, missing_rows
 from jrh_mlflow.show.results import Datasheet
 from jrh_mlflow.show.sheets import sheet_sections, summary_table
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import logged_evaluation, run_summary
+from jrh_mlflow.tracking.runs.read import logged_evaluation
 from jrh_mlflow.tracking.runs.store import active_uri
 
 SCHEMA, VERSION = "jrh-judge-card", 1
-_SETTINGS = (
-    "model",
-    "kind",
-    "prompt",
-    "prompt_sha256",
-    "tie_criterion",
-    "temperature",
-    "reasoning_effort",
-    "answer_style",
-)
-"""What a card says of a judge: names, numbers and hashes, never texts and addresses."""
-_TYPED = ("prompt", "tie_criterion", "temperature", "reasoning_effort", "seed", "answer_style")
+_TOLD = ("model", "kind", "prompt", "prompt_sha256", "tie_criterion", "temperature", "reasoning_effort", "answer_style")
+"""Settings of a judge that a card has: names, numbers and hashes, never texts and addresses."""
 _NEEDED = ("judge", "suite", "run", "verdict", "headline", "readings", "limits", "reproduce")
 LARGEST = 8 * 2**20
 """Bytes of a card that is read: ours have a few hundred thousand at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedCard:
+class PublishedCard(ShownResult):
     """A card in hand: its JSON, and what its page shows."""
 
     data: Mapping[str, Any]
     shown: ShownRun
 
-    def page(self, drawings: Sequence[Drawing] = ()) -> Page:
+    def _page(self, *_: Any, **__: Any) -> Page:
         """Return what was measured, when, on what, the verdict, the readings, limits and how to measure again."""
         data, sheet = self.data, self.shown.sheet
-        suite, run = data["suite"], data["run"]
-        leading, _ = sheet_sections(sheet)
-        ended = ", ".join(f"{count:,} {name}" for name, count in run["outcomes"].items() if count)
+        judge, suite, run = data["judge"], data["suite"], data["run"]
         facts = {
             "measured": run["started"],
             "suite": f"{suite['name']} ({suite['items']:,} items, {suite['tasks']:,} tasks)",
             "sha256 of the suite": suite["sha256"],
-            "calls": f"{run['calls']:,} ({ended})",
+            "calls": f"{run['calls']:,} ({sheet.ended})",
             "run": run["run_id"],
             "jrh-mlflow": data["jrh_version"],
+            **{name: judge[name] for name in _TOLD if name in judge},
         }
-        settings = {name: data["judge"][name] for name in _SETTINGS if name in data["judge"]}
+        leading, _ = sheet_sections(sheet)
         return Page(
-            title=f"Judge card: {data['judge']['name']}",
+            title=f"Judge card: {judge['name']}",
             lead=sheet.verdict.sentences[0],
             sentences=sheet.verdict.sentences[1:],
-            marks=[mark for mark in ("simulated", "recorded") if data["judge"][mark]],
+            marks=self.shown.marks,
             sections=[
-                Section(heading="What was measured", blocks=[Facts({**facts, **settings})]),
+                Section(heading="What was measured", blocks=[Facts(facts)]),
                 Section(heading="Findings", blocks=[FINDINGS(sheet.verdict.findings)]),
                 Section(heading="Readings", blocks=[summary_table(sheet)]),
                 *leading,
-                Section(heading="Figures", blocks=[drawings], media=("html",)),
+                Section(heading="Figures", blocks=[self.shown.drawings], media=("html",)),
                 Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
-                Section(heading="Limits", blocks=list(data["limits"]), always=True),
-                Section(heading="How to measure it again", blocks=list(data["reproduce"]), always=True),
+                Section(heading="Limits", blocks=data["limits"], always=True),
+                Section(heading="How to measure it again", blocks=data["reproduce"], always=True),
             ],
         )
 
-    def to_markdown(self) -> str:
-        """Return the card as Markdown."""
-        return self.page().to_markdown()
-
-    def to_html(self) -> str:
-        """Return the card as one HTML file: no script, no request, every text escaped."""
-        figures = sheet_figures(self.shown.sheet, self.shown.calls, self.shown.judge.label)
-        return self.page(sorted(draw(figures), key=lambda drawing: drawing.name)).to_html()
-
-    def to_json(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
         """Return the card as data."""
-        return json.dumps(self.data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return dict(self.data)
 
 
 def judge_card(run: str, *, tracking_uri: str | None = None) -> PublishedCard:
@@ -114,84 +90,57 @@ def judge_card(run: str, *, tracking_uri: str | None = None) -> PublishedCard:
         RecipeError: when there is no such run, it is no evaluation, or did not finish.
         TrackingError: when MLflow cannot be reached.
     """
-    uri = tracking_uri or active_uri()
-    logged = logged_evaluation(uri, run.removeprefix("runs:/").strip("/"))
-    shown, summary = shown_run(logged), run_summary(uri, logged.run_id)
-    assert summary is not None
-    sheet, judge, suite = shown.sheet, shown.judge, logged.manifest
-    version = logged.tags.get(keys.TAG_VERSION, "")
+    logged = logged_evaluation(tracking_uri or active_uri(), run)
+    shown, suite, version = shown_run(logged), logged.manifest, logged.tags.get(keys.TAG_VERSION, "")
+    sheet, judge = shown.sheet, shown.judge
+    # Ability is no headline metric, but what a judge is there for.
     headline = [axis for axis in (*headline_axes(), "ability") if axis in sheet.estimates]
     data = {
         "schema": SCHEMA,
         "schema_version": VERSION,
         "jrh_version": version,
-        "judge": {
-            "name": judge.label,
-            "simulated": judge.simulated,
-            "recorded": bool(judge.recorded),
-            **{name: judge.settings[name] for name in _SETTINGS if judge.settings.get(name) is not None},
-        },
-        "suite": {
-            "name": suite["name"],
-            "sha256": suite["sha256"],
-            "items": suite["n_items"],
-            "tasks": suite["n_tasks"],
-            "conditions": suite["conditions"],
-        },
-        "run": {
-            "run_id": logged.run_id,
-            "started": summary.started,
-            "calls": len(shown.calls),
-            "outcomes": dict(sheet.outcomes),
-            "truncated": shown.truncated,
-        },
-        "verdict": sheet.verdict.to_dict(),
+        "judge": {"name": judge.label, "simulated": judge.simulated, "recorded": bool(judge.recorded)}
+        | {name: judge.settings[name] for name in _TOLD if judge.settings.get(name) is not None},
+        "suite": {"items": suite["n_items"], "tasks": suite["n_tasks"]}
+        | {name: suite[name] for name in ("name", "sha256", "conditions")},
+        "run": {"run_id": logged.run_id, "started": logged.started, "calls": len(shown.calls)}
+        | {"outcomes": sheet.outcomes, "truncated": shown.truncated},
+        "verdict": sheet.verdict,
         "profile": sheet.profile,
         "headline": headline if isinstance(sheet, Datasheet) else list(sheet.headline),
-        "readings": plain_data(dict(sheet.estimates)),
+        "readings": sheet.estimates,
         "limits": _limits(shown),
-        "reproduce": _again(logged.run_id, logged.judge, suite["name"], version),
+        "reproduce": _again(shown, logged.run_id, version),
     }
-    return PublishedCard(data=json.loads(json.dumps(data, default=str)), shown=shown)
+    return PublishedCard(data=plain_data(data), shown=shown)
 
 
 def _limits(shown: ShownRun) -> list[str]:
     sheet = shown.sheet
-    cluster = "task" if isinstance(sheet, Datasheet) else "source"
-    few = few_clusters(sheet.estimates.values(), cluster=cluster)
     open_ = [axis_name(finding.axis) for finding in sheet.verdict.findings if finding.state == "cannot tell"]
     return [
         *shown.notes,
-        *([few] if few else []),
+        *sheet.few_notes,
         *([f"Not decided by these calls: {', '.join(open_)}."] if open_ else []),
         *(f"Withheld: {axis_name(axis)}: {reason}." for axis, reason in sheet.withheld.items()),
         "The numbers hold for this judge (model, prompt and settings as above), on this suite. Another prompt is "
         "another judge, other tasks may read otherwise, and a provider may change a model under the same name.",
-        f"Intervals are 95 %, over {cluster}s. Calls without a usable answer are counted beside a number, never in it.",
+        f"Intervals are 95 %, over {sheet.cluster}s. Calls without a usable answer are counted beside a number, never "
+        "in it.",
     ]
 
 
-def _again(run_id: str, judge: Mapping[str, Any], suite: str, version: str) -> list[str]:
+def _again(shown: ShownRun, run_id: str, version: str) -> list[str]:
     """Say how the numbers are read again from the run's calls, and how the judge is asked again."""
-    defined = judge.get("definition") or {}
-    install = f"`pip install jrh-mlflow=={version}`"
-    lines = [
-        f"With the run's store at hand: {install}, then `jrh replay runs:/{run_id}` reads the numbers again from the "
-        "recorded calls, and asks nobody."
+    context = judged_by(shown.judge, shown.suite["name"], run_id)
+    rubric = " with the rubric that the run keeps in `judge/prompt.txt`" if "--rubric" in context.options else ""
+    command = context.whole(but=("--rubric", "--api-base"))
+    code = f", measure the same code or prompt with `--suite runs:/{run_id}/suite`"
+    return [
+        f"With the run's store at hand: `pip install jrh-mlflow=={version}`, then `jrh replay runs:/{run_id}` reads "
+        "the numbers again from the recorded calls, and asks nobody.",
+        f"To ask the judge again{f'{rubric}: `{command}`' if command else code}.",
     ]
-    is_typed = defined.get("kind") == PromptedJudge.kind and defined["prompt"]["name"] in rendering.BUILT_IN
-    if not is_typed:
-        return [*lines, f"To ask the judge again, measure the same code or prompt with `--suite runs:/{run_id}/suite`."]
-    known = {**defined, "prompt": defined["prompt"]["name"], "tie_criterion": defined["tie_criterion"]["name"]}
-    options = {"--model": str(judge["model"])} | {
-        JudgeOptions.flag(name): str(known[name])
-        for name in _TYPED
-        if known.get(name) not in (None, "", JudgeOptions.model_fields[name].default)
-    }
-    options |= {} if suite == DEFAULT_SUITE else {"--suite": f"runs:/{run_id}/suite"}
-    typed = " ".join(f"{name} {shlex.quote(value)}" for name, value in options.items())
-    rubric = " with the rubric that the run keeps in `judge/prompt.txt`" if known.get("rubric") else ""
-    return [*lines, f"To ask the judge again{rubric}: `jrh evaluate {typed}`."]
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
@@ -203,7 +152,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
     place = Path(path)
     try:
         if place.stat().st_size > LARGEST:
-            raise RecipeError(f"{place} has more than {LARGEST:,} bytes: it is no judge card.")
+            raise ValueError(f"it has more than {LARGEST:,} bytes")
         data = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RecipeError(f"{place} cannot be read as a judge card: {error}.") from error
@@ -232,78 +181,72 @@ class CardDifference:
 
     @property
     def value(self) -> float | None:
-        """Of b − a; None where one has no number, and of thresholds, which may be bounds."""
-        known = [each.value for each in (self.a, self.b) if isinstance(each, Estimate) and each.unit != "curve"]
-        return known[1] - known[0] if len(known) == 2 else None
+        """Of b − a; None where one has no number, and of thresholds."""
+        known = _numbers(self.a, self.b)
+        return known[1].value - known[0].value if len(known) == 2 else None
+
+
+def _numbers(*readings: Reading) -> list[Estimate]:
+    """Return what can be subtracted: thresholds may be bounds."""
+    return [reading for reading in readings if isinstance(reading, Estimate) and reading.unit != "curve"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CardComparison:
+class CardComparison(ShownResult):
     """Cards side by side, each beside the one before it."""
 
     cards: Sequence[Mapping[str, Any]]
     names: Sequence[str]
     differences: Mapping[tuple[str, str], Sequence[CardDifference]]
-    notes: Sequence[str] = field(default_factory=tuple)
 
-    @property
-    def title(self) -> str:
-        """Names the judges."""
-        return f"Judge cards: {' and '.join(self.names)}"
-
-    @property
-    def page(self) -> Page:
-        """What every medium shows."""
-        found = [row for rows in self.differences.values() for row in rows if row.differs]
-        lead = f"The judges differ on {len(found)} of {sum(map(len, self.differences.values()))} readings."
-        suite = self.cards[0]["suite"]
-        verdicts: Table[tuple[str, Mapping[str, Any]]] = Table.of(
-            Column("judge", lambda row: row[0], as_code=True),
-            Column("measured", lambda row: str(row[1]["run"]["started"])),
-            Column("verdict", lambda row: str(row[1]["verdict"]["sentences"][0]), words=True),
-        )
+    def _page(self, *_: Any, **__: Any) -> Page:
+        suite, rows = self.cards[0]["suite"], [row for own in self.differences.values() for row in own]
+        runs = " ".join(card["run"]["run_id"] for card in self.cards)
         return Page(
-            title=self.title,
-            lead=lead,
-            notes=self.notes,
+            title=f"Judge cards: {' and '.join(self.names)}",
+            lead=f"The judges differ on {sum(row.differs for row in rows)} of {len(rows)} readings.",
+            notes=[
+                "Cards hold no calls: differences are read as if the judges had been asked about different tasks, "
+                f"which is wide where they err on the same. With the runs at hand, `jrh compare {runs}` finds smaller "
+                "ones."
+            ],
             facts={"suite": f"{suite['name']} ({suite['items']:,} items)", "sha256": suite["sha256"]},
             sections=[
-                Section(heading="Verdicts", blocks=[verdicts(zip(self.names, self.cards, strict=True))]),
+                Section(heading="Verdicts", blocks=[_VERDICTS(zip(self.names, self.cards, strict=True))]),
                 *(
-                    Section(heading=f"{a} and {b}", blocks=[_differences(a, b)(rows)])
-                    for (a, b), rows in self.differences.items()
+                    Section(heading=" and ".join(pair), blocks=[_differences(*pair)(own)])
+                    for pair, own in self.differences.items()
                 ),
             ],
         )
 
-    def to_markdown(self) -> str:
-        """Return it as a readable page."""
-        return self.page.to_markdown()
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         rows = [
-            {"a": a, "b": b, "difference": row.value, **plain_data(row)}
-            for (a, b), own in self.differences.items()
+            {"judges": list(pair), "difference": row.value, **plain_data(row)}
+            for pair, own in self.differences.items()
             for row in own
         ]
-        return {"judges": list(self.names), "suite": self.cards[0]["suite"], "differences": rows, "notes": self.notes}
+        notes = list(self.page.notes)
+        return {"judges": list(self.names), "suite": self.cards[0]["suite"], "differences": rows, "notes": notes}
+
+
+_VERDICTS: Table[tuple[str, Mapping[str, Any]]] = Table.of(
+    Column("judge", lambda row: row[0], as_code=True),
+    Column("measured", lambda row: str(row[1]["run"]["started"])),
+    Column("verdict", lambda row: str(row[1]["verdict"]["sentences"][0]), words=True),
+)
 
 
 def _differences(a: str, b: str) -> Table[CardDifference]:
     return Table.of(
         Column("axis", lambda row: axis_name(row.axis), brief=True),
-        Column(a, lambda row: _cell(row.a), brief=True),
-        Column(b, lambda row: _cell(row.b), brief=True),
+        Column(a, lambda row: reading_text(row.a), brief=True),
+        Column(b, lambda row: reading_text(row.b), brief=True),
         Column("difference", lambda row: number_text(row.value, signed=True), brief=True),
         Column("95 %", lambda row: interval_text(row.low, row.high), brief=True),
         Column("differs", lambda row: "yes" if row.differs else "not shown", brief=True),
     )
-
-
-def _cell(reading: Reading) -> str:
-    is_curve = isinstance(reading, Estimate) and reading.unit == "curve"
-    return threshold_text(reading) if is_curve else cell_text(reading)
 
 
 def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
@@ -315,58 +258,43 @@ def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
     if len(paths) < 2:
         raise RecipeError("Give two cards or more.")
     cards = [read_card(path) for path in paths]
-    for path, card in zip(paths[1:], cards[1:], strict=True):
-        if card["suite"]["sha256"] != cards[0]["suite"]["sha256"]:
-            first, other = (
-                f"{each['suite']['name']} (sha256 {each['suite']['sha256'][:12]})" for each in (cards[0], card)
-            )
-            raise RecipeError(
-                f"The cards are of different suites: {paths[0]} of {first}, {path} of {other}. Only judges that were "
-                "measured on the same items can be compared."
-            )
+    suites = {
+        card["suite"]["sha256"]: f"{path} of {card['suite']['name']} (sha256 {card['suite']['sha256'][:12]})"
+        for path, card in zip(paths, cards, strict=True)
+    }
+    if len(suites) > 1:
+        told = ", ".join(suites.values())
+        only = "Only judges that were measured on the same items can be compared."
+        raise RecipeError(f"The cards are of different suites: {told}. {only}")
     labels = [str(card["judge"]["name"]) for card in cards]
     names = [
         f"{name} ({card['run']['run_id'][:8]})" if labels.count(name) > 1 else name
         for name, card in zip(labels, cards, strict=True)
     ]
-    pairs = list(pairwise(range(len(cards))))
-    shared = {(at, other): _shared_axes(cards[at], cards[other]) for at, other in pairs}
+    pairs = list(pairwise(map(_headline, cards)))
     # All differences share the error: at 95 % one of twenty equal readings would be called different.
-    level = 1 - 0.05 / max(1, sum(map(len, shared.values())))
-    runs = " ".join(str(card["run"]["run_id"]) for card in cards)
-    return CardComparison(
-        cards=cards,
-        names=names,
-        differences={
-            (names[at], names[other]): [_difference(axis, cards[at], cards[other], level) for axis in axes]
-            for (at, other), axes in shared.items()
-        },
-        notes=(
-            "Cards hold no calls: differences are read as if the judges had been asked about different tasks, which is "
-            f"wide where they err on the same. With the runs at hand, `jrh compare {runs}` finds smaller ones.",
-        ),
-    )
+    level = 1 - 0.05 / max(1, sum(len(a.keys() & b.keys()) for a, b in pairs))
+    differences = {
+        pair: [_difference(axis, a[axis], b[axis], level) for axis in a if axis in b]
+        for pair, (a, b) in zip(pairwise(names), pairs, strict=True)
+    }
+    return CardComparison(cards=cards, names=names, differences=differences)
 
 
-def _shared_axes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    return [axis for axis in a["headline"] if axis in b["headline"] and axis in a["readings"] and axis in b["readings"]]
-
-
-def _difference(axis: str, a: Mapping[str, Any], b: Mapping[str, Any], level: float) -> CardDifference:
+def _headline(card: Mapping[str, Any]) -> dict[str, Reading]:
     try:
-        before, after = (read_reading(card["readings"][axis]) for card in (a, b))
+        return {axis: read_reading(card["readings"][axis]) for axis in card["headline"] if axis in card["readings"]}
     except (KeyError, TypeError) as error:
-        raise RecipeError(f"A card's reading of {axis!r} is none: {error!r}. Make the card again.") from error
-    usual, strict = (_ends(before, after, at) for at in (0.95, level))
+        raise RecipeError(f"A reading of a card is none: {error!r}. Make the card again.") from error
+
+
+def _difference(axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
+    (low, high), strict = _ends(a, b, 0.95) or (None, None), _ends(a, b, level)
     differs = strict is not None and not strict[0] <= 0 <= strict[1]
-    low, high = usual or (None, None)
-    return CardDifference(axis=axis, a=before, b=after, low=low, high=high, differs=differs)
+    return CardDifference(axis=axis, a=a, b=b, low=low, high=high, differs=differs)
 
 
 def _ends(a: Reading, b: Reading, level: float) -> tuple[float, float] | None:
-    if not isinstance(a, Estimate) or not isinstance(b, Estimate) or "curve" in (a.unit, b.unit):
-        return None
-    (a_low, a_high), (b_low, b_high) = (deciding_ends(each, level=level) for each in (a, b))
-    if a_low is None or a_high is None or b_low is None or b_high is None:
-        return None
-    return newcombe(a.value, (a_low, a_high), b.value, (b_low, b_high))
+    """Return the interval of b − a at a level, from what decides of each at that level."""
+    sides = [(known.value, ends) for known in _numbers(a, b) if (ends := deciding_interval(known, level))]
+    return newcombe(*sides[0], *sides[1]) if len(sides) == 2 else None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib.resources import files
@@ -55,14 +55,18 @@ class JudgeContext:
     options: Mapping[str, str] = field(default_factory=dict)
     """Option to value, as typed, of what else makes the judge; those of `_USUAL` may be left out."""
 
+    def whole(self, *, but: Collection[str] = ()) -> str:
+        """Return the command with the options that make the judge, but for some; empty where there is no command."""
+        kept = [f"{name} {own}" for name, own in self.options.items() if name not in but]
+        return " ".join([self.command, *kept]) if self.command else ""
+
     def changed(self, change: str) -> str:
         """Return the command with another option; empty where it changes nothing, or loses or garbles a text."""
         option, _, value = change.partition(" ")
         is_text = option == "--rubric" and option in self.options
         if not (self.command and change) or is_text or self.options.get(option, _USUAL.get(option)) == value:
             return ""
-        kept = [f"{name} {own}" for name, own in self.options.items() if name != option]
-        command = " ".join([self.command, *kept, change])
+        command = f"{self.whole(but=(option,))} {change}"
         # It is shown in one line between back quotes, where a text with these in it would be another one.
         is_shown_whole = command.isprintable() and not any(mark in command for mark in ("`", "\\", "  "))
         return command if is_shown_whole else ""

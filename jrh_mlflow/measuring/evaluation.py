@@ -33,7 +33,7 @@ from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.schema.presentation import TIE_CRITERIA
 from jrh_mlflow.show.cards import brief_run
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import at_least_text, interval_text, tag_text, withheld_text
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport, categorised, measure
@@ -279,7 +279,7 @@ def _log(
     if kept.folder is None:
         what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
     with calm_collector():
-        seed, judged = int(measured.run["seed"]), judged_by(measured.judge, measured.suite, run_id)
+        seed, judged = int(measured.run["seed"]), judged_by(measured.judge, measured.suite.name, run_id)
         chosen = {name: measured.run[name] for name in ("metric", "definitions") if measured.run.get(name)}
         sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, judged=judged, **chosen)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=seed)
@@ -312,7 +312,7 @@ def _log(
     return replace(evaluation, logged=logged, view=store.view_links(measured.suite.name))
 
 
-def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> JudgeContext:
+def judged_by(judge: JudgeFacts, suite: str, run_id: str) -> JudgeContext:
     """Return what a verdict must know: whether ties were offered, and the command that asks the same model again."""
     facts, offers_tie = judge.definition or {}, judge.criterion.offers_tie
     # A judge of somebody's own is changed in its code, a prompt or a tie criterion in its file.
@@ -321,7 +321,7 @@ def judged_by(judge: JudgeFacts, suite: Suite, run_id: str) -> JudgeContext:
         return JudgeContext(offers_tie=offers_tie, command="")
     options = {"--model": str(judge.settings["model"])}
     # A suite of somebody's own may lie anywhere, but its run has it.
-    options |= {} if suite.name == DEFAULT_SUITE else {"--suite": f"runs:/{run_id}/suite"}
+    options |= {} if suite == DEFAULT_SUITE else {"--suite": f"runs:/{run_id}/suite"}
     command = " ".join(["jrh evaluate", *(f"{name} {shlex.quote(value)}" for name, value in options.items())])
     return JudgeContext(offers_tie=offers_tie, command=command, options=_other_options(judge))
 
@@ -387,8 +387,6 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     )
     markdown = shown.markdown()
     described = {"name": judge.name, **settings}
-    drawings = draw(run_page.sheet_figures(sheet, measured.calls, judge.label))
-    page = shown.page(drawings)
     return RunContent(
         points=points if measured.metrics == "all" else keys.headline_points(points, sheet),
         params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
@@ -409,8 +407,8 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
             keys.AXES_TABLE: axes_table(keys.sheet_readings(sheet)),
             keys.DATASHEET_MARKDOWN: markdown,
             **({keys.UNTIL_JSON: stopped.to_dict()} if stopped else {}),
-            **figure_files(drawings),
-            keys.DATASHEET_PAGE: page,
+            **figure_files(shown.drawings),
+            keys.DATASHEET_PAGE: shown.page(),
         },
         suite=suite,
         traces=partial(log_traces, traced=traced_calls(measured)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -66,7 +66,7 @@ class ShownRun:
     @property
     def title(self) -> str:
         """Of the page and of the Markdown."""
-        return f"Judge {'datasheet' if isinstance(self.sheet, Datasheet) else 'reliability'}: {self.judge.label}"
+        return f"{self.sheet.title}: {self.judge.label}"
 
     @property
     def notes(self) -> list[str]:
@@ -87,16 +87,22 @@ class ShownRun:
             return self.sheet.to_markdown(title=self.title, note=note)
         return self.sheet.to_markdown(title=self.title, note=note, worst=self.worst)
 
-    def page(self, drawings: Sequence[Drawing]) -> str:
-        """Return the page, with these figures in it."""
+    @cached_property
+    def drawings(self) -> list[Drawing]:
+        """What there is to draw of it, by name."""
+        figures = sheet_figures(self.sheet, self.calls, self.judge.label)
+        return sorted(draw(figures), key=lambda drawing: drawing.name)
+
+    def page(self) -> str:
+        """Return the page."""
         stopped = self.stopped
         page = sheet_page(
             self.sheet,
             title=self.title,
             facts=_facts(self),
             judge={"name": self.judge.name, **self.judge.settings},
-            marks=self._marks,
-            drawings=sorted(drawings, key=lambda drawing: drawing.name),
+            marks=self.marks,
+            drawings=self.drawings,
             worst=self.worst,
             # What came of the rules is a section of its own there.
             notes=[note for note in self.notes if stopped is None or note not in stopped.lines],
@@ -106,7 +112,8 @@ class ShownRun:
         return reduce(with_section, decisions, page.to_html())
 
     @property
-    def _marks(self) -> list[str]:
+    def marks(self) -> list[str]:
+        """Beside the title."""
         marks = {"simulated": self.judge.simulated, "recorded": self.judge.recorded, "truncated": self.truncated}
         return [mark for mark, is_so in marks.items() if is_so]
 
@@ -131,8 +138,7 @@ def run_page(
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
     run = logged_evaluation(tracking_uri, run_id)
-    shown = shown_run(run, addresses, decided(run, addresses))
-    return shown.page(draw(sheet_figures(shown.sheet, shown.calls, shown.judge.label)))
+    return shown_run(run, addresses, decided(run, addresses)).page()
 
 
 def shown_run(
@@ -173,6 +179,7 @@ def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: Mapping[s
         prompt="",
         recorded=str(recorded) if tags.get(keys.TAG_RECORDED) == "true" else "",
         graded_own_labels=fingerprint is not None and labeller.get("fingerprint") == fingerprint,
+        definition=definition or None,
         fingerprint=fingerprint,
     )
 

@@ -6,6 +6,7 @@ notebook around it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ class Card:
 class ShownResult:
     """A result in hand: its page as Markdown, its verdict as text, and a card in a notebook."""
 
-    link: str | None
+    link: str | None = None
     """Where its run can be looked at; None when it was not logged."""
 
     @property
@@ -63,8 +64,8 @@ class ShownResult:
 
     @property
     def verdict(self) -> Verdict:
-        """What it shows, in plain words."""
-        raise NotImplementedError
+        """What it shows, in plain words: those of its page, where it has no findings."""
+        return Verdict(sentences=tuple(map(str, (self.page.lead, *self.page.sentences))))
 
     @property
     def page(self) -> Page:
@@ -82,17 +83,26 @@ class ShownResult:
         """Return it as a readable page."""
         return self.page.to_markdown()
 
+    def to_html(self) -> str:
+        """Return it as one self-contained HTML file: no script, no request, every text escaped."""
+        return self.page.to_html()
+
+    def to_json(self) -> str:
+        """Return `to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+
     def __str__(self) -> str:
         return "\n".join([*self.verdict.sentences, repr(self)])
 
     def _card(self) -> dict[str, Any]:
-        """Return what its card has, beside title, verdict and link, or other than facts and marks of the page."""
-        raise NotImplementedError
+        """Return what its card has beside title, verdict and link, or other than its page."""
+        return {}
 
     def _repr_html_(self) -> str:
         usual = {"title": self.title, "verdict": self.verdict.sentences, "links": [self.link] if self.link else []}
         page = self.page
-        return Card(**{**usual, "facts": page.facts, "marks": page.marks, **self._card()}).to_html()
+        shown = {name: getattr(page, name) for name in ("facts", "marks", "tables", "notes")}
+        return Card(**{**usual, **shown, **self._card()}).to_html()
 
 
 def finding_notes(findings: Sequence[Finding]) -> list[str]:

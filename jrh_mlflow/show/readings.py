@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,6 @@ from jrh_mlflow.measures.reliability import mean_withheld
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding
-from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.show import numbers
 from jrh_mlflow.show.html import render_part
 from jrh_mlflow.show.names import STEPS, axis_guide, axis_meaning, axis_name, reason_text, stimuli_name
@@ -372,15 +371,6 @@ def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:
         lines.append(textwrap.shorten(plain(f"withheld: {cause}: {axis_name(keys[0])}{more}"), WIDTH, placeholder=" …"))
     rest = len(groups) - _MOST_REASONS
     return lines + ([f"withheld: for {rest} more reasons; --markdown has them all"] if rest > 0 else [])
-
-
-def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
-    """Say that there are few tasks or sources, on which intervals are wide and rest on assumptions."""
-    counts = [reading.n_clusters for reading in estimates if isinstance(reading, Estimate) and reading.n_clusters]
-    # By the axis with most clusters: where it has few, all have.
-    if not counts or max(counts) >= FEW_CLUSTERS:
-        return None
-    return f"{max(counts)} {cluster}s are few: intervals by {cluster} are wide (under {FEW_CLUSTERS})."
 
 
 def _badge(state: str) -> Markup:

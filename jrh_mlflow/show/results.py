@@ -23,7 +23,7 @@ from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields, read_reading
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.schema.items import BASELINE, NATURAL, NATURAL_TIE, PAPER, PROTOCOL, Answers
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, MAX_EXCLUDED, Resampling, interval_method
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.show.cards import Card, finding_notes, missing_notes
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 class _Shown(WithVerdict):
     """What a datasheet and a report show in the same way."""
 
-    _title: ClassVar[str]
+    title: ClassVar[str]
+    cluster: ClassVar[str]
+    """What intervals are taken over."""
 
     @property
     def withheld_readings(self) -> dict[str, NotEstimable]:
@@ -59,6 +61,22 @@ class _Shown(WithVerdict):
         return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
 
     @property
+    def ended(self) -> str:
+        """How the calls ended, in words."""
+        return ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.items() if count)
+
+    @property
+    def few_notes(self) -> list[str]:
+        """That there are few tasks or sources, on which intervals are wide and rest on assumptions; else nothing."""
+        readings = self.estimates.values()
+        counts = [reading.n_clusters for reading in readings if isinstance(reading, Estimate) and reading.n_clusters]
+        # By the axis with most clusters: where it has few, all have.
+        if not counts or max(counts) >= FEW_CLUSTERS:
+            return []
+        few = f"{max(counts)} {self.cluster}s are few"
+        return [f"{few}: intervals by {self.cluster} are wide (under {FEW_CLUSTERS})."]
+
+    @property
     @abstractmethod
     def brief(self) -> str:
         """The readings that sum it up, in one line."""
@@ -67,7 +85,7 @@ class _Shown(WithVerdict):
         return f"{type(self).__name__}({self.brief}, {sum(self.outcomes.values()):,} calls)"
 
     def _repr_html_(self) -> str:
-        return self.card(title=self._title).to_html()
+        return self.card(title=self.title).to_html()
 
     def card(
         self,
@@ -81,14 +99,13 @@ class _Shown(WithVerdict):
 
         `facts`, `notes` and `links` come from whoever logged it.
         """
-        ended = ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.items() if count)
         return Card(
             title=title,
             verdict=self.verdict.sentences,
             profile=self.profile,
             tables=[summary_table(self)],
             notes=[*notes, *finding_notes(self.verdict.findings), *missing_notes(self.estimates)],
-            facts={"calls": f"{sum(self.outcomes.values()):,} ({ended})", **(facts or {})},
+            facts={"calls": f"{sum(self.outcomes.values()):,} ({self.ended})", **(facts or {})},
             links=links,
         )
 
@@ -107,7 +124,7 @@ class Datasheet(_Shown):
     """Axis to estimate, or to the reason why there is none."""
     categories: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
     """Group of natural pairs to axis (`accuracy`, `stable_correct`, …) to reading; empty where pairs have no group."""
-    _title = "Judge datasheet"
+    title, cluster = "Judge datasheet", "task"
 
     @property
     def by_group(self) -> dict[str, Mapping[str, Mapping[str, Reading]]]:
@@ -142,7 +159,7 @@ class Datasheet(_Shown):
 class ReliabilityReport(reliability.ReliabilityReadings, _Shown):
     """What one pointwise judge reads on one reliability suite."""
 
-    _title = "Judge reliability"
+    title, cluster = "Judge reliability", "source"
 
     @property
     def headline(self) -> dict[str, Estimate]:

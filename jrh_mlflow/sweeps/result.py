@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -224,10 +223,6 @@ class Sweep(ShownResult):
         """The configurations that have a number and a price: those that the map shows."""
         return [dot for member in (*self.members, *self.stopped) if (dot := _dot(member))]
 
-    def to_json(self) -> str:
-        """Return `to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-
     def _page(self, drawings: Sequence[Drawing] = (), *, served: bool = False) -> Page:
         facts = self.to_dict()
         for kind in ("front", "measured", "stopped"):
@@ -434,7 +429,7 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
         described_in=sweep_view.SWEEP_MARKDOWN,
         tags={keys.TAG_TRUNCATED: done.truncated} if done.truncated else {},
         artifacts={
-            keys.SWEEP_JSON: done.to_json() + "\n",
+            keys.SWEEP_JSON: done.to_dict(),
             sweep_view.SWEEP_MARKDOWN: markdown,
             sweep_view.TRIALS_FILE: report_frame(done.trials),
             keys.SWEEP_PAGE: done._page([drawing for drawing in drawings if drawing.name == "pareto"]).to_html(),

@@ -21,7 +21,7 @@ SUITE = jrh.load_suite("datasheet")
 
 
 def context(judge: jrh.Judge, suite: jrh.Suite = SUITE) -> JudgeContext:
-    return judged_by(JudgeFacts.of(judge), suite, "f00")
+    return judged_by(JudgeFacts.of(judge), suite.name, "f00")
 
 
 def prompted(**settings: Any) -> JudgeContext:

@@ -676,6 +676,7 @@ class LoggedEvaluation:
 
     run_id: str
     experiment_id: str
+    started: str
     tags: Mapping[str, str]
     seconds: float | None
     sheet: Mapping[str, Any]
@@ -714,6 +715,7 @@ def logged_evaluation(tracking_uri: str, run_id: str) -> LoggedEvaluation:
         return LoggedEvaluation(
             run_id=str(run.info.run_id),
             experiment_id=str(run.info.experiment_id),
+            started=summary_of(run).started,
             tags=dict(tags),
             seconds=run.data.metrics.get(metric_keys.SECONDS),
             sheet=sheet,
