@@ -20,7 +20,7 @@ from jrh_mlflow.attacks.attack_defences import BOTH_ORDERS, checked_defences, de
 from jrh_mlflow.attacks.attack_search import MOST_REPORTED, ROUNDS, Search
 from jrh_mlflow.attacks.attack_strings import AttackPart, AttackString, AttackTarget, items_of, known_parts, targets_of
 from jrh_mlflow.attacks.attack_success import PLAIN, ArmAnswers, rate, read_attacks, with_ends, won_more
-from jrh_mlflow.attacks.attack_view import ATTACK_MARKDOWN, STRINGS, STRINGS_FILE, Attack, GuardedReading
+from jrh_mlflow.attacks.attack_view import STRINGS, STRINGS_FILE, Attack, GuardedReading
 from jrh_mlflow.collector import calm_collector
 from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.engine.calls import Quote
@@ -38,7 +38,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.judges.identity import measured_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish, shown_content
 
 _WRITTEN = (0, 2)
 """Rounds after which a generator writes variants of what works best,"""
@@ -327,23 +327,17 @@ class _HeldOutAnswers:
 
 
 def _content(done: Attack) -> RunContent:
-    markdown, texts = done.to_markdown(), done.texts
     whole = Measured(judge=done.judge, suite=done.suite, calls=done.calls, run={}, seconds=done.seconds)
-    logged = whole if texts else whole.without_texts()
-    return RunContent(
+    logged = whole if done.texts else whole.without_texts()
+    strings = {STRINGS_FILE: STRINGS(done.attacks).to_frame()} if done.texts else {}
+    return shown_content(
+        done,
+        keys.ATTACK_JSON,
         points=done.points,
         params={"attack": done.settings, "judge": logged.judge.settings, "suite": keys.suite_facts(done.suite)},
-        description=markdown,
-        described_in=ATTACK_MARKDOWN,
         # A gate counts the attacks on the same judge and suite.
         tags={keys.TAG_LOOKED_AT: outbox_key(done.judge.fingerprint or done.run_id, done.suite.sha256)},
-        artifacts={
-            keys.ATTACK_JSON: done.to_dict(),
-            ATTACK_MARKDOWN: markdown,
-            keys.PAGE_JSON: done.page.to_dict(),
-            keys.CALLS_FILE: logged.calls,
-            **({STRINGS_FILE: STRINGS(done.attacks).to_frame()} if texts else {}),
-        },
+        more={keys.CALLS_FILE: logged.calls, **strings},
         suite=logged.suite,
         save_suite=False,
     )

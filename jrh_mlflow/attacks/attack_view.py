@@ -25,7 +25,6 @@ from jrh_mlflow.tracking.runs import keys
 if TYPE_CHECKING:
     import pandas as pd
 
-ATTACK_MARKDOWN = "attack.md"
 STRINGS_FILE = "attack_strings.csv"
 SUCCESS, CONTROL, PLAIN_WON = "attack/success", "attack/control", "attack/plain"
 _SEARCHED = "attack/search/won"
@@ -139,8 +138,6 @@ class Attack(ShownResult):
     texts: bool = True
     attacked_run: str | None = None
     """The evaluation whose judge was attacked."""
-    run_id: str | None = None
-    link: str | None = None
 
     @property
     def title(self) -> str:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.comparing.criterion_shift import CriterionShift
     from jrh_mlflow.engine.calls import Quote
     from jrh_mlflow.measuring.evaluation import Evaluation
-    from jrh_mlflow.people.alignment.aligned import Alignment
     from jrh_mlflow.show.cards import ShownResult
 
 
@@ -150,7 +149,7 @@ def print_as(
         print_page(title or result.title, lines(), notes=notes)
 
 
-def print_result(result: Alignment | ShownResult, *, as_json: bool, markdown: bool) -> None:
+def print_result(result: ShownResult, *, as_json: bool, markdown: bool) -> None:
     """Print a result that has a page, as data, as Markdown or for a screen; then where it is logged, if it is."""
     page, how = result.page, {"as_json": as_json, "markdown": markdown}
     print_as(result, lambda: [*page.to_text(), ""], notes=page.notes, title=page.title, **how)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jrh_mlflow.comparing import comparison_view as view
@@ -22,17 +21,16 @@ from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
 from jrh_mlflow.show.figures.datasheet import CallsOf, datasheet_figures, no_calls
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.show.tables import frame_rows
-from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, check_same_suite, ended, load_runs, run_id_of, run_notes
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import RunContent, Store, log_result, shown_content
 from jrh_mlflow.tracking.runs.view import shown_uri
 
 if TYPE_CHECKING:
@@ -57,10 +55,6 @@ class MadeOfRuns(ShownResult):
     """A result made of logged runs on one suite, and where it is logged."""
 
     runs: tuple[LoggedRun, ...]
-    run_id: str | None = None
-    """None when it was not logged."""
-    link: str | None = None
-    """Where the run can be looked at."""
 
     @property
     def title(self) -> str:
@@ -87,54 +81,20 @@ class MadeOfRuns(ShownResult):
 Made = TypeVar("Made", bound=MadeOfRuns)
 
 
-def log_made(
-    done: Made,
-    kind: str,
-    content: Callable[[Made], RunContent],
-    store: Store,
-    *,
-    run_name: str | None,
-    tags: Mapping[str, str] | None,
-) -> Made:
-    """Log a result as a run of its own."""
+def log_made(done: Made, kind: str, content: Callable[[Made], RunContent], store: Store, **how: Any) -> Made:
+    """Log a result as a run of its own: `log_result`, of what is made of runs."""
     simulated = any(run.simulated for run in done.runs)
-    with open_run(store, kind, run_name or done.title, simulated=simulated, tags=tags) as run_id:
-        done = replace(done, run_id=run_id, link=store.link(run_id))
-        publish(store, run_id, content(done), what_now="The runs that it is made of are as they were.")
-    return done
+    what_now = "The runs that it is made of are as they were."
+    return log_result(store, done, kind, content, simulated=simulated, what_now=what_now, **how)
 
 
 def made_content(
-    done: MadeOfRuns,
-    name: str,
-    *,
-    points: Sequence[keys.Point],
-    params: Mapping[str, Mapping[str, object]],
-    page: Page,
-    tables: Mapping[str, pd.DataFrame],
-    drawings: Sequence[Drawing] = (),
-    more: Mapping[str, Any] = MappingProxyType({}),
+    done: MadeOfRuns, name: str, *, params: Mapping[str, Mapping[str, object]], **content: Any
 ) -> RunContent:
-    """Return what its run holds: the files NAME.json and NAME.md, its page, tables and figures, and `more` files.
-
-    The first group of `params` also names the runs.
-    """
+    """Return what its run holds, as `shown_content`; the first group of `params` also names the runs."""
     (group, settings), *others = params.items()
-    markdown = done.to_markdown()
-    return RunContent(
-        points=points,
-        params={group: {"runs": ", ".join(run.run_id for run in done.runs), **settings}, **dict(others)},
-        description=markdown,
-        described_in=f"{name}.md",
-        artifacts={
-            f"{name}.json": done.to_dict(),
-            f"{name}.md": markdown,
-            keys.PAGE_JSON: page.to_dict(),
-            **{f"{keys.TABLES_FOLDER}/{table}.csv": report_frame(frame) for table, frame in tables.items()},
-            **figure_files(drawings),
-            **more,
-        },
-    )
+    named = {group: {"runs": ", ".join(run.run_id for run in done.runs), **settings}, **dict(others)}
+    return shown_content(done, f"{name}.json", params=named, **content)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +287,7 @@ def compare(
         return done
     content = partial(comparison_content, seed=seed, metric=_metric_of(loaded, metric))
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    return log_made(done, "compare", content, store, run_name=run_name, tags=tags)
+    return log_made(done, "compare", content, store, name=run_name, tags=tags)
 
 
 def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -> Comparison:

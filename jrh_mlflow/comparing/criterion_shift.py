@@ -50,7 +50,7 @@ from jrh_mlflow.show import numbers
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, operating_points
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.page import Drawing, Page, Section
@@ -63,7 +63,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
-from jrh_mlflow.tracking.runs.store import RunContent, Store, axes_table, open_run, publish, table_tags
+from jrh_mlflow.tracking.runs.store import RunContent, Store, axes_table, open_run, publish, shown_content, table_tags
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
@@ -73,7 +73,7 @@ _ABOUT = (
     "tie on unequal ones: it moves the operating point, not the resolution."
 )
 _SHIFT = "criterion_shift/"
-_JSON, _MARKDOWN = "criterion_shift.json", "criterion_shift.md"
+_JSON = "criterion_shift.json"
 """Artifacts of its run."""
 _CRITERION = "tie_rate/delta_0_same"
 """The criterion C itself: its shift is what a change of the criterion is named by."""
@@ -225,21 +225,16 @@ def _arm_name(arm: Judge) -> str:
 
 
 def _content(done: CriterionShift, facts: JudgeFacts, suite: Suite, *, metrics: Metrics) -> RunContent:
-    readings, markdown, verdict = shift_readings(done.shifts), done.to_markdown(), done.verdict
-    drawings, runs = draw(_figures(done.arms)), {name: arm.run_id for name, arm in done.arms.items() if arm.run_id}
-    return RunContent(
+    readings, drawings = shift_readings(done.shifts), draw(_figures(done.arms))
+    return shown_content(
+        done,
+        _JSON,
         points=keys.all_points(readings) if metrics == "all" else keys.value_points(headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(done.arms)}, "suite": keys.suite_facts(suite)},
-        description=markdown,
-        described_in=_MARKDOWN,
         tags=table_tags(keys.AXES_TABLE),
-        artifacts={
-            _JSON: {"verdict": verdict.to_dict(), "shifts": plain_data(done.shifts), "metrics": done.metrics},
-            _MARKDOWN: markdown,
-            keys.AXES_TABLE: axes_table(readings),
-            keys.PAGE_JSON: done._page(drawings=drawings, runs=runs).to_dict(),
-            **figure_files(drawings),
-        },
+        page=done._page(drawings=drawings, runs={name: arm.run_id for name, arm in done.arms.items() if arm.run_id}),
+        drawings=drawings,
+        more={keys.AXES_TABLE: axes_table(readings)},
         suite=suite,
         # The runs of the arms keep it.
         save_suite=False,

@@ -40,7 +40,7 @@ LARGEST = 8 * 2**20
 """Bytes of a card that is read: ours have a few hundred thousand at most."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PublishedCard(ShownResult):
     """A card in hand: its JSON, and what its page shows."""
 
@@ -191,7 +191,7 @@ def _numbers(*readings: Reading) -> list[Estimate]:
     return [reading for reading in readings if isinstance(reading, Estimate) and reading.unit != "curve"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CardComparison(ShownResult):
     """Cards side by side, each beside the one before it."""
 

@@ -127,7 +127,7 @@ def report(
         return done
     content = partial(report_content, seed=seed)
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    return log_made(done, "report", content, store, run_name=run_name, tags=tags)
+    return log_made(done, "report", content, store, name=run_name, tags=tags)
 
 
 def _named(runs: Sequence[LoggedRun]) -> list[LoggedRun]:

@@ -50,10 +50,10 @@ from jrh_mlflow.tracking.runs.store import (
     Store,
     active_uri,
     add_to_run,
-    open_run,
-    publish,
+    log_result,
     reading_client,
     run_description,
+    shown_content,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ APPLICATION = "failure_rate"
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
 JUNIT_NAME = "jrh gate"
-_MARKDOWN = "gate.md"
 """An artifact of its run."""
 _MOST_NAMED = 3
 """Rules that the line of the outcome names."""
@@ -135,9 +134,6 @@ class Gate(ShownResult):
     """What was read, for people: suite, calls, baseline."""
     look: Look | None = None
     """By what later gates find it; None: they need not."""
-    run_id: str | None = None
-    """Its own run; None when it was not logged."""
-    link: str | None = None
 
     @property
     def passed(self) -> bool | None:
@@ -293,10 +289,9 @@ def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = 
         experiment_id = client.get_run(gated).info.experiment_id
     store = Store(uri, experiment_id=experiment_id, saves_view=saves_view)
     # Logged before it is shown: a run must not name a gate that does not exist.
-    with open_run(store, "gate", f"gate: {gate.subject}", simulated=gate.simulated) as run_id:
-        gate = replace(gate, run_id=run_id, link=store.link(run_id))
-        publish(store, run_id, gate_content(gate), what_now="Nothing else was changed.", is_new=True)
-    _show(store, gate, gated, run_id)
+    name, what_now = f"gate: {gate.subject}", "Nothing else was changed."
+    gate = log_result(store, gate, "gate", gate_content, name=name, simulated=gate.simulated, what_now=what_now)
+    _show(store, gate, gated, str(gate.run_id))
     return gate
 
 
@@ -309,17 +304,12 @@ def gate_content(gate: Gate) -> RunContent:
         "baseline": gate.baseline_run,
         "undecided": gate.undecided,
     }
-    return RunContent(
+    return shown_content(
+        gate,
+        keys.GATE_JSON,
         points=gate_points([check.state for check in gate.results], passed=gate.passed),
         params={"gate": params},
         tags=gate.look.tags if gate.look else {},
-        description=gate.to_markdown(),
-        described_in=_MARKDOWN,
-        artifacts={
-            keys.GATE_JSON: gate.to_dict(),
-            _MARKDOWN: gate.to_markdown(),
-            keys.PAGE_JSON: gate.page.to_dict(),
-        },
     )
 
 

@@ -300,10 +300,7 @@ def _content(answers: pd.DataFrame, responding: Responding, paid: Paid, *, max_u
         },
         description=page.to_markdown(),
         described_in=RESPOND_MARKDOWN,
-        tags={
-            keys.TAG_VERDICT: str(page.lead),
-            **({keys.TAG_TRUNCATED: f"{missing} of {len(answers)} answers not asked"} if missing else {}),
-        },
+        tags={keys.TAG_TRUNCATED: f"{missing} of {len(answers)} answers not asked"} if missing else {},
         artifacts={
             RESPOND_MARKDOWN: page.to_markdown(),
             keys.PAGE_JSON: page.to_dict(),

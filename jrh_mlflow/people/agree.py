@@ -13,7 +13,7 @@ from jrh_mlflow.people.label_reader import chosen_by_people, labels_of
 from jrh_mlflow.people.labels import CODE, JUDGE, LabelOptions, LabelTable
 from jrh_mlflow.people.labels.queues import put_in_queue
 from jrh_mlflow.people.ratings import IS_JUDGE, GivenScale, read_ratings
-from jrh_mlflow.tracking.runs.store import Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import Store, log_result
 from jrh_mlflow.tracking.traces.traces_in import PREFIX
 
 if TYPE_CHECKING:
@@ -118,10 +118,10 @@ def agree(
     if not log:
         return done
     store = _store(labels, experiment)
-    with open_run(store, "agree", run_name or done.title, simulated=labels.simulated, tags=tags) as run_id:
-        done = replace(done, run_id=run_id, link=store.link(run_id))
-        publish(store, run_id, agreement_content(done), what_now="What was read is as it was.")
-    return done
+    simulated, what_now = labels.simulated, "What was read is as it was."
+    return log_result(
+        store, done, "agree", agreement_content, name=run_name, simulated=simulated, tags=tags, what_now=what_now
+    )
 
 
 def _refuse_trace_options(options: Mapping[str, object]) -> None:

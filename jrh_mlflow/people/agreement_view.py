@@ -30,7 +30,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures import canvas as drawing
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import cell_text, interval_text, number_text, p_text, reading_text, source_ends
 from jrh_mlflow.show.page import Drawing, Facts, Named, Only, Page, Section
@@ -46,10 +46,9 @@ from jrh_mlflow.show.readings import (
     readings_table,
 )
 from jrh_mlflow.show.tables import Cell, Column, FilledTable, Medium, Table, frame_rows, reading_cell
-from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import RunContent
+from jrh_mlflow.tracking.runs.store import RunContent, shown_content
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -445,10 +444,6 @@ class Agreement(ShownResult):
     options: Mapping[str, object] = field(default_factory=dict)
     """What else was chosen: params of the run."""
     seed: int = 0
-    run_id: str | None = None
-    """None when it was not logged."""
-    link: str | None = None
-    """Where the run can be looked at."""
 
     @property
     def title(self) -> str:
@@ -668,7 +663,7 @@ class Agreement(ShownResult):
 
 def agreement_content(done: Agreement) -> RunContent:
     """Return what the run of an agreement holds."""
-    report, markdown = done.report, done.to_markdown()
+    report = done.report
     own = {
         **done.options,
         "source": done.source.shown,
@@ -679,21 +674,16 @@ def agreement_content(done: Agreement) -> RunContent:
         "epsilon": report.epsilon,
         "seed": done.seed,
     }
-    return RunContent(
+    return shown_content(
+        done,
+        keys.AGREEMENT_JSON,
         points=headline_agreement(done.points, report.estimates),
         params={"agree": own, "judge": done.judge, **done.source.params},
-        description=markdown,
-        described_in=keys.AGREEMENT_MARKDOWN,
         tags=_tags(done),
-        artifacts={
-            keys.AGREEMENT_JSON: done.to_dict(),
-            keys.AGREEMENT_MARKDOWN: markdown,
-            keys.AGREEMENT_PAGE: done.to_html(),
-            keys.PAGE_JSON: done._page(done._drawings).to_dict(),
-            # Labels and names come from anywhere: none of them is to run as a formula.
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
-            **figure_files(done._drawings),
-        },
+        page=done._page(done._drawings),
+        tables=done.tables,
+        drawings=done._drawings,
+        more={keys.AGREEMENT_PAGE: done.to_html()},
     )
 
 

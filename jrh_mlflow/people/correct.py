@@ -39,7 +39,7 @@ from jrh_mlflow.stats.max_t import max_t_of_estimates
 from jrh_mlflow.stats.proportions import t_quantile
 from jrh_mlflow.text import two_places
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import Store, add_to_run, open_run, publish
+from jrh_mlflow.tracking.runs.store import Store, add_to_run, log_result
 
 if TYPE_CHECKING:
     pass
@@ -156,10 +156,10 @@ def correct(
     # A run about the traces of an application lies with them, and leaves what their experiment opens on.
     place = graded.experiment_id if experiment is None else None
     store = Store(uri, experiment, experiment_id=place, saves_view=place is None)
-    with open_run(store, "correct", run_name or done.title, simulated=done.simulated, tags=tags) as run_id:
-        done = replace(done, run_id=run_id, link=store.link(run_id))
-        publish(store, run_id, corrected_view.corrected_content(done), what_now="Nothing else was changed.")
-    return done
+    content, what_now = corrected_view.corrected_content, "Nothing else was changed."
+    return log_result(
+        store, done, "correct", content, name=run_name, simulated=done.simulated, tags=tags, what_now=what_now
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures import canvas as drawing
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import interval_text, missing_text, number_text, reading_text, source_ends
 from jrh_mlflow.show.page import Drawing, Facts, Page, Section
 from jrh_mlflow.show.plain_text import plain_name
@@ -21,7 +21,7 @@ from jrh_mlflow.show.readings import readings_frame
 from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import RunContent
+from jrh_mlflow.tracking.runs.store import RunContent, shown_content
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,9 +224,6 @@ class Corrected(ShownResult):
     of_scores: bool = False
     """Whether people gave scores: the estimate is their mean, on their scale, not a rate."""
     simulated: bool = False
-    run_id: str | None = None
-    """The run that holds it; None when it was not logged."""
-    link: str | None = None
 
     @property
     def title(self) -> str:
@@ -475,20 +472,16 @@ def run_points(done: Corrected) -> list[keys.Point]:
 
 def corrected_content(done: Corrected) -> RunContent:
     """Return what a run of kind `correct` holds."""
-    markdown, drawings = done.to_markdown(), draw(done._figures())
+    drawings = draw(done._figures())
     names = ("scorer", "level", "method", "n_labelled", "n_unlabelled", "pool")
-    return RunContent(
+    return shown_content(
+        done,
+        keys.CORRECTED_JSON,
         points=run_points(done),
         params={
             "correct": {"sampling": done.sampling or "not known", **{name: getattr(done, name) for name in names}},
             "judge": dict(done.judge),
         },
-        description=markdown,
-        described_in=keys.CORRECTED_MARKDOWN,
-        artifacts={
-            keys.CORRECTED_JSON: done.to_dict(),
-            keys.CORRECTED_MARKDOWN: markdown,
-            keys.PAGE_JSON: done._page(drawings).to_dict(),
-            **figure_files(drawings),
-        },
+        page=done._page(drawings),
+        drawings=drawings,
     )

@@ -19,7 +19,7 @@ from jrh_mlflow.show.numbers import bounds_note
 from jrh_mlflow.show.page import Page
 from jrh_mlflow.show.readings import axes_by_reason, finding_lines
 from jrh_mlflow.show.tables import MOST, Column, FilledTable, Table
-from jrh_mlflow.text import clean_text
+from jrh_mlflow.text import brief_name, clean_text
 
 _LONGEST = 160
 """Characters of an example's text."""
@@ -51,11 +51,14 @@ class Card:
         return clean_text(render_page("card.html", card={**shown, "tables": tables}))
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ShownResult:
     """A result in hand: its page as Markdown, its verdict as text, and a card in a notebook."""
 
+    run_id: str | None = None
+    """Of its own run; None when it was not logged."""
     link: str | None = None
-    """Where its run can be looked at; None when it was not logged."""
+    """Where that run can be looked at."""
 
     @property
     def title(self) -> str:
@@ -90,6 +93,9 @@ class ShownResult:
     def to_json(self) -> str:
         """Return `to_dict` as text."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({brief_name(self.title)})"
 
     def __str__(self) -> str:
         return "\n".join([*self.verdict.sentences, repr(self)])

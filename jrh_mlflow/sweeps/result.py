@@ -15,7 +15,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.suites.spreadsheets import report_frame
@@ -36,7 +36,7 @@ from jrh_mlflow.sweeps.sweep_verdict import few_tasks, sweep_verdict
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import RunContent
+from jrh_mlflow.tracking.runs.store import RunContent, shown_content
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -414,7 +414,6 @@ def _operating(trials: Trials, results: Mapping[str, TrialResult]) -> list[Opera
 
 def sweep_content(done: Sweep, *, seed: int) -> RunContent:
     """Return what the parent run of a sweep holds."""
-    markdown = done.to_markdown()
     drawings = draw(sweep_view.sweep_figures(done.dots, done.operating, title=done.title))
     settings = {
         "study": done.study,
@@ -422,19 +421,17 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
         "seed": seed,
         "constraints": "; ".join(done.constraints) or None,
     }
-    return RunContent(
+    return shown_content(
+        done,
+        keys.SWEEP_JSON,
         points=[keys.Point(key=key, value=value) for key, value in done.metrics.items()],
         params={"sweep": settings, "suite": {"name": done.suite}},
-        description=markdown,
-        described_in=sweep_view.SWEEP_MARKDOWN,
         tags={keys.TAG_TRUNCATED: done.truncated} if done.truncated else {},
-        artifacts={
-            keys.SWEEP_JSON: done.to_dict(),
-            sweep_view.SWEEP_MARKDOWN: markdown,
+        page=done._page(drawings, served=True),
+        drawings=drawings,
+        more={
             sweep_view.TRIALS_FILE: report_frame(done.trials),
             keys.SWEEP_PAGE: done._page([drawing for drawing in drawings if drawing.name == "pareto"]).to_html(),
-            keys.PAGE_JSON: done._page(drawings, served=True).to_dict(),
-            **figure_files(drawings),
         },
     )
 

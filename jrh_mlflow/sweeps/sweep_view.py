@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Facts = Mapping[str, Any]
 
-SWEEP_MARKDOWN, TRIALS_FILE = "sweep.md", "trials.csv"
+TRIALS_FILE = "trials.csv"
 """Artifacts of its run."""
 _MOST_ROWS = 20
 """Configurations that Markdown lists; all are in trials.csv."""

@@ -30,14 +30,22 @@ from jrh_mlflow.models import trust
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import AskOptions, takes
 from jrh_mlflow.schema.items import USABLE, Item
-from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.numbers import money_text, quote_text
 from jrh_mlflow.stats.drift import moved_since, session_difference
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking.judges.identity import measured_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, experiment_names, finished_runs, load_runs, run_file, run_id_of
-from jrh_mlflow.tracking.runs.store import RunContent, Store, active_uri, download, open_run, publish, reading_client
+from jrh_mlflow.tracking.runs.store import (
+    RunContent,
+    Store,
+    active_uri,
+    download,
+    log_result,
+    publish,
+    reading_client,
+    shown_content,
+)
 from jrh_mlflow.tracking.traces.traces_in import PREFIX, TraceTurn, turns_from_traces
 from jrh_mlflow.watching.watch_view import (
     ASKS_FILE,
@@ -45,7 +53,6 @@ from jrh_mlflow.watching.watch_view import (
     TRACES,
     TRACES_FOLDER,
     WATCH_JSON,
-    WATCH_MARKDOWN,
     Watch,
     watch_points,
 )
@@ -438,9 +445,9 @@ class _Looking:
         what_now = "The look is not logged, and its answers are kept for an hour: look again."
         tags = {keys.TAG_WATCHED: self.logged.run_id}
         if self.run_id is None:
-            with open_run(store, "watch", done.title, simulated=done.simulated, tags=tags) as run_id:
-                done = replace(done, run_id=run_id, link=store.link(run_id))
-                publish(store, run_id, looked.content(done), what_now=what_now, is_new=True)
+            done = log_result(
+                store, done, "watch", looked.content, simulated=done.simulated, tags=tags, what_now=what_now
+            )
         else:
             done = replace(done, run_id=self.run_id, link=store.link(self.run_id))
             publish(store, self.run_id, looked.content(done), what_now=what_now, replaces=True)
@@ -462,19 +469,13 @@ class _Looking:
             "seed": self.seed,
             "traces": self.traces,
         }
-        markdown = done.to_markdown()
-        return RunContent(
+        return shown_content(
+            done,
+            WATCH_JSON,
             points=watch_points(done.axes, done.looks[-1]),
             params={"watch": settings},
             tags={keys.TAG_WATCHED: self.logged.run_id, keys.TAG_DRIFT: done.drift},
-            description=markdown,
-            described_in=WATCH_MARKDOWN,
-            artifacts={
-                WATCH_JSON: done.to_dict(),
-                WATCH_MARKDOWN: markdown,
-                keys.PAGE_JSON: done.drawn_page.to_dict(),
-                ASKS_FILE: self.asks,
-                **{_FOLDERS[name]: suite for name, suite in self.panels.items()},
-                **figure_files(done.drawings),
-            },
+            page=done.drawn_page,
+            drawings=done.drawings,
+            more={ASKS_FILE: self.asks, **{_FOLDERS[name]: suite for name, suite in self.panels.items()}},
         )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WatchState = Literal["unchanged", "changed", "application changed", "both"]
-WATCH_JSON, WATCH_MARKDOWN = "watch.json", "watch.md"
+WATCH_JSON = "watch.json"
 ASKS_FILE = "asks.parquet"
 """Every ask of every look; look 0 is the start."""
 PANEL_FOLDER, TRACES_FOLDER = "panel", "panel_of_traces"
@@ -183,9 +183,6 @@ class Watch(ShownResult):
     """With traces: `moved` (the look, or None), sessions, difference and its interval."""
     facts: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False
-    run_id: str | None = None
-    """Of the watch: one for all looks."""
-    link: str | None = None
 
     @property
     def alarmed(self) -> list[AxisWatch]:

@@ -143,7 +143,7 @@ def jury(
         return done
     content = partial(jury_content, settings={"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed})
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    return log_made(done, "jury", content, store, run_name=run_name, tags=tags)
+    return log_made(done, "jury", content, store, name=run_name, tags=tags)
 
 
 def _steps(cascade: Sequence[str | Evaluation] | None, runs: Sequence[LoggedRun]) -> list[str]:

@@ -19,16 +19,16 @@ from jrh_mlflow.people.alignment.held_out import (
 )
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.show.cards import Card, brief_run
+from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import canvas, error_bars, label_rows, marks, plotted, short, write_corners
-from jrh_mlflow.show.figures.svg import draw, figure_files
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import at_least_text, interval_text, missing_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import blank_secrets, brief_name
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import RunContent
+from jrh_mlflow.tracking.runs.store import RunContent, shown_content
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
@@ -44,7 +44,7 @@ _HOW = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment:
+class Alignment(ShownResult):
     """A judge before and after aligning, on traces that the optimiser never saw."""
 
     report: AlignmentReport
@@ -56,10 +56,6 @@ class Alignment:
     """Of the optimisation: holdout, margin, seed, optimizer."""
     facts: Mapping[str, Mapping[str, object]]
     """What identifies the judge `before` and `after`: model, hash of the instructions."""
-    run_id: str | None = None
-    """None when it was not logged."""
-    link: str | None = None
-    """Where the run can be looked at."""
 
     @property
     def decision(self) -> AlignDecision:
@@ -111,15 +107,6 @@ class Alignment:
         """Names the judge."""
         return f"Alignment of {brief_name(str(self.judge.name))}"
 
-    def to_markdown(self) -> str:
-        """Return the alignment as a readable page."""
-        return self.page.to_markdown()
-
-    @property
-    def page(self) -> Page:
-        """What people see of it, without its figure."""
-        return self._page()
-
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         """Return the decision, then both judges side by side, what they cost and what became of the traces."""
         report = self.report
@@ -163,14 +150,9 @@ class Alignment:
         read = difference_text(self.difference)
         return f"Alignment({brief_name(str(self.judge.name))}: {self.decision}, {read}, {brief_run(self.run_id)})"
 
-    def _repr_html_(self) -> str:
-        return Card(
-            title=self.page.title,
-            profile=self.reason,
-            tables=[_compared(self.report)],
-            facts={name: str(value) for name, value in self.settings.items()},
-            links=[self.link] if self.link else [],
-        ).to_html()
+    def _card(self) -> dict[str, Any]:
+        facts = {name: str(value) for name, value in self.settings.items()}
+        return {"title": self.page.title, "tables": [_compared(self.report)], "facts": facts}
 
 
 def failed_content(
@@ -193,27 +175,21 @@ def failed_content(
 
 def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunContent:
     """Return what the run of an alignment holds; `instructions` are those of the judge before and after."""
-    markdown, drawings = done.to_markdown(), draw(alignment_figures(done.report, title=done.title))
-    tables = alignment_tables(done.report)
+    drawings = draw(alignment_figures(done.report, title=done.title))
     judge = {"name": done.judge.name, **done.facts["before"]}
-    return RunContent(
+    return shown_content(
+        done,
+        keys.ALIGNMENT_JSON,
         points=alignment_points(done.report),
         params={"align": done.settings, "judge": judge, "aligned": done.facts["after"]},
-        description=markdown,
-        described_in=keys.ALIGNMENT_MARKDOWN,
         tags={
             keys.own_key("decision"): done.decision,
             keys.own_key("align/difference"): difference_text(done.difference),
         },
-        artifacts={
-            keys.ALIGNMENT_JSON: done.to_dict(),
-            keys.ALIGNMENT_MARKDOWN: markdown,
-            # Labels and answers are other people's text, which a spreadsheet must not run.
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
-            keys.PAGE_JSON: done._page(drawings).to_dict(),
-            **figure_files(drawings),
-            **{f"{keys.JUDGE_FOLDER}/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
-        },
+        page=done._page(drawings),
+        tables=alignment_tables(done.report),
+        drawings=drawings,
+        more={f"{keys.JUDGE_FOLDER}/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
     )
 
 

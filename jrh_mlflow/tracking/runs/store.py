@@ -23,10 +23,11 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jrh_mlflow.collector import unwalked
@@ -39,9 +40,13 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.trust import check_artifacts, check_store
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.show.cards import ShownResult
+from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.html import FOLDER, Addresses
+from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal, plain, shortened
 from jrh_mlflow.show.readings import reading_columns
+from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
@@ -63,6 +68,7 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Metric
 
 T = TypeVar("T")
+Result = TypeVar("Result", bound=ShownResult)
 DEFAULT_EXPERIMENT = "judge-datasheets"
 _NOTHING_ASKED = "Nothing was asked yet."
 _LONGEST_REASON = 300
@@ -571,6 +577,43 @@ class RunContent:
         object.__setattr__(self, "tags", {**verdict, **self.tags})
 
 
+def shown_content(
+    done: ShownResult,
+    json_file: str,
+    *,
+    page: Page | None = None,
+    tables: Mapping[str, pd.DataFrame] = MappingProxyType({}),
+    drawings: Iterable[Drawing] = (),
+    more: Mapping[str, Artifact] = MappingProxyType({}),
+    **own: Any,
+) -> RunContent:
+    """Return what the run of a result holds: its data, and beside them the same as Markdown, page, tables and figures.
+
+    Args:
+        done: The result.
+        json_file: Of its data; the Markdown has the same name with another ending.
+        page: What the page of the run shows, where that is more than `done.page`.
+        tables: Name to table. Names and labels in them come from anywhere: none of them runs as a formula.
+        drawings: Its figures.
+        more: Further files.
+        own: Further fields of `RunContent`: points, params, tags, ….
+    """
+    markdown, described_in = done.to_markdown(), f"{json_file.removesuffix('.json')}.md"
+    return RunContent(
+        description=markdown,
+        described_in=described_in,
+        artifacts={
+            json_file: done.to_dict(),
+            described_in: markdown,
+            keys.PAGE_JSON: (page or done.page).to_dict(),
+            **{f"{keys.TABLES_FOLDER}/{table}.csv": report_frame(frame) for table, frame in tables.items()},
+            **figure_files(drawings),
+            **more,
+        },
+        **own,
+    )
+
+
 def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = None) -> dict[str, str]:
     """Tags a run carries from its creation on."""
     return {
@@ -600,6 +643,28 @@ def open_run(
         with ending(store, run_id):
             interrupts.check()
             yield run_id
+
+
+def log_result(
+    store: Store,
+    done: Result,
+    kind: str,
+    content: Callable[[Result], RunContent],
+    *,
+    what_now: str,
+    name: str | None = None,
+    simulated: bool = False,
+    tags: Mapping[str, str] | None = None,
+) -> Result:
+    """Log a result that is in hand as a run of its own, and return it with the run's id and place.
+
+    Raises:
+        TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
+    """
+    with open_run(store, kind, name or done.title, simulated=simulated, tags=tags) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        publish(store, run_id, content(done), what_now=what_now, is_new=True)
+    return done
 
 
 @contextmanager

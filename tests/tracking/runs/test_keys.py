@@ -28,16 +28,15 @@ HOMES = ("tracking/runs/keys.py", "schema/metric_keys.py")
 OWN: dict[str, str | tuple[str, ...]] = {
     "comparing/across_suites_view.py": ("report/", "report.json", "report.md"),
     "comparing/comparison_view.py": ("compare/", "comparison.json", "comparison.md"),
-    "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json", "criterion_shift.md"),
+    "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json"),
     "comparing/jury/jury_view.py": ("jury/", "jury.json", "jury.md"),
     "comparing/self_preference_view.py": ("self_preference/", "self_preference.json", "self_preference.md"),
-    "decisions/gate_result.py": "gate.md",
     "generation/report.py": "generate/",
     "review/finish.py": "review/",
     "sweeps/repair_view.py": ("repair/", "repair.json", "repair.md", "judge/repaired.json", "jrh.repair."),
-    "sweeps/sweep_view.py": ("sweep/", "sweep.md", "trials.csv"),
+    "sweeps/sweep_view.py": ("sweep/", "trials.csv"),
     "sweeps/trials.py": ("jrh.trial", "jrh.configuration"),
-    "watching/watch_view.py": ("watch/", "watch.json", "watch.md", "asks.parquet"),
+    "watching/watch_view.py": ("watch/", "watch.json", "asks.parquet"),
 }
 """What a verb's own metrics, tags and artifacts begin with, and the file that spells them."""
 OTHER_THINGS = {
