@@ -47,7 +47,7 @@ class PublishedCard(ShownResult):
     data: Mapping[str, Any]
     shown: ShownRun
 
-    def _page(self, *_: Any, **__: Any) -> Page:
+    def _page(self) -> Page:
         """Return what was measured, when, on what, the verdict, the readings, limits and how to measure again."""
         data, sheet = self.data, self.shown.sheet
         judge, suite, run = data["judge"], data["suite"], data["run"]
@@ -170,6 +170,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
 class CardDifference:
     """An axis of two cards."""
 
+    judges: tuple[str, str]
     axis: str
     a: Reading
     b: Reading
@@ -199,7 +200,7 @@ class CardComparison(ShownResult):
     names: Sequence[str]
     differences: Mapping[tuple[str, str], Sequence[CardDifference]]
 
-    def _page(self, *_: Any, **__: Any) -> Page:
+    def _page(self) -> Page:
         suite, rows = self.cards[0]["suite"], [row for own in self.differences.values() for row in own]
         runs = " ".join(card["run"]["run_id"] for card in self.cards)
         return Page(
@@ -222,13 +223,9 @@ class CardComparison(ShownResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        rows = [
-            {"judges": list(pair), "difference": row.value, **plain_data(row)}
-            for pair, own in self.differences.items()
-            for row in own
-        ]
-        notes = list(self.page.notes)
-        return {"judges": list(self.names), "suite": self.cards[0]["suite"], "differences": rows, "notes": notes}
+        rows = [{"difference": row.value, **plain_data(row)} for own in self.differences.values() for row in own]
+        own = {"judges": list(self.names), "suite": self.cards[0]["suite"], "differences": rows}
+        return {**own, "notes": self.page.notes}
 
 
 _VERDICTS: Table[tuple[str, Mapping[str, Any]]] = Table.of(
@@ -275,7 +272,7 @@ def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
     # All differences share the error: at 95 % one of twenty equal readings would be called different.
     level = 1 - 0.05 / max(1, sum(len(a.keys() & b.keys()) for a, b in pairs))
     differences = {
-        pair: [_difference(axis, a[axis], b[axis], level) for axis in a if axis in b]
+        pair: [_difference(pair, axis, a[axis], b[axis], level) for axis in a if axis in b]
         for pair, (a, b) in zip(pairwise(names), pairs, strict=True)
     }
     return CardComparison(cards=cards, names=names, differences=differences)
@@ -288,10 +285,10 @@ def _headline(card: Mapping[str, Any]) -> dict[str, Reading]:
         raise RecipeError(f"A reading of a card is none: {error!r}. Make the card again.") from error
 
 
-def _difference(axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
+def _difference(pair: tuple[str, str], axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
     (low, high), strict = _ends(a, b, 0.95) or (None, None), _ends(a, b, level)
     differs = strict is not None and not strict[0] <= 0 <= strict[1]
-    return CardDifference(axis=axis, a=a, b=b, low=low, high=high, differs=differs)
+    return CardDifference(judges=pair, axis=axis, a=a, b=b, low=low, high=high, differs=differs)
 
 
 def _ends(a: Reading, b: Reading, level: float) -> tuple[float, float] | None:

@@ -653,15 +653,14 @@ def log_result(
     *,
     what_now: str,
     name: str | None = None,
-    simulated: bool = False,
-    tags: Mapping[str, str] | None = None,
+    **opened: Any,
 ) -> Result:
-    """Log a result that is in hand as a run of its own, and return it with the run's id and place.
+    """Log a result that is in hand as a run of its own, `opened` as `open_run` does; return it with id and place.
 
     Raises:
         TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
     """
-    with open_run(store, kind, name or done.title, simulated=simulated, tags=tags) as run_id:
+    with open_run(store, kind, name or done.title, **opened) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
         publish(store, run_id, content(done), what_now=what_now, is_new=True)
     return done
