@@ -66,3 +66,12 @@ def reason(found: ReliabilityReport, axis: str) -> NotEstimable:
     one = found.estimates[axis]
     assert isinstance(one, NotEstimable), f"{axis}: {one}"
     return one
+
+
+def doses(said: dict[str, list[str]]) -> list[dict]:
+    """Make rows of a baseline with the label 5 and of error doses from what was answered, by source."""
+    rows = []
+    for source, answers in said.items():
+        rows.append(point("baseline", answers[0], "5", source=source))
+        rows += [point(f"error_injection_{dose}", one, source=source) for dose, one in enumerate(answers[1:], start=1)]
+    return rows

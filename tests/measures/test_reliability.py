@@ -12,7 +12,7 @@ from jrh_mlflow.comparing.comparison import compare_calls
 from jrh_mlflow.measures.datasheet import NO_PROFILE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.show.results import ReliabilityReport
-from tests.measures.pointwise import number, point, points, reading, reason, repeats, report
+from tests.measures.pointwise import doses, number, point, points, reading, reason, repeats, report
 
 YES_NO = ("no", "yes")
 
@@ -217,21 +217,6 @@ def test_several_words_have_accuracy_and_nothing_of_two_labels_or_a_scale():
     }
 
 
-def test_sources_at_the_lowest_label_leave_the_error_doses_whatever_the_judge_says():
-    rows = [*doses({"a": ["5", "4", "4", "2"], "b": ["5", "5", "5", "5"]})]
-    own = [point("baseline", "3", "1", source="c"), *doses({"c": ["3", "2", "2", "2"]})[1:]]
-    low = [point("baseline", "1", "1", source="d"), *doses({"d": ["1", "1", "1", "1"]})[1:]]
-    found = report([*rows, *own, *low], labels=["1", "2", "3", "4", "5"])
-    one = reading(found, "error_injection/monotone")
-    assert (one.value, one.n, one.excluded) == (0.5, 2, 0)
-    assert reading(found, "error_injection_3/decline").n == 2
-    unknown = report([*rows, *own, *low])
-    assert reading(unknown, "error_injection/monotone").n == 4, "the lowest label seen need not be the lowest there is"
-    assert reading(unknown, "error_injection_3/decline").n == 4
-    none = report(low, labels=["1", "2", "3", "4", "5"])
-    assert reason(none, "error_injection/monotone").reason.endswith("whose own label is above the lowest")
-
-
 def test_the_pool_of_all_tests_leaves_the_baseline_out():
     rows = [
         *points("baseline", [("no", "yes")] * 9),
@@ -240,45 +225,6 @@ def test_the_pool_of_all_tests_leaves_the_baseline_out():
     ]
     one = reading(report(rows), "all/accuracy")
     assert (one.value, one.n) == (0.5, 2)
-
-
-def doses(said: dict[str, list[str]]) -> list[dict]:
-    rows = []
-    for source, answers in said.items():
-        rows.append(point("baseline", answers[0], "5", source=source))
-        rows += [point(f"error_injection_{dose}", one, source=source) for dose, one in enumerate(answers[1:], start=1)]
-    return rows
-
-
-def test_error_doses_should_lower_the_answer_and_never_raise_it():
-    said = {
-        "falls": ["5", "4", "4", "2"],
-        "rises again": ["5", "3", "4", "2"],
-        "flat": ["5", "5", "5", "5"],
-        "abstains": ["5", "4", "abstain", "2"],
-        "lost": ["5", "4", "error", "2"],
-    }
-    found = report(doses(said), labels=["1", "2", "3", "4", "5"])
-    one = reading(found, "error_injection/monotone")
-    assert (one.numerator, one.n, one.excluded) == (1, 4, 1)
-    assert [number(found, f"error_injection_{dose}/decline") for dose in (1, 2, 3)] == [4 / 5, 2 / 4, 4 / 5]
-    assert list(found.scores) == ["error_injection"]
-    assert found.tests == ("error_injection_1", "error_injection_2", "error_injection_3")
-    assert "error_injection_1/accuracy" not in found.estimates
-
-
-def test_a_tenth_dose_comes_after_the_ninth():
-    answers = ["12", *(str(level) for level in range(11, 1, -1))]
-    found = report(doses({"a": answers, "b": answers}))
-    assert number(found, "error_injection/monotone") == 1
-
-
-def test_error_doses_need_the_order_of_the_labels():
-    found = report(doses({"a": ["fine", "poor", "poor", "poor"]}))
-    for axis in ("error_injection/monotone", "error_injection_1/decline"):
-        assert "pass labels=" in reason(found, axis).reason
-    ordered = report(doses({"a": ["fine", "poor", "poor", "poor"]}), labels=["poor", "5", "fine"])
-    assert number(ordered, "error_injection/monotone") == 1
 
 
 def test_across_tests_there_are_mean_sd_min_and_max_with_an_interval_by_source():
