@@ -251,4 +251,4 @@ class Attack(ShownResult):
         return f"Attack({self.judge.label!r}: {reading_text(self.success)}, {brief_run(self.run_id)})"
 
     def _card(self) -> dict[str, Any]:
-        return {"tables": [ATTACKS(self.attacks)], "notes": list(self.notes)}
+        return {"tables": [ATTACKS(self.attacks)]}

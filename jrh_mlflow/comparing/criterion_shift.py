@@ -131,8 +131,6 @@ class CriterionShift(ShownResult):
         first = next(iter(self.arms.values()))
         notes = [f"{name}: {note}" if arm.truncated else note for name, arm in self.arms.items() for note in arm.notes]
         return {
-            "title": f"Criterion shift: {self._judge}",
-            "tables": self.page.tables,
             "notes": [*dict.fromkeys(notes), *numbers.bounds_note(self.shifts.values())],
             "facts": {"suite": first.suite.name} | {f"cost, {name}": arm.cost_text for name, arm in self.arms.items()},
         }

@@ -61,7 +61,7 @@ class SuiteReport(MadeOfRuns):
         facts = {"suites": ", ".join(f"{suite.name} ({suite.n_items:,} items)" for suite in self.found.suites)}
         facts["definitions"] = self.found.definitions
         tables = [view.accuracy_table(self.found), view.tests_table(self.found), view.price_table(self.found)]
-        return {"tables": tables, "notes": self.notes, "facts": facts}
+        return {"tables": tables, "facts": facts}
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per suite, judge and axis; suite `Overall` is the mean over suites."""

@@ -263,8 +263,7 @@ class Gate(ShownResult):
 
     def _card(self) -> dict[str, Any]:
         advice = (f"{state.capitalize()}: {text}." for state, text in self._advice)
-        tables = [CHECKS(self.rows)]
-        return {"profile": self.reason, "tables": tables, "notes": [*self.shown_notes, *advice], "facts": self.facts}
+        return {"profile": self.reason, "tables": [CHECKS(self.rows)], "notes": [*self.shown_notes, *advice]}
 
 
 def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = True) -> Gate:

@@ -657,7 +657,6 @@ class Agreement(ShownResult):
             "marks": ["simulated"] if self.source.simulated else [],
             "tables": agreement_card(self.report),
             "notes": [*agreement_sentences(self.report), *self.notes],
-            "facts": self._facts,
         }
 
 

@@ -342,7 +342,7 @@ class Corrected(ShownResult):
         return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
 
     def _card(self) -> dict[str, Any]:
-        return {"tables": self.page.tables, "notes": self.page.notes, "facts": self._facts}
+        return {"facts": self._facts}
 
     def _figures(self) -> dict[str, Figure]:
         """Draw every figure for which there is something to draw, by file name."""

@@ -208,7 +208,7 @@ class Sweep(ShownResult):
             "hypervolume": reading_text(self.hypervolume),
         }
         tables = [sweep_view.front_first(self.to_dict()).first(what="configurations")]
-        return {"tables": tables, "notes": self.page.notes, "facts": facts}
+        return {"tables": tables, "facts": facts}
 
     def to_frame(self) -> pd.DataFrame:
         """Return every trial: its choices, how it ended, what it measured."""

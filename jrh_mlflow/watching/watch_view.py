@@ -250,11 +250,6 @@ class Watch(ShownResult):
         """Of the newest look; None where it is not known."""
         return None if (usd := self.looks[-1]["usd"]) is None else float(usd)
 
-    @property
-    def drawn_page(self) -> Page:
-        """The page with its figures, as it is logged."""
-        return self._page(self.drawings)
-
     def _page(self, figures: Sequence[Drawing] = ()) -> Page:
         """Return the verdict, the axes, the calls with other answers, and what each look cost."""
         looks, newest = self.looks, f"The newest {_LAST_LOOKS}." if len(self.looks) > _LAST_LOOKS else ""

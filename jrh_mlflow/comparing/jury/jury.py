@@ -66,7 +66,7 @@ class Jury(MadeOfRuns):
             "effective votes": f"{reading_text(report.effective_votes)} of {len(report.judges)}",
             "suite": self.suite_text,
         }
-        return {"tables": jury_view.jury_card(report), "notes": self.page.notes, "facts": facts}
+        return {"tables": jury_view.jury_card(report), "facts": facts}
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per axis of the jury and of each judge."""
