@@ -21,7 +21,7 @@ from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data, read_read
 from jrh_mlflow.scoring.ledger import deciding_interval
 from jrh_mlflow.show.cards import ShownResult
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import interval_text, number_text, reading_text
+from jrh_mlflow.show.numbers import bounds_note, interval_text, number_text, reading_text
 from jrh_mlflow.show.page import Facts, Page, Section
 from jrh_mlflow.show.readings import FINDINGS, MISSING, missing_rows
 from jrh_mlflow.show.results import Datasheet
@@ -209,7 +209,8 @@ class CardComparison(ShownResult):
             notes=[
                 "Cards hold no calls: differences are read as if the judges had been asked about different tasks, "
                 f"which is wide where they err on the same. With the runs at hand, `jrh compare {runs}` finds smaller "
-                "ones."
+                "ones.",
+                *bounds_note(reading for row in rows for reading in (row.a, row.b))[:1],
             ],
             facts={"suite": f"{suite['name']} ({suite['items']:,} items)", "sha256": suite["sha256"]},
             sections=[
