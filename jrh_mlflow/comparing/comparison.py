@@ -40,7 +40,7 @@ from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.results import Datasheet, Report, measured
 from jrh_mlflow.stats import Array, Codes, Interval, Mask, max_t
-from jrh_mlflow.stats.paired import discordant_interval, letters, mcnemar_midp
+from jrh_mlflow.stats.paired import discordant_interval, letters, mcnemar_midp, value_interval
 from jrh_mlflow.stats.power import detectable_difference, detectable_from_interval, sign_flip_critical, sign_flip_p
 from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
 
@@ -144,7 +144,13 @@ def compare_calls(
     decide = partial(
         decided, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
     )
-    differences = whatever_was_lost(decide(paired), _completed(table, paired, common, resampling), decide)
+
+    def again(whole: ScoreTable, row: Difference) -> Paired | None:
+        own = whole.of(common if row.axis == OVERALL else [row.axis])
+        # Only sums are looked at: no interval need be drawn.
+        return paired_shares(own, row.axis, row.a, row.b, replace(resampling, n_resamples=1))
+
+    differences = whatever_was_lost(decide(paired), completed_pairs(table, paired, again), decide)
     return Contrasts(
         judges=names,
         axes=axes,
@@ -282,26 +288,25 @@ def _paired(
     return [pair for pair in paired if pair is not None]
 
 
-def _completed(
-    table: ScoreTable, paired: Sequence[Paired], common: Sequence[str], resampling: Resampling
+def completed_pairs(
+    table: ScoreTable, paired: Sequence[Paired], again: Callable[[ScoreTable, Difference], Paired | None]
 ) -> list[list[Paired]]:
     """Pair the judges again with every lost call answered, both ways; nothing where none is lost.
 
     A metric that was chosen is no mean over units: it is decided by the answers that came.
+
+    Args:
+        table: Scores of all judges.
+        paired: As the answers that came pair them.
+        again: Pairs the two judges of a difference once more.
     """
     if not table.has_lost(*table.scores):
         return []
-    # Only sums are looked at: no interval need be drawn.
-    once = replace(resampling, n_resamples=1)
     sides: list[list[Paired]] = [[], []]
     for pair in paired:
-        difference = pair.difference
-        own = table.of(common if difference.axis == OVERALL else [difference.axis])
-        judges = (difference.a, difference.b)
+        judges = (pair.difference.a, pair.difference.b)
         for side, (least, most) in zip(sides, (judges, judges[::-1]), strict=True):
-            whole = own.completed(least, most)
-            again = paired_shares(whole, difference.axis, *judges, once) if pair.sums is not None else None
-            side.append(again or pair)
+            side.append((pair.sums is not None and again(table.completed(least, most), pair.difference)) or pair)
     return sides
 
 
@@ -482,6 +487,42 @@ def paired_shares(
         sums=sums,
         flipped=lambda signs: signs @ sums,
         shares=(of_a, of_b, sizes),
+    )
+
+
+def paired_values(table: ScoreTable, axis: str, a: str, b: str) -> Paired | None:
+    """Compare two judges on one axis whose units count by halves, or have a direction; None when no unit has both.
+
+    Asks of one presentation are one unit. No share limits what sign flips claim.
+    """
+    gap = table.scores[a] - table.scores[b]
+    both = ~np.isnan(gap)
+    if not both.any():
+        return None
+    n = len(np.unique(table.presentation[both])) if table.presentation is not None else int(both.sum())
+    gains, losses, sizes = (
+        n / both.sum() * np.bincount(table.cluster[both], values[both], table.n_codes).astype(float)
+        for values in (np.maximum(gap, 0.0), np.maximum(-gap, 0.0), np.ones(len(gap)))
+    )
+    sums, used = gains - losses, sizes > 0
+    low, high = value_interval(gains, losses, sizes, 0.95) or (None, None)
+    return Paired(
+        difference=Difference(
+            axis=axis,
+            a=a,
+            b=b,
+            value=float(sums.sum()) / n,
+            low=low,
+            high=high,
+            n=n,
+            n_clusters=int(used.sum()),
+            method="t of the values by cluster",
+            equivalence=value_interval(gains, losses, sizes, 1 - 2 * ALPHA),
+        ),
+        standard_error=_standard_error(sums[used], sizes[used]),
+        n_units=n,
+        sums=sums,
+        flipped=lambda signs: signs @ sums,
     )
 
 

@@ -228,7 +228,7 @@ def axis_units(
 
 
 def every_axis_units(
-    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, any_mean: bool = False
+    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, any_mean: bool = False, leans: bool = False
 ) -> dict[str, AxisUnits]:
     """Return the units of every axis that is a share of units, by the key of its estimate.
 
@@ -236,9 +236,14 @@ def every_axis_units(
         frame: Normalised records.
         labels: What a pointwise judge may answer; inferred when None.
         any_mean: Those of other means too, and of shares among units that the judge chooses: the rest has no score.
+        leans: Those of effects with a direction too; a value x from -1 to 1 has the score (1 + x) / 2.
     """
     # Which units a judge chooses is not known before it has answered, so their number cannot be planned.
-    chosen = [axis for axis in declarations.AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
+    chosen = [
+        axis
+        for axis in declarations.AXES
+        if _is_share(axis) or (any_mean and (axis.hits or axis.counting)) or (leans and axis.signed)
+    ]
     every = _units_of(frame, labels, chosen)
     # A share over what the judge answers differently has no units before it has answered.
     return {key: units for key, units in every.items() if np.isfinite(units.score).any()} if has_steps(frame) else every
@@ -261,12 +266,16 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
     names = (frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)).to_numpy(object)
     by_key = {}
     for axis in chosen:
-        cells = axis.where(calls.condition, calls.delta) if axis.hits else {}
+        event = axis.hits or axis.signed
+        cells = axis.where(calls.condition, calls.delta) if event else {}
         for key, own in cells.items():
-            if not own.any() or axis.hits is None:
+            if not own.any() or event is None:
                 continue
             table = pair_table(calls.where(own)) if axis.unit == "pair" else calls.where(own)
-            units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
+            units, hits = table.units(key), np.asarray(event(*table.seen), dtype=float)
+            extremes = None if units.usable.all() else axis.extremes(table)
+            if axis.signed:
+                hits, extremes = (1 + hits) / 2, extremes and ((1 + extremes[0]) / 2, (1 + extremes[1]) / 2)
             # A share among units that the judge chooses (ties left out): the others have no score here.
             used = units.usable if axis.among is None else units.usable & axis.among(*table.seen)
             # A pair goes by the name of its first call.
@@ -280,7 +289,7 @@ def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnit
                 n_tasks=calls.n_tasks,
                 names=names[row],
                 shown=shown[row],
-                extremes=None if units.usable.all() else axis.extremes(table),
+                extremes=extremes,
             )
     return by_key
 

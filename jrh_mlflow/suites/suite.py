@@ -124,6 +124,11 @@ class Suite:
         return schema.Answers.of(self.items)
 
     @property
+    def has_pairs(self) -> bool:
+        """Whether two contents are compared in some of its items."""
+        return any(item.kind == "pair" for item in self.items)
+
+    @property
     def groups(self) -> dict[str, str]:
         """Item id to the group its results are also reported by, for items that have one."""
         return {item.id: str(item.meta["group"]) for item in self.items if item.meta.get("group") is not None}

@@ -8,34 +8,34 @@ nothing is worse, and the loss of ability over all ladder steps together is unde
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Difference, Paired, decided, paired_shares, whatever_was_lost
+from jrh_mlflow.comparing import comparison
+from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Difference, Paired
 from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
-from jrh_mlflow.measures.records import call_table, choices, has_steps, is_pointwise, pair_table
+from jrh_mlflow.measures.records import choices, has_steps, is_pointwise
 from jrh_mlflow.measures.unit_scores import COLUMNS, AxisUnits, ScoreTable, every_axis_units, score_rows, score_table
 from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
-from jrh_mlflow.schema.items import BASELINE, USABLE, VACUUM
+from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
-from jrh_mlflow.stats import Interval
-from jrh_mlflow.stats.paired import value_interval
+from jrh_mlflow.show.results import measure
 from jrh_mlflow.sweeps.interventions import RepairArm
 
 ABILITY, AGREEMENT = "ability/all_steps", "agreement/accuracy"
-LEANS = ("slot_lean", "slot_lean/vacuum", "positional_excess", "padding_lean")
+LEANS = tuple(axis.name for axis in AXES if axis.signed)
 """Axes with two bad ends; their pairs have values from -1 to 1."""
 _VALUES = (*LEANS, ABILITY, "matched_ability")
 """Axes whose units count by halves: they are paired by value, others as the shares that they are."""
-_SHARES = ("dark_current", "raw_false_preference", "miss_by_tie/delta_1", "matched_ability", "natural/accuracy")
+_OF_PAIRS = ("dark_current", "raw_false_preference", "miss_by_tie/delta_1", "matched_ability", "natural/accuracy")
 ABLE = (ABILITY, "natural/accuracy", BASELINE, "pointwise/separation/delta_5", AGREEMENT)
 """What may not be lost: the first of these that a suite has."""
 MOST_LOST = 0.10
@@ -46,7 +46,6 @@ _PROMISING, _HARMFUL = 1.5, 3.0
 """Standard errors by which an arm must mend a problem on the searched half, and by which it may harm nothing there."""
 _NEARLY, _ON_EACH = 0.85, 0.5
 """An arm that mends this part of what the best one mends, and this part on each problem, is as good: price decides."""
-ChangeState = Literal["better", "worse", "no difference shown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,22 +55,47 @@ class AskedArm:
     arm: RepairArm
     records: pd.DataFrame
     """As a user of the arm gets them: votes are counted, orders joined."""
+    labels: Sequence[str] | None = None
+    """What a pointwise judge may answer."""
     usd_per_1k: float | None = None
     """Dollars of 1,000 judgments; None where a price is unknown."""
     calls_per_judgment: int = 1
     run_id: str | None = None
-    _scores: list[pd.DataFrame] = field(default_factory=list, repr=False, compare=False)
-
-    def scores(self, **reading: Any) -> pd.DataFrame:
-        """Return its scores by axis and unit: see `arm_scores`. They are made once."""
-        if not self._scores:
-            self._scores.append(arm_scores(self.records, **reading))
-        return self._scores[0]
 
     @property
     def cost(self) -> float:
         """What arms are compared by: dollars, or calls where nobody knows the price."""
         return float(self.calls_per_judgment) if self.usd_per_1k is None else self.usd_per_1k
+
+    @cached_property
+    def readings(self) -> Mapping[str, Reading]:
+        """Every axis that was measured."""
+        return measure(self.records, labels=self.labels).estimates
+
+    @cached_property
+    def units(self) -> Mapping[str, AxisUnits]:
+        """What every axis counts that is a mean over units."""
+        return every_axis_units(self.records, labels=self.labels, any_mean=True)
+
+    def scores(self, people: Mapping[str, str] | None) -> pd.DataFrame:
+        """Return its scores by axis and unit, as `score_table` takes them; `people` have a label for some items."""
+        frame = self.records
+        units = every_axis_units(frame, labels=self.labels, any_mean=True, leans=True)
+        named = list(units.items())
+        if not is_pointwise(frame) or has_steps(frame):
+            named = [row for row in named if row[0] in (*LEANS, *_OF_PAIRS) or row[0].startswith("pointwise/")]
+            named += [(ABILITY, own) for key, own in units.items() if key.startswith("ability/delta_")]
+        scores = score_rows(named, np.unique(frame["task"].to_numpy(object)))
+        return pd.concat([scores, _agreement(frame, people)], ignore_index=True) if people else scores
+
+
+def _agreement(frame: pd.DataFrame, people: Mapping[str, str]) -> pd.DataFrame:
+    own = frame[frame["suite_item"].isin(people.keys())]
+    usable, shown = own["outcome"].isin(USABLE).to_numpy(), own["suite_item"] + "#" + own["order"]
+    same = (choices(own) == own["suite_item"].map(people).to_numpy(object)).astype(float)
+    scores = [np.where(usable, same, lost) for lost in (np.nan, 0.0, 1.0)]
+    columns = (AGREEMENT, shown + "#" + own["replicate"].astype(str), shown, own["task"], *scores)
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +111,7 @@ class AxisChange:
     low: float | None
     """95 % by task."""
     high: float | None
-    state: ChangeState
+    state: Literal["better", "worse", "no difference shown"]
     p_adjusted: float
     n: int
     n_clusters: int
@@ -115,70 +139,6 @@ def problem_axes(findings: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(ABILITY if axis == "ability" else axis for axis in axes))
 
 
-# --- scores of units
-
-
-def arm_scores(
-    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, people: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Return the scores of one arm by axis and unit, as `score_table` takes them; values of leans stand at (1 + x) / 2.
-
-    Args:
-        frame: Normalised records.
-        labels: What a pointwise judge may answer.
-        people: Item to the label that people gave it, as a judge of the suite would.
-    """
-    tasks = np.unique(frame["task"].to_numpy(object))
-    every = every_axis_units(frame, labels=labels, any_mean=True)
-    units = list(every.items())
-    if not is_pointwise(frame) or has_steps(frame):
-        units = [(key, own) for key, own in every.items() if key in _SHARES or key.startswith("pointwise/")]
-        units += [(ABILITY, own) for key, own in every.items() if key.startswith("ability/delta_")]
-        units += [] if has_steps(frame) else _leans(frame)
-    scores: pd.DataFrame = score_rows(units, tasks)
-    return pd.concat([scores, _agreement(frame, people)], ignore_index=True) if people else scores
-
-
-def _leans(frame: pd.DataFrame) -> Iterator[tuple[str, AxisUnits]]:
-    calls, items = call_table(frame), frame["suite_item"].to_numpy(object)
-    shown = np.where(frame["condition"].isin(VACUUM), items, items + "#" + frame["order"].to_numpy(object))
-    names = (frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)).to_numpy(object)
-    for axis in AXES:
-        if axis.name not in LEANS or axis.signed is None:
-            continue
-        for key, own in axis.where(calls.condition, calls.delta).items():
-            if not own.any():
-                continue
-            table = pair_table(calls.where(own))
-            units, row = table.units(key), table.calls.row[table.rows[:, 0]]
-            least, most = axis.extremes(table)
-            assert units.presentations is not None
-            yield (
-                key,
-                AxisUnits(
-                    task=units.clusters,
-                    presentation=units.presentations,
-                    score=np.where(units.usable, (1 + axis.signed(*table.seen)) / 2, np.nan),
-                    items=frozenset(),
-                    n_tasks=calls.n_tasks,
-                    names=names[row],
-                    shown=shown[row],
-                    extremes=((1 + least) / 2, (1 + most) / 2),
-                ),
-            )
-
-
-def _agreement(frame: pd.DataFrame, people: Mapping[str, str]) -> pd.DataFrame:
-    own = frame[frame["suite_item"].isin(people.keys())]
-    usable, shown = own["outcome"].isin(USABLE).to_numpy(), own["suite_item"] + "#" + own["order"]
-    same = (choices(own) == own["suite_item"].map(people).to_numpy(object)).astype(float)
-    score = np.where(usable, same, np.nan)
-    columns = (AGREEMENT, shown + "#" + own["replicate"].astype(str), shown, own["task"], score)
-    extremes = np.where(usable, same, 0.0), np.where(usable, same, 1.0)
-    rows: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, (*columns, *extremes), strict=True)))
-    return rows
-
-
 # --- what a change does
 
 
@@ -190,8 +150,8 @@ class Mending:
     arms: Sequence[AskedArm]
     problems: Sequence[str]
     """Axes that are to be mended."""
-    labels: Sequence[str] | None = None
     people: Mapping[str, str] | None = None
+    """Item to the label that people gave it, as a judge of the suite would."""
     seed: int = 0
     decides: bool = True
     """False on the searched half, which only chooses."""
@@ -199,225 +159,147 @@ class Mending:
     @cached_property
     def table(self) -> ScoreTable:
         """Scores of all arms; of leans the mirror image of each arm beside it."""
-        asked_arms = (self.unchanged, *self.arms)
-        scores = {asked.arm.name: asked.scores(labels=self.labels, people=self.people) for asked in asked_arms}
-        tasks = np.unique(self.unchanged.records["task"].to_numpy(object))
-        table = score_table(scores, tasks)
-        assert table.extremes is not None
-        mirrored = {_mirror(name): 1 - values for name, values in table.scores.items()}
-        ends = {_mirror(name): (1 - most, 1 - least) for name, (least, most) in table.extremes.items()}
-        return replace(table, scores={**table.scores, **mirrored}, extremes={**table.extremes, **ends})
+        scores = {asked.arm.name: asked.scores(self.people) for asked in (self.unchanged, *self.arms)}
+        for asked in self.arms:
+            own = scores[asked.arm.name]
+            own = own[own["axis"].isin(LEANS)]
+            turned = {"score": 1 - own["score"], "least": 1 - own["most"], "most": 1 - own["least"]}
+            scores[_mirror(asked.arm.name)] = own.assign(**turned)
+        return score_table(scores, np.unique(self.unchanged.records["task"].to_numpy(object)))
 
     @cached_property
-    def axes(self) -> list[str]:
-        """What is decided: the problems first."""
-        every = list(dict.fromkeys(self.table.axis))
-        return sorted(every, key=lambda axis: (axis not in self.problems, every.index(axis)))
+    def axes(self) -> dict[str, ScoreTable]:
+        """What is decided, with its scores: the problems first."""
+        names = sorted(dict.fromkeys(self.table.axis), key=lambda axis: axis not in self.problems)
+        return {axis: self.table.of([axis]) for axis in names}
 
     @property
     def able(self) -> str | None:
         """The axis of which no more than a little may be lost."""
         return next((axis for axis in ABLE if axis in self.axes), None)
 
-    def changes(self) -> list[AxisChange]:
-        """Decide every axis of every arm, whatever lost calls would have been."""
-        once = Resampling(seed=self.seed, n_resamples=1)
-        resampling = Resampling(seed=self.seed, n_resamples=2000) if self.decides else once
-        plan = [(axis, asked.arm.name) for asked in self.arms for axis in self.axes if self._is_known(axis, asked)]
-        contrasts = [(axis, *judges) for axis, arm in plan for judges in self._judges(axis, arm)]
-        by_axis = {axis: self.table.of([axis]) for axis in self.axes}
-        paired = [_paired(by_axis[axis], axis, a, b, resampling) for axis, a, b in contrasts]
-        rows = [pair for pair in paired if pair is not None]
-        lost = self.decides and self.table.has_lost(*(asked.arm.name for asked in (self.unchanged, *self.arms)))
-        sides = [
-            [_completed(by_axis[pair.difference.axis], pair, first=first, once=once) for pair in rows]
-            for first in ((True, False) if lost else ())
-        ]
-        # While searching nothing is decided.
-        differences = (
-            whatever_was_lost(self._decided(rows), sides, self._decided)
-            if self.decides
-            else [pair.difference for pair in rows]
-        )
-        kept = {
-            (row.axis, row.a, row.b): (row, pair, [side[at].difference.equivalence for side in sides])
-            for at, (row, pair) in enumerate(zip(differences, rows, strict=True))
-        }
-        found = [(axis, arm, [kept.get((axis, *judges)) for judges in self._judges(axis, arm)]) for axis, arm in plan]
-        return [self._change(axis, arm, own) for axis, arm, rows in found if (own := [row for row in rows if row])]
-
-    def _decided(self, rows: Sequence[Paired]) -> list[Difference]:
-        return decided(
-            rows, n_clusters=self.table.n_codes, primary=self.axes, alpha=ALPHA, margin=MARGIN, seed=self.seed
-        )
-
-    def _is_known(self, axis: str, asked: AskedArm) -> bool:
-        return not self.withheld(asked, axis) and not self.withheld(self.unchanged, axis)
-
     def withheld(self, asked: AskedArm, axis: str) -> bool:
         """Whether too many calls of an axis gave no usable answer for it to have a number."""
-        scores = self.table.of([axis]).scores[asked.arm.name]
-        return bool(np.isnan(scores).mean() > MAX_EXCLUDED)
+        return bool(np.isnan(self.axes[axis].scores[asked.arm.name]).mean() > MAX_EXCLUDED)
 
-    def _judges(self, axis: str, arm: str) -> list[tuple[str, str]]:
+    def changes(self) -> list[AxisChange]:
+        """Decide every axis of every arm, whatever lost calls would have been; while searching nothing is decided."""
+        n_resamples = 2000 if self.decides else 1
+        tests = [
+            ((asked.arm.name, axis), pair)
+            for asked in self.arms
+            for axis, own in self.axes.items()
+            if not (self.withheld(asked, axis) or self.withheld(self.unchanged, axis))
+            for a, b in self._contrasts(axis, asked.arm.name)
+            if (pair := self._paired(own, axis, a, b, n_resamples))
+        ]
+        paired = [pair for _, pair in tests]
+        decided, sides = [pair.difference for pair in paired], list[list[Paired]]()
+        if self.decides:
+            limits = {"alpha": ALPHA, "margin": MARGIN, "seed": self.seed}
+            decide = partial(comparison.decided, n_clusters=self.table.n_codes, primary=self.axes, **limits)
+            sides = comparison.completed_pairs(self.table, paired, self._paired_again)
+            decided = comparison.whatever_was_lost(decide(paired), sides, decide)
+        groups = groupby(zip(tests, decided, *sides, strict=True), key=lambda row: row[0][0])
+        return [self._change(*key, [(row, pair, *again) for (_, pair), row, *again in rows]) for key, rows in groups]
+
+    def _contrasts(self, axis: str, arm: str) -> list[tuple[str, str]]:
         """Return whose scores are subtracted, so that more is better; of a lean the two tests of its size."""
-        base = self.unchanged.arm.name
-        if axis in LEANS:
-            return [(base, arm), (base, _mirror(arm))]
-        return [(base, arm) if lower_is_better(axis) else (arm, base)]
+        base, scores = self.unchanged.arm.name, self.axes[axis].scores
+        if axis not in LEANS:
+            return [(base, arm) if lower_is_better(axis) else (arm, base)]
+        # Turned so that the two leans together point to the first slot: then |base| − |arm| is the smaller one.
+        is_turned = np.nansum(scores[base] - scores[_mirror(arm)]) < 0
+        return [(own, base) if is_turned else (base, own) for own in (arm, _mirror(arm))]
+
+    def _paired(self, own: ScoreTable, axis: str, a: str, b: str, n_resamples: int) -> Paired | None:
+        if axis in _VALUES:
+            return comparison.paired_values(own, axis, a, b)
+        return comparison.paired_shares(own, axis, a, b, Resampling(seed=self.seed, n_resamples=n_resamples))
+
+    def _paired_again(self, whole: ScoreTable, row: Difference) -> Paired | None:
+        return self._paired(whole.of([row.axis]), row.axis, row.a, row.b, 1)
 
     def _mean(self, axis: str, name: str) -> float:
-        mean = float(np.nanmean(self.table.of([axis]).scores[name]))
+        mean = float(np.nanmean(self.axes[axis].scores[name]))
         return 2 * mean - 1 if axis in LEANS else mean
 
-    def _change(
-        self, axis: str, arm: str, rows: Sequence[tuple[Difference, Paired, list[Interval | None]]]
-    ) -> AxisChange:
-        own = [_Side.of(row, pair, completed, times=2 if axis in LEANS else 1) for row, pair, completed in rows]
-        if axis in LEANS:
-            # Turned so that the two leans together point to the first slot: then |base| − |arm| is the smaller one.
-            own = [side.turned() if own[1].gain < 0 else side for side in own]
-        first = min(own, key=lambda side: side.gain)
-        told, signs = all(side.told for side in own), {side.gain > 0 for side in own}
-        state: ChangeState = "no difference shown"
-        if told:
-            state = "better" if signs == {True} else "worse"
-        row = rows[0][0]
-        low, high, bound = (_least(getattr(side, end) for side in own) for end in ("low", "high", "floor"))
-        # Values of leans differ by up to 2, their sizes by no more than 1.
-        low, high = (None if end is None else min(1.0, max(-1.0, end)) for end in (low, high))
+    def _change(self, arm: str, axis: str, tests: Sequence[tuple[Any, ...]]) -> AxisChange:
+        """Read the tests of an axis: each its difference, the pair behind it, and the pairs with lost calls answered.
+
+        Scores of leans are half of their values, which differ by up to 2, and their sizes by no more than 1.
+        """
+        times, rows = 2 if axis in LEANS else 1, [row for row, *_ in tests]
+        first, pair, *_ = min(tests, key=lambda test: test[0].value)
+        # Of values no share limits what sign flips claim: their interval must agree.
+        told = all(row.told_apart and not (row.low is not None and row.low <= 0 <= row.high) for row in rows)
+        low, high = (
+            None if first.low is None else min(1.0, max(-1.0, times * min(getattr(row, end) for row in rows)))
+            for end in ("low", "high")
+        )
+        known = [row.equivalence for row in rows]
+        known += [own.difference.equivalence for _, _, *again in tests for own in again]
+        floor = min((ends[0] for ends in known if ends), default=None)
         return AxisChange(
             arm=arm,
             axis=axis,
             before=self._mean(axis, self.unchanged.arm.name),
             after=self._mean(axis, arm),
-            gain=first.gain,
+            gain=times * first.value,
             low=low,
             high=high,
-            state=state,
-            p_adjusted=max(side.p for side in own),
-            n=row.n,
-            n_clusters=row.n_clusters,
-            error=first.error,
-            bound=None if bound is None else max(0.0, -bound),
-            n_tests=max(1, len(self.axes) * len(self.arms)),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Side:
-    """One test of a change, on the scale of its axis."""
-
-    gain: float
-    low: float | None
-    high: float | None
-    floor: float | None
-    """One-sided 95 % end below."""
-    ceiling: float | None
-    p: float
-    told: bool
-    error: float
-
-    @classmethod
-    def of(cls, row: Difference, pair: Paired, completed: Sequence[Interval | None], *, times: int) -> _Side:
-        ends = [end for end in (row.equivalence, *completed) if end is not None]
-
-        def scaled(value: float | None) -> float | None:
-            return None if value is None else times * value
-
-        return cls(
-            gain=times * row.value,
-            low=scaled(row.low),
-            high=scaled(row.high),
-            floor=scaled(min((low for low, _ in ends), default=None)),
-            ceiling=scaled(max((high for _, high in ends), default=None)),
-            p=row.p_adjusted,
-            # Of values no share limits what sign flips claim: their interval must agree.
-            told=row.told_apart and not (row.low is not None and row.high is not None and row.low <= 0 <= row.high),
+            state=("better" if first.value > 0 else "worse") if told else "no difference shown",
+            p_adjusted=max(row.p_adjusted for row in rows),
+            n=first.n,
+            n_clusters=first.n_clusters,
             error=times * pair.standard_error,
+            bound=None if floor is None else max(0.0, -times * floor),
+            n_tests=len(self.axes) * len(self.arms),
         )
-
-    def turned(self) -> _Side:
-        """Return the same with the other sign."""
-        low, high, floor, ceiling = (
-            None if end is None else -end for end in (self.high, self.low, self.ceiling, self.floor)
-        )
-        return replace(self, gain=-self.gain, low=low, high=high, floor=floor, ceiling=ceiling)
-
-
-def _least(ends: Iterable[float | None]) -> float | None:
-    known = list(ends)
-    return None if None in known else min(end for end in known if end is not None)
 
 
 def _mirror(name: str) -> str:
     return f"{name} (mirrored)"
 
 
-def _paired(table: ScoreTable, axis: str, a: str, b: str, resampling: Resampling) -> Paired | None:
-    """Compare two judges on one axis; None when no unit has both."""
-    if axis not in _VALUES:
-        return paired_shares(table, axis, a, b, resampling)
-    gap = table.scores[a] - table.scores[b]
-    both = ~np.isnan(gap)
-    if not both.any():
-        return None
-    # Asks of one presentation are one unit.
-    n = len(np.unique(table.presentation[both])) if table.presentation is not None else int(both.sum())
-    gains, losses, sizes = (
-        n / both.sum() * np.bincount(table.cluster[both], values[both], table.n_codes).astype(float)
-        for values in (np.maximum(gap, 0.0), np.maximum(-gap, 0.0), np.ones(len(gap)))
-    )
-    sums, k = gains - losses, int((sizes > 0).sum())
-    low, high = value_interval(gains, losses, sizes, 0.95) or (None, None)
-    used = sizes > 0
-    spread = sums[used] - sums.sum() / n * sizes[used]
-    return Paired(
-        difference=Difference(
-            axis=axis,
-            a=a,
-            b=b,
-            value=float(sums.sum()) / n,
-            low=low,
-            high=high,
-            n=n,
-            n_clusters=k,
-            method="t of the values by cluster",
-            equivalence=value_interval(gains, losses, sizes, 1 - 2 * ALPHA),
-        ),
-        standard_error=math.sqrt(k / max(1, k - 1) * float(np.square(spread).sum())) / n,
-        n_units=n,
-        sums=sums,
-        flipped=lambda signs: signs @ sums,
-    )
-
-
-def _completed(table: ScoreTable, pair: Paired, *, first: bool, once: Resampling) -> Paired:
-    """Pair two judges again with every lost call answered: the first at its least and the other at its most, or not."""
-    a, b = pair.difference.a, pair.difference.b
-    whole = table.completed(*((a, b) if first else (b, a)))
-    return _paired(whole, pair.difference.axis, a, b, once) or pair
-
-
-# --- the searched half
-
-Ask = Callable[[RepairArm], AskedArm | None]
-"""Asks an arm on a half of the tasks; None where there is no money left for it, or its calls failed."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class TriedArm:
-    """What an arm did on the searched half: it chooses what is decided, and proves nothing."""
+class ReadArm:
+    """What one half of the tasks says of an arm: the searched one chooses and proves nothing, the other decides."""
 
     asked: AskedArm
     changes: tuple[AxisChange, ...]
     problems: tuple[str, ...]
     able: str | None
+    withheld: tuple[str, ...]
+    """Axes that have no number, because too many calls gave no usable answer."""
+    decides: bool
+    """Whether this is the held-out half."""
+
+    @property
+    def on_problems(self) -> list[AxisChange]:
+        """What it does to the problems."""
+        return [change for change in self.changes if change.axis in self.problems]
+
+    @property
+    def better(self) -> list[AxisChange]:
+        """The problems that it mends, the largest gain first."""
+        rows = [change for change in self.on_problems if change.state == "better"]
+        return sorted(rows, key=lambda change: -change.gain)
+
+    @property
+    def worse(self) -> list[AxisChange]:
+        """What it does worse."""
+        return [change for change in self.changes if change.state == "worse"]
+
+    @property
+    def ability(self) -> AxisChange | None:
+        """The change of what may not be lost."""
+        return next((change for change in self.changes if change.axis == self.able), None)
 
     @property
     def mended(self) -> float:
-        """Sum of the gains on the problems."""
-        return sum(change.gain for change in self.changes if change.axis in self.problems)
+        """Sum of the gains on the problems; on the held-out half of what is shown to be better."""
+        return sum(change.gain for change in (self.better if self.decides else self.on_problems))
 
     @property
     def score(self) -> float:
@@ -429,45 +311,73 @@ class TriedArm:
     @property
     def is_promising(self) -> bool:
         """Whether it mends a problem by more than noise, and does no plain harm."""
-        mends = [change for change in self.changes if change.axis in self.problems]
-        clear = any(change.gain > max(_PROMISING * change.error, 0.02) for change in mends)
+        clear = any(change.gain > max(_PROMISING * change.error, 0.02) for change in self.on_problems)
         harms = any(change.gain < -max(_HARMFUL * change.error, 0.02) for change in self.changes)
-        lost = any(change.gain < -MOST_LOST for change in self.changes if change.axis == self.able)
+        lost = self.ability is not None and self.ability.gain < -MOST_LOST
         return clear and not harms and not lost and self.score > 0
+
+    @property
+    def refusal(self) -> str:
+        """Why it is not recommended; empty where it is."""
+        if self.worse:
+            return f"worse: {', '.join(change.axis for change in self.worse)}"
+        if self.withheld:
+            return "too many of its calls gave no usable answer"
+        if not self.better:
+            return "no problem is shown to be better"
+        if self.ability is None or self.ability.bound is None:
+            return "this suite does not tell what ability it costs"
+        return f"it may lose {self.ability.bound:.2f} of ability" if self.ability.bound >= MOST_LOST else ""
+
+
+def decide_arms(mending: Mending) -> list[ReadArm]:
+    """Read every arm on a half of the tasks."""
+    changes = mending.changes()
+    known = [axis for axis in mending.axes if not mending.withheld(mending.unchanged, axis)]
+    return [
+        ReadArm(
+            asked=asked,
+            changes=tuple(change for change in changes if change.arm == asked.arm.name),
+            problems=tuple(mending.problems),
+            able=mending.able,
+            withheld=tuple(axis for axis in known if mending.withheld(asked, axis)),
+            decides=mending.decides,
+        )
+        for asked in mending.arms
+    ]
+
+
+# --- the searched half
+
+Ask = Callable[[RepairArm], AskedArm | None]
+"""Asks an arm on a half of the tasks; None where there is no money left for it, or its calls failed."""
 
 
 def search_arms(
     unchanged: AskedArm, arms: Sequence[RepairArm], problems: Sequence[str], ask: Ask, **reading: Any
-) -> list[TriedArm]:
+) -> list[ReadArm]:
     """Try every arm, then pairs of them, the most promising first, while there is money; the best comes first."""
 
-    def tried(some: Iterable[RepairArm]) -> list[TriedArm]:
+    def tried(some: Iterable[RepairArm]) -> list[ReadArm]:
         asked = [own for own in map(ask, some) if own is not None]
-        if not asked:
-            return []
-        mending = Mending(unchanged=unchanged, arms=asked, problems=problems, decides=False, **reading)
-        changes: dict[str, list[AxisChange]] = {own.arm.name: [] for own in asked}
-        for change in mending.changes():
-            changes[change.arm].append(change)
-        made = partial(TriedArm, problems=tuple(problems), able=mending.able)
-        return [made(asked=own, changes=tuple(changes[own.arm.name])) for own in asked]
+        return decide_arms(Mending(unchanged=unchanged, arms=asked, problems=problems, decides=False, **reading))
 
     single = sorted(tried(arms), key=lambda row: -row.score)
     pairs = [(a, b) for a, b in combinations(single, 2) if a.asked.arm.goes_with(b.asked.arm)]
     pairs.sort(key=lambda pair: -_expected(*pair))
-    joint = tried(a.asked.arm.with_changes(b.asked.arm) for a, b in pairs[:MOST_PAIRS])
+    joint = tried(RepairArm(changes=(*a.asked.arm.changes, *b.asked.arm.changes)) for a, b in pairs[:MOST_PAIRS])
     return sorted([*single, *joint], key=lambda row: -row.score)
 
 
-def _expected(a: TriedArm, b: TriedArm) -> float:
+def _expected(a: ReadArm, b: ReadArm) -> float:
     """Return what two arms may mend together: on each problem as much as both, and no more than there is."""
-    gains = {change.axis: change for change in a.changes}
-    both = [(gains[change.axis], change) for change in b.changes if change.axis in gains and change.axis in b.problems]
+    gains = {change.axis: change for change in a.on_problems}
+    both = [(gains[change.axis], change) for change in b.on_problems if change.axis in gains]
     mended = sum(min(abs(one.before), max(0.0, one.gain) + max(0.0, two.gain)) for one, two in both)
     return mended + min(0.0, a.score - a.mended) + min(0.0, b.score - b.mended)
 
 
-def finalists(tried: Sequence[TriedArm]) -> list[RepairArm]:
+def finalists(tried: Sequence[ReadArm]) -> list[RepairArm]:
     """Return at most two arms that are worth deciding: the best, and a part of it or another. Each more costs power."""
     promising = [row.asked.arm for row in tried if row.is_promising]
     parts = [arm for arm in promising if arm.names < promising[0].names]
@@ -483,72 +393,7 @@ def asks_afforded(left: float, price: float) -> int:
 # --- the held-out half
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecidedArm:
-    """What the held-out half says of an arm."""
-
-    asked: AskedArm
-    changes: tuple[AxisChange, ...]
-    problems: tuple[str, ...]
-    able: str | None
-    withheld: tuple[str, ...] = ()
-    """Axes that have no number, because too many calls gave no usable answer."""
-
-    @property
-    def better(self) -> list[AxisChange]:
-        """The problems that it mends, the largest gain first."""
-        rows = [change for change in self.changes if change.state == "better" and change.axis in self.problems]
-        return sorted(rows, key=lambda change: -change.gain)
-
-    @property
-    def worse(self) -> list[AxisChange]:
-        """What it does worse."""
-        return [change for change in self.changes if change.state == "worse"]
-
-    @property
-    def ability(self) -> AxisChange | None:
-        """The change of what may not be lost."""
-        return next((change for change in self.changes if change.axis == self.able), None)
-
-    @property
-    def refusal(self) -> str:
-        """Why it is not recommended; empty where it is."""
-        if self.worse:
-            return f"worse: {', '.join(change.axis for change in self.worse)}"
-        if self.withheld:
-            return "too many of its calls gave no usable answer"
-        if not self.better:
-            return "no problem is shown to be better"
-        if self.ability is None or self.ability.bound is None:
-            return "this suite does not tell what ability it costs"
-        return f"it may lose {self.ability.bound:.2f} of ability" if self.ability.bound >= MOST_LOST else ""
-
-    @property
-    def mended(self) -> float:
-        """Sum of what is shown to be better among the problems."""
-        return sum(change.gain for change in self.better)
-
-
-def decide_arms(mending: Mending) -> list[DecidedArm]:
-    """Decide every arm on the held-out half."""
-    changes = mending.changes()
-    return [
-        DecidedArm(
-            asked=asked,
-            changes=tuple(change for change in changes if change.arm == asked.arm.name),
-            problems=tuple(mending.problems),
-            able=mending.able,
-            withheld=tuple(
-                axis
-                for axis in mending.axes
-                if mending.withheld(asked, axis) and not mending.withheld(mending.unchanged, axis)
-            ),
-        )
-        for asked in mending.arms
-    ]
-
-
-def recommended(decisions: Sequence[DecidedArm]) -> DecidedArm | None:
+def recommended(decisions: Sequence[ReadArm]) -> ReadArm | None:
     """Return the cheapest and simplest of the arms that pass and mend nearly as much as the best of them."""
     passing = [decision for decision in decisions if not decision.refusal]
     if not passing:
@@ -556,7 +401,7 @@ def recommended(decisions: Sequence[DecidedArm]) -> DecidedArm | None:
     best = max(passing, key=lambda decision: decision.mended)
     needed = {change.axis: _ON_EACH * change.gain for change in best.better}
 
-    def is_enough(decision: DecidedArm) -> bool:
+    def is_enough(decision: ReadArm) -> bool:
         gains = {change.axis: change.gain for change in decision.changes}
         return decision.mended >= _NEARLY * best.mended and all(gains[axis] >= least for axis, least in needed.items())
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.verdict import findings
-from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.findings import Finding
-from jrh_mlflow.show.figures.canvas import PALETTE, Spot, canvas, hover_spots, list_lines, spread_prices, write_list
+from jrh_mlflow.show.figures.canvas import PALETTE, Spot, spread_prices
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
-from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.show.tables import Column, Table, field_column
 from jrh_mlflow.sweeps.front import pareto
-from jrh_mlflow.sweeps.mending import ABILITY, LEANS, MOST_LOST, AskedArm, AxisChange, DecidedArm, TriedArm
+from jrh_mlflow.sweeps.mending import ABILITY, LEANS, MOST_LOST, AskedArm, AxisChange, ReadArm
+from jrh_mlflow.sweeps.sweep_view import numbered_map
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ def repair_axis_name(axis: str) -> str:
     return "ability (all steps)" if axis == ABILITY else axis_name(axis)
 
 
-def _ends(change: AxisChange) -> str:
-    return interval_text(change.low, change.high, signed=True)
-
-
 def change_state(change: AxisChange) -> str:
     """Say what was decided, and without a difference how large a loss may be all the same."""
     loss = change.largest_loss
@@ -63,14 +60,15 @@ def change_state(change: AxisChange) -> str:
 
 
 CHANGES: Table[AxisChange] = Table.of(
-    Column("change", lambda row: row.arm, brief=True),
-    Column("axis", lambda row: repair_axis_name(row.axis), brief=True),
-    Column("before", lambda row: number_text(row.before), brief=True),
-    Column("after", lambda row: number_text(row.after), brief=True),
-    Column("gain", lambda row: number_text(row.gain, signed=True)),
-    Column("95 % by task", _ends, brief=True),
-    Column("p, adjusted", lambda row: p_text(row.p_adjusted)),
+    field_column("arm", str, head="change", brief=True),
+    field_column("axis", repair_axis_name, brief=True),
+    field_column("before", number_text, brief=True),
+    field_column("after", number_text, brief=True),
+    Column("gain", lambda row: number_text(row.gain, signed=True), value=lambda row: row.gain),
+    Column("95 % by task", lambda row: interval_text(row.low, row.high, signed=True), brief=True),
+    field_column("p_adjusted", p_text, head="p, adjusted"),
     Column("decided", change_state, brief=True),
+    *map(field_column, ("low", "high", "state", "bound", "n", "n_clusters")),
 )
 
 
@@ -83,15 +81,18 @@ class FrontPoint:
     """Sum of the sizes of the problems."""
     half: str
     outcome: str
-    on_front: bool = False
+    on_front: bool
 
     @property
     def price(self) -> str:
         """What it costs, in dollars or calls."""
-        asked = self.asked
-        many = "" if asked.calls_per_judgment == 1 else "s"
-        calls = f"{asked.calls_per_judgment} call{many} per judgment"
-        return calls if asked.usd_per_1k is None else f"{money_text(asked.usd_per_1k)} per 1,000 judgments"
+        n, usd = self.asked.calls_per_judgment, self.asked.usd_per_1k
+        calls = f"{n} call{'' if n == 1 else 's'} per judgment"
+        return calls if usd is None else f"{money_text(usd)} per 1,000 judgments"
+
+    def spot(self, words: str) -> Spot:
+        """Return its place on the map."""
+        return Spot(x=self.asked.cost, y=self.left, words=words)
 
 
 def _run_address(point: FrontPoint) -> str | None:
@@ -99,100 +100,89 @@ def _run_address(point: FrontPoint) -> str | None:
 
 
 ARMS: Table[FrontPoint] = Table.of(
-    Column("change", lambda point: point.asked.arm.name, brief=True, link=_run_address),
-    Column("half", lambda point: point.half, brief=True),
-    Column("problems left", lambda point: number_text(point.left), brief=True),
-    Column("cost", lambda point: point.price, brief=True),
+    field_column("asked.arm.name", str, head="change", brief=True, link=_run_address),
+    field_column("half", str, brief=True),
+    field_column("left", number_text, head="problems left", brief=True),
+    field_column("price", str, head="cost", brief=True),
     Column("on front", lambda point: "yes" if point.on_front else "no"),
-    Column("outcome", lambda point: point.outcome, words=True),
+    field_column("outcome", str, words=True),
 )
 
 
-def _size(change: AxisChange, *, before: bool = False) -> float:
-    value = change.before if before else change.after
-    if change.axis in LEANS:
-        return abs(value)
-    return value if lower_is_better(change.axis) else 1 - value
-
-
-def front_points(unchanged: AskedArm, tried: Sequence[TriedArm], decisions: Sequence[DecidedArm]) -> list[FrontPoint]:
+def front_points(unchanged: AskedArm, tried: Sequence[ReadArm], decisions: Sequence[ReadArm]) -> list[FrontPoint]:
     """Return every arm with its price and what it leaves; the front is that of the half it is read on."""
     points: list[FrontPoint] = []
     for half, rows in (("held out", decisions), ("searched", tried)):
-        own = [FrontPoint(asked=row.asked, left=_left(row), half=half, outcome=_outcome(row)) for row in rows]
-        if rows:
-            left = _left(rows[0], before=True)
-            own.insert(0, FrontPoint(asked=unchanged, left=left, half=half, outcome="as it was"))
-            front = pareto(np.array([[point.asked.cost, point.left] for point in own]), (-1, -1))
-            own = [replace(point, on_front=bool(on)) for point, on in zip(own, front, strict=True)]
-        points += own
+        if not rows:
+            continue
+        arms = [(row.asked, _left(row, "after"), _outcome(row)) for row in rows]
+        arms.insert(0, (unchanged, _left(rows[0], "before"), "as it was"))
+        front = pareto(np.array([[asked.cost, left] for asked, left, _ in arms]), (-1, -1))
+        points += [
+            FrontPoint(asked=asked, left=left, half=half, outcome=outcome, on_front=bool(on))
+            for (asked, left, outcome), on in zip(arms, front, strict=True)
+        ]
     return points
 
 
-def _left(row: TriedArm | DecidedArm, *, before: bool = False) -> float:
-    return sum(_size(change, before=before) for change in row.changes if change.axis in row.problems)
+def _left(row: ReadArm, when: str) -> float:
+    """Add up the sizes of the problems, `before` or `after`."""
+    sizes = [(change.axis, getattr(change, when)) for change in row.on_problems]
+    return sum(abs(value) if axis in LEANS or lower_is_better(axis) else 1 - value for axis, value in sizes)
 
 
-def _outcome(row: TriedArm | DecidedArm) -> str:
-    if isinstance(row, TriedArm):
+def _outcome(row: ReadArm) -> str:
+    if not row.decides:
         return "promising" if row.is_promising else "not promising"
     return row.refusal or "mends, and no loss was seen"
 
 
-def front_figure(points: Sequence[FrontPoint]) -> Figure | None:
-    """Draw what a judgment costs against what is left of the problems."""
-    if len(points) < 2:
-        return None
-    named = [point for point in points if point.on_front and point.half == points[0].half][:8]
-    lines, listed = list_lines(f"{at}  {point.asked.arm.name}: {point.left:.2f}" for at, point in enumerate(named, 1))
-    figure, axes = canvas(8.8, 4.6 + listed, left=0.85, right=0.45, bottom=0.75 + listed)
+def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
+    """Draw what a judgment costs against what is left of the problems, by file name."""
+    if not points:
+        return {}
+    front = [point for point in points if point.on_front and point.half == points[0].half]
+    steps = sorted((point.asked.cost, point.left) for point in front)
+    figure, axes = numbered_map(
+        [point.spot(f"{point.asked.arm.name} ({point.half}): {point.left:.2f}, {point.price}") for point in points],
+        [point.spot(f"{point.asked.arm.name}: {point.left:.2f}") for point in front],
+        list(zip(*steps, strict=True)),
+    )
     for point in points:
-        held = point.half == "held out"
-        colour = PALETTE[0] if held else "#888888"
-        face = colour if held else "white"
+        colour, face = (PALETTE[0], PALETTE[0]) if point.half == "held out" else ("#888888", "white")
         axes.plot([point.asked.cost], [point.left], marker="o", markersize=8, color=colour, markerfacecolor=face)
-    steps = sorted((point.asked.cost, point.left) for point in named)
-    axes.step([x for x, _ in steps], [y for _, y in steps], where="post", color=PALETTE[0], linestyle="--")
-    for at, point in enumerate(named, 1):
-        axes.annotate(str(at), (point.asked.cost, point.left), xytext=(7, 7), textcoords="offset points")
-    spots = [
-        Spot(x=p.asked.cost, y=p.left, words=f"{p.asked.arm.name} ({p.half}): {p.left:.2f}, {p.price}") for p in points
-    ]
-    hover_spots(axes, spots)
-    write_list(figure, lines, ["black"] * len(lines))
-    if points[0].asked.usd_per_1k is not None:
+    is_priced = points[0].asked.usd_per_1k is not None
+    if is_priced:
         spread_prices(axes)
-    unit = "calls per judgment" if points[0].asked.usd_per_1k is None else "dollars per 1,000 judgments"
-    axes.set(xlabel=unit, ylabel="problems left")
-    return figure
+    axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel="problems left")
+    return {"cost_and_problems.png": figure}
 
 
 # --- sentences
 
 
-def _after_text(change: AxisChange, ends: tuple[float | None, float | None] | None) -> str:
-    interval = f" {interval_text(*ends)}" if ends and None not in ends else ""
-    return f"from {number_text(change.before)} to {number_text(change.after)}{interval}"
+def _in_words(axis: str) -> str:
+    return _WORDS.get(axis, axis_name(axis))
 
 
-def recommending(best: DecidedArm, ends: tuple[float | None, float | None] | None) -> list[str]:
+def recommending(best: ReadArm) -> list[str]:
     """Say what mends the judge, by how much, and the largest loss that is not excluded."""
-    first, ability = best.better[0], best.ability
-    text = best.asked.arm.text
-    lowers = first.axis in LEANS or lower_is_better(first.axis)
-    cut = f"{'cut' if lowers else 'raised'} {_WORDS.get(first.axis, axis_name(first.axis))} {_after_text(first, ends)}"
-    bound = (
-        f" ({_WORDS.get(ability.axis, axis_name(ability.axis))}: at most {ability.bound:.2f})"
-        if ability and ability.bound is not None
-        else ""
-    )
-    lines = [f"{text[0].upper()}{text[1:]} {cut} and no loss was seen elsewhere{bound}."]
-    more = [_WORDS.get(change.axis, axis_name(change.axis)) for change in best.better[1:]]
-    if more:
+    first, ability, text = best.better[0], best.ability, best.asked.arm.text
+    reading = best.asked.readings.get(first.axis)
+    ends = reading.cluster_interval if isinstance(reading, Estimate) else None
+    after = f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}"
+    cut = "cut" if first.axis in LEANS or lower_is_better(first.axis) else "raised"
+    # What is recommended has a bound on its loss of ability.
+    bound = f"{_in_words(ability.axis)}: at most {ability.bound:.2f}" if ability else ""
+    lines = [
+        f"{text[0].upper()}{text[1:]} {cut} {_in_words(first.axis)} from {number_text(first.before)} to {after} and no "
+        f"loss was seen elsewhere ({bound})."
+    ]
+    if more := [_in_words(change.axis) for change in best.better[1:]]:
         lines.append(f"Also better: {', '.join(more)}.")
-    open_ones = [change for change in best.changes if change.state == "no difference shown" and change.largest_loss]
-    if open_ones:
-        most = max(open_ones, key=lambda change: change.largest_loss or 0.0)
+    undecided = [change for change in best.changes if change.state == "no difference shown" and change.largest_loss]
+    if undecided:
+        most = max(undecided, key=lambda change: change.largest_loss or 0.0)
         lines.append(f"The largest loss not excluded: {most.largest_loss:.2f} ({repair_axis_name(most.axis)}).")
     return lines
 
@@ -209,40 +199,31 @@ def not_mended(problems: Sequence[Finding], after: Mapping[str, Reading]) -> lis
     return [f"Not mended: {left[0].text[0].lower()}{left[0].text[1:]}{other}{more}"]
 
 
-def refusing(decisions: Sequence[DecidedArm], n_tried: int) -> list[str]:
+def refusing(decisions: Sequence[ReadArm], n_tried: int) -> list[str]:
     """Say that nothing is recommended, why, and how many tasks would tell."""
     if not decisions:
         return [f"Nothing is recommended: none of the {n_tried} changes that were tried looked promising."]
     nearest = max(decisions, key=lambda row: (bool(row.better), not row.worse, row.mended))
-    why = nearest.refusal
-    if nearest.worse:
-        why = f"it is worse on {', '.join(repair_axis_name(change.axis) for change in nearest.worse)}"
+    worse, ability = [repair_axis_name(change.axis) for change in nearest.worse], nearest.ability
+    why = f"it is worse on {', '.join(worse)}" if worse else nearest.refusal
     lines = [f"Nothing is recommended. The nearest, {nearest.asked.arm.name}: {why}."]
-    seen = [change.tasks_to_tell for change in nearest.changes if change.axis in nearest.problems and change.gain > 0]
-    tasks, ability = min(filter(None, seen), default=None), nearest.ability
+    seen = [change.tasks_to_tell for change in nearest.on_problems if change.gain > 0]
+    tasks = min(filter(None, seen), default=None)
     if tasks and not nearest.better:
         lines.append(f"About {tasks:,} held-out tasks would show a change as large as the one that was seen.")
-    elif not nearest.worse and ability and ability.bound and ability.gain > -MOST_LOST / 2:
+    elif not worse and ability and ability.bound and ability.gain > -MOST_LOST / 2:
         # An interval shrinks with the root of the number of tasks.
         needed = math.ceil(ability.n_clusters * (ability.bound / MOST_LOST) ** 2)
         lines.append(f"About {needed} held-out tasks would exclude a loss of {MOST_LOST:.2f}, if there is none.")
     return lines
 
 
-def repair_points(best: DecidedArm | None, *, tried: int, decided: int, usd: float | None) -> list[keys.Point]:
+def repair_points(best: ReadArm | None, tried: int, decided: int, usd: float | None) -> list[keys.Point]:
     """Spell what a repair found: `repair/tried`, `repair/recommended`, and gain and interval of what is better."""
-    values: dict[str, float | None] = {
-        "repair/tried": tried,
-        "repair/decided": decided,
-        "repair/recommended": float(best is not None),
-        "repair/usd": usd,
-    }
+    values: dict[str, float | None] = {"tried": tried, "decided": decided, "recommended": best is not None, "usd": usd}
     for change in best.better if best else ():
-        values |= {
-            f"repair/{change.axis}/gain": change.gain,
-            f"repair/{change.axis}/gain_ci_low": change.low,
-            f"repair/{change.axis}/gain_ci_high": change.high,
-        }
+        ends = {"gain": change.gain, "gain_ci_low": change.low, "gain_ci_high": change.high}
+        values |= {f"{change.axis}/{name}": value for name, value in ends.items()}
     if best and best.ability:
-        values["repair/ability_loss_at_most"] = best.ability.bound
-    return keys.known_points(values)
+        values["ability_loss_at_most"] = best.ability.bound
+    return keys.known_points({f"repair/{name}": value for name, value in values.items()})

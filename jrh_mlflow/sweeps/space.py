@@ -511,7 +511,7 @@ def metric_names(suite: Suite, *, replicates: int, metric: str | None = None) ->
         SuiteError: when nothing in the suite is part of the composite `reliability`.
     """
     names = {RELIABILITY, COST}
-    pairs = any(item.kind == "pair" for item in suite.items)
+    pairs = suite.has_pairs
     scales = (None,) if pairs else _ANY_LABELS if suite.labels is None else (suite.labels,)
     for labels in scales:
         calls = _made_up(suite, labels, replicates=replicates)

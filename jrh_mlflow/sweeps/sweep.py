@@ -363,7 +363,7 @@ def set_up(
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     if not as_evaluate.get("texts", True):
         _check_names(space)
-    pair = any(item.kind == "pair" for item in suite.items)
+    pair = suite.has_pairs
     # Names are checked on the searched half: that is what trials are measured on.
     search, holdout = suite_halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates), metric=as_evaluate.get("metric"))
@@ -534,7 +534,7 @@ def price_sweep(
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     search, holdout = suite_halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates), metric=metric)
-    grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
+    grid = space.configurations(pair=suite.has_pairs, seed=seed)
     # One configuration per judge, the one with the most replicates: policies over the same calls share them.
     by_judge: dict[object, Configuration] = {}
     for point in grid:

@@ -364,27 +364,43 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     if not dots:
         return None
     front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
-    named = front[:_MOST_NAMED]
-    numbered = (
-        f"{number}  {dot.label}   {number_text(dot.value)} for ${dot.usd:.3g}" for number, dot in enumerate(named, 1)
-    )
-    lines, listed = list_lines([*numbered, _LEGEND])
-    figure, axes = canvas(8.8, 4.9 + listed, left=0.85, right=0.45, bottom=0.75 + listed)
+    named = [
+        Spot(x=dot.usd, y=dot.value, words=f"{dot.label}   {number_text(dot.value)} for ${dot.usd:.3g}")
+        for dot in front
+    ]
+    spots = [Spot(x=dot.usd, y=dot.value, words=_dot_text(dot)) for dot in dots]
+    # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
+    steps = [dot.usd for dot in front], list(accumulate((dot.search for dot in front), max))
+    figure, axes = numbered_map(spots, named, steps, foot=[_LEGEND])
     for dot in dots:
         _draw(axes, dot)
-    if front:
-        # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
-        steps = [dot.usd for dot in front], list(accumulate((dot.search for dot in front), max))
-        axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
-    hover_spots(axes, [Spot(x=dot.usd, y=dot.value, words=_dot_text(dot)) for dot in dots])
-    for number, dot in enumerate(named, 1):
-        offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
-        axes.annotate(str(number), (dot.usd, dot.value), fontweight="bold", color=PALETTE[0], **offset)
-    write_list(figure, lines, ["black"] * len(named) + ["#444444"])
     spread_prices(axes)
     axes.set(xlabel="dollars per 1,000 judgments", ylabel="reliability")
     axes.set_title(short(title, most=80), loc="left")
     return figure
+
+
+def numbered_map(
+    spots: Sequence[Spot], named: Sequence[Spot], steps: Sequence[Sequence[float]], *, foot: Sequence[str] = ()
+) -> tuple[Figure, Axes]:
+    """Begin a map of prices.
+
+    Args:
+        spots: What is said where something is pointed at.
+        named: What is numbered, and listed below with its words.
+        steps: Prices and heights of the stairs that the front makes.
+        foot: Lines below the list.
+    """
+    named = named[:_MOST_NAMED]
+    lines, listed = list_lines([*(f"{number}  {spot.words}" for number, spot in enumerate(named, 1)), *foot])
+    figure, axes = canvas(8.8, 4.9 + listed, left=0.85, right=0.45, bottom=0.75 + listed)
+    axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
+    hover_spots(axes, spots)
+    for number, spot in enumerate(named, 1):
+        offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
+        axes.annotate(str(number), (spot.x, spot.y), fontweight="bold", color=PALETTE[0], **offset)
+    write_list(figure, lines, ["black"] * len(named) + ["#444444"] * len(foot))
+    return figure, axes
 
 
 def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:

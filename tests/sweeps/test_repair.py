@@ -213,7 +213,7 @@ def test_an_arm_that_costs_ability_or_breaks_answers_is_refused():
     (broken,) = decide_arms(
         Mending(
             unchanged=asked(CURED, RepairArm(), 1),
-            arms=[replace(healthy, records=lost, _scores=[])],
+            arms=[replace(healthy, records=lost)],
             problems=["slot_lean"],
         )
     )

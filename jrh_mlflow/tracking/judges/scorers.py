@@ -563,7 +563,7 @@ def _names_in(suite: Suite) -> dict[str, str]:
         return {}
     names = {str(column): str(role) for role, column in sources[0].items()}
     # Rows have no rubric of ours beside them; but the tie criterion of a pair stands there.
-    return names | ({"rubric": "rubric"} if any(item.kind == "pair" for item in suite.items) else {})
+    return names | ({"rubric": "rubric"} if suite.has_pairs else {})
 
 
 def scorer_fields(
