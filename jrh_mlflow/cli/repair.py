@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, from_model, limits, prices_from_options, tracking
+from jrh_mlflow.cli.options import ABOVE_ZERO, from_model, limits, prices_from_options, shown_as, tracking
 from jrh_mlflow.cli.printing import print_result
 from jrh_mlflow.options import RunOptions
 
@@ -28,8 +28,7 @@ _POLICY = ("max_usd", "require", "labels")
 @limits
 @click.option("--run-name", help="Name of the parent run.")
 @tracking
-@as_json
-@as_markdown
+@shown_as
 def repair(
     run: str,
     policy: Path | None,

@@ -631,7 +631,13 @@ def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) ->
 
 
 def decided(
-    pairs: Sequence[Paired], *, n_clusters: int, primary: Collection[str], alpha: float, margin: float, seed: int
+    pairs: Sequence[Paired],
+    *,
+    n_clusters: int,
+    primary: Collection[str],
+    alpha: float = ALPHA,
+    margin: float = MARGIN,
+    seed: int,
 ) -> list[Difference]:
     """Adjust the p-values of the deciding family by themselves and the others over everything, and decide the family.
 

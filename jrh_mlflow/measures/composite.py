@@ -108,22 +108,24 @@ def item_decisions(
     checked_policy(vote=vote, orders=orders)
     if replicates is not None and replicates < 1:
         raise ValueError(f"`replicates >= 1` must hold, but got {replicates=}.")
-    frame = normalise(calls)
-    pointwise = is_pointwise(frame)
-    votes: dict[tuple[str, int], list[Vote]] = {}
-    facts: dict[tuple[str, int], Any] = {}
-    row: Any
-    for row in frame.itertuples(index=False):
-        key = (row.suite_item, 0 if replicates is None else int(row.replicate) // replicates)
-        votes.setdefault(key, []).append(cast_vote(order=row.order, outcome=row.outcome, answer=row.answer))
-        facts.setdefault(key, row)
-    rows = []
-    for (item, number), cast in votes.items():
-        made = decision_of(cast, item=item, vote=vote, orders=orders, pair=not pointwise)
-        row = facts[item, number]
-        optional = (getattr(row, name) for name in OPTIONAL_COLUMNS)
-        rows.append((item, row.task, row.condition, row.delta, row.better, row.expected, number, *made, *optional))
-    decided: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame, key = normalise(calls), ["suite_item", "replicate"]
+    frame = frame.assign(replicate=0 if replicates is None else frame["replicate"] // replicates)
+    decided = with_decisions(frame, key, vote=vote, orders=orders).drop_duplicates(key, ignore_index=True)
+    columns: pd.DataFrame = decided[list(COLUMNS)]
+    return columns
+
+
+def with_decisions(frame: pd.DataFrame, by: Sequence[str], *, vote: str, orders: str) -> pd.DataFrame:
+    """Return normalised records with outcome and decision of all that share the columns `by`, the item first."""
+    cast = zip(*(frame[name].tolist() for name in ("order", "outcome", "answer")), strict=True)
+    keys = list(zip(*(frame[name].tolist() for name in by), strict=True))
+    votes: dict[tuple[Any, ...], list[Vote]] = {}
+    for key, (order, outcome, answer) in zip(keys, cast, strict=True):
+        votes.setdefault(key, []).append(cast_vote(order=order, outcome=outcome, answer=answer))
+    pair = not is_pointwise(frame)
+    made = {key: decision_of(own, item=key[0], vote=vote, orders=orders, pair=pair) for key, own in votes.items()}
+    outcomes, decisions = zip(*(made[key] for key in keys), strict=True)
+    decided: pd.DataFrame = frame.assign(outcome=outcomes, decision=decisions)
     return decided
 
 

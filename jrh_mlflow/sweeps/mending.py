@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.comparing import comparison
-from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Difference, Paired
+from jrh_mlflow.comparing.comparison import MARGIN, Difference, Paired
 from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
 from jrh_mlflow.measures.records import choices, has_steps, is_pointwise
@@ -95,7 +95,8 @@ def _agreement(frame: pd.DataFrame, people: Mapping[str, str]) -> pd.DataFrame:
     same = (choices(own) == own["suite_item"].map(people).to_numpy(object)).astype(float)
     scores = [np.where(usable, same, lost) for lost in (np.nan, 0.0, 1.0)]
     columns = (AGREEMENT, shown + "#" + own["replicate"].astype(str), shown, own["task"], *scores)
-    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    rows: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,11 +174,6 @@ class Mending:
         names = sorted(dict.fromkeys(self.table.axis), key=lambda axis: axis not in self.problems)
         return {axis: self.table.of([axis]) for axis in names}
 
-    @property
-    def able(self) -> str | None:
-        """The axis of which no more than a little may be lost."""
-        return next((axis for axis in ABLE if axis in self.axes), None)
-
     def withheld(self, asked: AskedArm, axis: str) -> bool:
         """Whether too many calls of an axis gave no usable answer for it to have a number."""
         return bool(np.isnan(self.axes[axis].scores[asked.arm.name]).mean() > MAX_EXCLUDED)
@@ -196,12 +192,14 @@ class Mending:
         paired = [pair for _, pair in tests]
         decided, sides = [pair.difference for pair in paired], list[list[Paired]]()
         if self.decides:
-            limits = {"alpha": ALPHA, "margin": MARGIN, "seed": self.seed}
-            decide = partial(comparison.decided, n_clusters=self.table.n_codes, primary=self.axes, **limits)
+            decide = partial(comparison.decided, n_clusters=self.table.n_codes, primary=self.axes, seed=self.seed)
             sides = comparison.completed_pairs(self.table, paired, self._paired_again)
             decided = comparison.whatever_was_lost(decide(paired), sides, decide)
         groups = groupby(zip(tests, decided, *sides, strict=True), key=lambda row: row[0][0])
-        return [self._change(*key, [(row, pair, *again) for (_, pair), row, *again in rows]) for key, rows in groups]
+        return [
+            self._change(arm, axis, [(row, pair, *again) for (_, pair), row, *again in rows])
+            for (arm, axis), rows in groups
+        ]
 
     def _contrasts(self, axis: str, arm: str) -> list[tuple[str, str]]:
         """Return whose scores are subtracted, so that more is better; of a lean the two tests of its size."""
@@ -270,6 +268,7 @@ class ReadArm:
     changes: tuple[AxisChange, ...]
     problems: tuple[str, ...]
     able: str | None
+    """The axis of which no more than a little may be lost."""
     withheld: tuple[str, ...]
     """Axes that have no number, because too many calls gave no usable answer."""
     decides: bool
@@ -339,7 +338,7 @@ def decide_arms(mending: Mending) -> list[ReadArm]:
             asked=asked,
             changes=tuple(change for change in changes if change.arm == asked.arm.name),
             problems=tuple(mending.problems),
-            able=mending.able,
+            able=next((axis for axis in ABLE if axis in mending.axes), None),
             withheld=tuple(axis for axis in known if mending.withheld(asked, axis)),
             decides=mending.decides,
         )

@@ -21,8 +21,6 @@ import pandas as pd
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.judges.rendering import REGISTRY
 from jrh_mlflow.measures.rules import AttackEvidence, IntervalRule, RuleCheck, parse_rules, undecided
 from jrh_mlflow.measures.verdict import JudgeContext, findings
@@ -40,7 +38,7 @@ from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps import mending, repair_view
-from jrh_mlflow.sweeps.interventions import RepairArm, arms_for
+from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
 from jrh_mlflow.sweeps.mending import AskedArm, AxisChange, ReadArm
 from jrh_mlflow.sweeps.sweep import suite_halves
 from jrh_mlflow.text import brief_name
@@ -276,12 +274,11 @@ def _judge_of(loaded: LoggedRun, judge: object, uri: str | None) -> Judge:
     if judge is not None:
         return resolve_judge(judge, tracking_uri=uri)
     measured = measured_judge(loaded.run_id, tracking_uri=uri)
+    why = f"{measured.no_definition} Or give the judge itself: repair(run, judge=…)."
     if measured.recorded:
-        raise RecipeError(
-            f"The answers of run {loaded.run_id} were recorded: its judge cannot be asked again. Give `judge`."
-        )
-    if measured.definition is None:
-        raise RecipeError(f"{measured.no_definition} Or give the judge itself: repair(run, judge=…).")
+        why = f"The answers of run {loaded.run_id} were recorded: its judge cannot be asked again. Give `judge`."
+    if measured.recorded or measured.definition is None:
+        raise RecipeError(why)
     return measured.judge()
 
 
@@ -442,7 +439,7 @@ def _registered(
     settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text, **policy}
     changes = [dict(change.change) for change in arm.changes]
     made = {"repaired": {"changes": changes, "settings": settings, "definition": judge.definition()}}
-    if not isinstance(judge, PromptedJudge) or isinstance(judge, RawJudge) or len(judge.used) != 1:
+    if not has_template(judge) or len(judge.used) != 1:
         where = repair_view.REPAIRED_FILE
         asking.notes.append(f"The judge has no prompt of its own in the registry: {where} has its settings.")
         return made

@@ -14,6 +14,7 @@ from jrh_mlflow.measures.verdict import findings
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.findings import Finding
 from jrh_mlflow.show.figures.canvas import PALETTE, Spot, spread_prices
+from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
@@ -30,20 +31,15 @@ REPAIR_JSON, REPAIR_MARKDOWN, REPAIRED_FILE = "repair.json", "repair.md", "judge
 """Artifacts of its run."""
 TAG_SETTINGS, TAG_BEFORE, TAG_AFTER = "jrh.repair.settings", "jrh.repair.before", "jrh.repair.after"
 """Tags of the prompt version: settings of the judge beside its prompt, and the runs of both datasheets."""
-_WORDS = {
-    "slot_lean": "the pull of the slot between equal answers",
-    "slot_lean/vacuum": "the pull of the slot where nothing is to be judged",
-    "padding_lean": "the pull of padding",
-    "dark_current": "preferences where nothing is to be judged",
-    "raw_false_preference": "preferences between equal answers",
-    "positional_excess": "the weight of the place over the text",
-    "miss_by_tie/delta_1": "misses by tie",
-    ABILITY: "ability",
-}
 MAP = (
     "What a judgment costs against what is left of the problems (the sum of their sizes). Filled: decided on the "
     "held-out half; hollow: read on the searched half, which chose and so flatters. Dashed: the front."
 )
+
+
+def _is_cut(axis: str) -> bool:
+    """Whether less of an axis, or a smaller lean, is better."""
+    return axis in LEANS or lower_is_better(axis)
 
 
 def repair_axis_name(axis: str) -> str:
@@ -127,8 +123,8 @@ def front_points(unchanged: AskedArm, tried: Sequence[ReadArm], decisions: Seque
 
 def _left(row: ReadArm, when: str) -> float:
     """Add up the sizes of the problems, `before` or `after`."""
-    sizes = [(change.axis, getattr(change, when)) for change in row.on_problems]
-    return sum(abs(value) if axis in LEANS or lower_is_better(axis) else 1 - value for axis, value in sizes)
+    values = {change.axis: float(getattr(change, when)) for change in row.on_problems}
+    return sum(abs(value) if _is_cut(axis) else 1 - value for axis, value in values.items())
 
 
 def _outcome(row: ReadArm) -> str:
@@ -162,7 +158,7 @@ def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
 
 
 def _in_words(axis: str) -> str:
-    return _WORDS.get(axis, axis_name(axis))
+    return str(WORDS["mended"].get(axis, axis_name(axis)))
 
 
 def recommending(best: ReadArm) -> list[str]:
@@ -171,7 +167,7 @@ def recommending(best: ReadArm) -> list[str]:
     reading = best.asked.readings.get(first.axis)
     ends = reading.cluster_interval if isinstance(reading, Estimate) else None
     after = f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}"
-    cut = "cut" if first.axis in LEANS or lower_is_better(first.axis) else "raised"
+    cut = "cut" if _is_cut(first.axis) else "raised"
     # What is recommended has a bound on its loss of ability.
     bound = f"{_in_words(ability.axis)}: at most {ability.bound:.2f}" if ability else ""
     lines = [

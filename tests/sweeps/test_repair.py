@@ -346,6 +346,7 @@ def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(sui
     assert {*asked_runs, done.unchanged.run_id} == {one.info.run_id for one in nested}
     # The unchanged judge is asked afresh: the run's own answers decide nothing.
     assert done.unchanged.run_id != run.run_id
+    assert {"arm", "axis", "before", "after", "gain", "low", "high", "state", "n"} <= {*done.to_frame()}
     data = json.loads(json.dumps(done.to_dict(), default=str))
     assert data["runs"] == {"before": done.unchanged.run_id, "after": done.recommended.asked.run_id}
     assert "<script" not in done.page.to_html() + done._repr_html_()
