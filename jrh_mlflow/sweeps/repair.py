@@ -31,6 +31,7 @@ from jrh_mlflow.schema.estimates import Ends, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show.cards import ShownResult, brief_run
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Drawing, Only, Page, Section
 from jrh_mlflow.show.results import measure
@@ -47,7 +48,7 @@ from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_id_of
-from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.runs.store import Store, open_run, publish, shown_content
 
 Halves = tuple[Suite, Suite]
 _ALIAS = "repaired"
@@ -61,8 +62,6 @@ _SLOTS = {"1": "u", "first": "u", "2": "v", "second": "v"}
 class Repair(ShownResult):
     """What mends a judge, or that nothing is shown to."""
 
-    run_id: str
-    link: str
     repaired_run: str
     """The evaluation whose problems were to be mended."""
     judge: str
@@ -257,11 +256,12 @@ def repair(
             **made,
         )
         settings = {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}
-        content = RunContent.of(
+        drawings = draw(repair_view.front_figures(done.points))
+        content = shown_content(
             done,
             repair_view.REPAIR_JSON,
-            repair_view.REPAIR_MARKDOWN,
-            figures=repair_view.front_figures(done.points),
+            page=done._page(drawings),
+            drawings=drawings,
             more={repair_view.REPAIRED_FILE: done.repaired} if done.repaired else {},
             points=repair_view.repair_points(best, len(done.tried), len(done.decisions), done.cost_usd),
             params={"repair": {**settings, "recommended": best.asked.arm.name if best else "nothing"}},

@@ -27,7 +27,7 @@ from jrh_mlflow.tracking.runs import keys
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
-REPAIR_JSON, REPAIR_MARKDOWN, REPAIRED_FILE = "repair.json", "repair.md", "judge/repaired.json"
+REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 """Artifacts of its run."""
 TAG_SETTINGS, TAG_BEFORE, TAG_AFTER = "jrh.repair.settings", "jrh.repair.before", "jrh.repair.after"
 """Tags of the prompt version: settings of the judge beside its prompt, and the runs of both datasheets."""

@@ -33,7 +33,7 @@ OWN: dict[str, str | tuple[str, ...]] = {
     "comparing/self_preference_view.py": ("self_preference/", "self_preference.json", "self_preference.md"),
     "generation/report.py": "generate/",
     "review/finish.py": "review/",
-    "sweeps/repair_view.py": ("repair/", "repair.json", "repair.md", "judge/repaired.json", "jrh.repair."),
+    "sweeps/repair_view.py": ("repair/", "repair.json", "judge/repaired.json", "jrh.repair."),
     "sweeps/sweep_view.py": ("sweep/", "trials.csv"),
     "sweeps/trials.py": ("jrh.trial", "jrh.configuration"),
     "watching/watch_view.py": ("watch/", "watch.json", "asks.parquet"),
