@@ -145,32 +145,47 @@ def chosen() -> list[Mutant]:
     return drawn
 
 
-def paths_for(file: str) -> tuple[list[str], list[str]]:
-    """Tests of a file's room, and those of the rooms that import it."""
-    room = file.partition("/")[0]
-    return paths_of(room), [path for name in sorted(importers()[room] - {room}) for path in paths_of(name)]
+def arguments_for(file: str) -> tuple[list[str], list[str]]:
+    """What pytest is told to try a change with: the tests that name its module, then all others.
+
+    Both are of the file's room and of the rooms that import it.
+    """
+    room, stem = file.partition("/")[0], Path(file).stem
+    places = [path for name in (room, *sorted(importers()[room] - {room})) for path in paths_of(name)]
+    imported = f"from jrh_mlflow.{file.removesuffix('.py').replace('/', '.')} import"
+
+    def is_near(path: Path) -> bool:
+        return path.stem.startswith(f"test_{stem}") or imported in path.read_text(encoding="utf-8")
+
+    files = [path for place in places if place.startswith("tests/") for path in _test_files(ROOT / place)]
+    near = [str(path.relative_to(ROOT)) for path in files if is_near(path)]
+    return [f"jrh_mlflow/{file}", *near], [*places, *(f"--ignore={path}" for path in near)]
+
+
+def _test_files(place: Path) -> list[Path]:
+    return sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
 
 
 def killer(mutant: Mutant, tree: Path) -> tuple[str, float]:
     """Try one change in a copy of the tree; return the test that failed, or "", and after how many seconds.
 
-    Its own room first: most changes are noticed there, and the other rooms take a minute to collect.
+    The nearest tests first: they notice most changes, and all others take a minute to collect.
     """
     place = tree / "jrh_mlflow" / mutant.file
     original = place.read_text(encoding="utf-8")
     place.write_text(mutant.source, encoding="utf-8")
     begun = time.monotonic()
     try:
-        own, others = paths_for(mutant.file)
-        failed = first_failure(own, tree, begun + PATIENCE_S) or first_failure(others, tree, begun + PATIENCE_S)
+        near, others = arguments_for(mutant.file)
+        failed = first_failure(near, tree, begun + PATIENCE_S) or first_failure(others, tree, begun + PATIENCE_S)
     finally:
         place.write_text(original, encoding="utf-8")
     return failed, time.monotonic() - begun
 
 
-def first_failure(paths: list[str], tree: Path, until: float) -> str:
+def first_failure(arguments: list[str], tree: Path, until: float) -> str:
     """Run tests of a tree until one fails; "" where none does before a moment of the monotonic clock."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *paths]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
     # Programs that tests start elsewhere import the changed package too.
     env = {**os.environ, "PYTHONPATH": str(tree)}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
