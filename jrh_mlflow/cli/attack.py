@@ -6,31 +6,25 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, force_option, from_model, limits, price_from_option, tracking
+from jrh_mlflow.cli.options import asked_run, force_option, price_from_option, seed_option, shown_as
 from jrh_mlflow.cli.printing import print_quotes, print_result
-from jrh_mlflow.options import RunOptions
 
 
 @click.command()
 @click.argument("judge", metavar="RUN|MODEL")
 @click.option("--suite", help="Pairs or labelled single responses; the run's own, or the datasheet suite.")
 @click.option("--queries", type=click.IntRange(20), default=500, show_default=True, help="Most calls of the search.")
-@from_model(RunOptions, "max_usd")
 @click.option("--generator", metavar="MODEL", help="Writes variants of what works.")
 @click.option("--defences", default="", metavar="NAME,NAME", help="fence, reminder, reasons, both_orders.")
 @click.option("--transfer", multiple=True, metavar="RUN|MODEL", help="Read the first attack on this judge; repeatable.")
 @click.option("--passing", multiple=True, metavar="LABEL", help="A label with which a single response passes.")
 @click.option("--no-texts", is_flag=True, help="Keep strings and texts out of MLflow: hashes stand there.")
-@click.option("--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens.")
-@click.option("--dry-run", is_flag=True, help="Say what search and held-out sources cost, and send nothing.")
 @click.option("--export", metavar="FILE", type=click.Path(), help="Write the next calls as a batch file; ask nothing.")
-@click.option("--run-name", help="Name of the MLflow run.")
+@asked_run
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@limits
-@tracking
+@seed_option
 @force_option
-@as_json
-@as_markdown
+@shown_as
 def attack(
     judge: str,
     passing: tuple[str, ...],

@@ -142,7 +142,8 @@ store = together(
 """Where in MLflow a run goes, and who may get its keys."""
 
 _SEED = RunOptions.model_fields["seed"]
-tracking = together(store, click.option("--seed", default=_SEED.default, show_default=True, help=_SEED.description))
+seed_option = click.option("--seed", default=_SEED.default, show_default=True, help=_SEED.description)
+tracking = together(store, seed_option)
 
 shown_as = together(as_json, as_markdown)
 own_run = together(
@@ -154,6 +155,18 @@ own_run = together(
 
 limits = from_model(RunOptions, "concurrency", "journal", "requests_per_minute", "tokens_per_minute", "timeout_s")
 """How models are asked."""
+
+asked_run = together(
+    from_model(RunOptions, "max_usd"),
+    click.option(
+        "--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens, where the table is silent."
+    ),
+    click.option("--dry-run", is_flag=True, help="Say how many calls and dollars, and send nothing."),
+    click.option("--run-name", help="Name of the MLflow run."),
+    limits,
+    store,
+)
+"""Of a verb that asks, and logs a run of its own."""
 
 suite_option = click.option(
     "--suite", help="Built-in name, folder, runs:/<id>/suite or datasets:/NAME; the datasheet suite when left out."
@@ -189,6 +202,15 @@ def read_pairs(pairs: Sequence[str], *, option: str = "--map", form: str = "ROLE
             raise click.UsageError(f"{option} takes {form}, but got {pair!r}.")
         read[key] = value
     return read
+
+
+def pairs_option(flag: str, name: str, form: str, *, help: str) -> Callable[[F], F]:
+    """Return an option that may be repeated, as the mapping of its pairs."""
+
+    def read(_context: click.Context, _parameter: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
+        return read_pairs(pairs, option=flag, form=form)
+
+    return click.option(flag, name, multiple=True, metavar=form, callback=read, help=help)
 
 
 judge_options = from_model(JudgeOptions, *JudgeOptions.model_fields, prefix="judge_")

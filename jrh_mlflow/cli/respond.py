@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, extra_fields, force_option, from_model, limits, price_from_option, store
+from jrh_mlflow.cli.options import as_json, asked_run, extra_fields, force_option, from_model, price_from_option
 from jrh_mlflow.cli.printing import print_quotes
-from jrh_mlflow.options import AskedRunOptions, JudgeOptions, RunOptions
+from jrh_mlflow.options import AskedRunOptions, JudgeOptions
 
 _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base", "extra")
 
@@ -26,15 +26,8 @@ _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base",
 @click.option("--system", help="System message before each prompt.")
 @from_model(JudgeOptions, "temperature", "max_tokens", "api_base")
 @click.option("--extra", multiple=True, metavar="KEY=JSON", help="More fields of the request.")
-@from_model(RunOptions, "max_usd")
-@click.option(
-    "--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens, where the table is silent."
-)
-@click.option("--dry-run", is_flag=True, help="Say how many calls and dollars, and send nothing.")
+@asked_run
 @click.option("--export", "export_to", type=click.Path(), metavar="FILE", help="Write batch files in place of asking.")
-@click.option("--run-name", help="Name of the MLflow run.")
-@limits
-@store
 @force_option
 @as_json
 def respond(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, from_model, limits, price_from_option, read_pairs, store
-from jrh_mlflow.cli.printing import print_result
-from jrh_mlflow.options import RunOptions
-from jrh_mlflow.show.numbers import quote_text
+from jrh_mlflow.cli.options import asked_run, pairs_option, prices_from_options, shown_as
+from jrh_mlflow.cli.printing import print_quotes, print_result
 
 
 @click.command("self-preference")
@@ -26,23 +22,14 @@ from jrh_mlflow.show.numbers import quote_text
 )
 @click.option("--label", "labels", multiple=True, metavar="COLUMN", help="Better answer by people; `better` if there.")
 @click.option("--rewriter", metavar="MODEL", help="Also judge the answers after this model has rewritten them.")
-@click.option("--family", "families", multiple=True, metavar="MODEL=FAMILY", help="Where the name does not tell it.")
-@click.option("--map", "columns", multiple=True, metavar="NAME=COLUMN", help="Our name of a column to the table's.")
-@from_model(RunOptions, "max_usd")
-@click.option("--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens.")
-@click.option("--dry-run", is_flag=True, help="Say how many calls and dollars, and send nothing.")
-@click.option("--run-name", help="Name of the MLflow run.")
+@pairs_option("--family", "families", "MODEL=FAMILY", help="Where the name does not tell it.")
+@pairs_option("--map", "columns", "NAME=COLUMN", help="Our name of a column to the table's.")
+@asked_run
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
-@limits
-@store
-@as_json
-@as_markdown
+@shown_as
 def self_preference(
     table: str,
     judges: tuple[str, ...],
-    labels: tuple[str, ...],
-    families: tuple[str, ...],
-    columns: tuple[str, ...],
     price: tuple[str, ...],
     dry_run: bool,
     no_log: bool,
@@ -65,32 +52,12 @@ def self_preference(
     from jrh_mlflow.comparing.self_preference import self_preference as run
 
     given = {name: value for name, value in options.items() if value is not None}
-    given |= {"columns": read_pairs(columns), "labels": list(labels) or None}
-    prices = {name: pair for text in price for name, pair in (price_from_option("", text) or {}).items()}
-    given["prices"] = prices or None
-    asked = dict(map(_judge, judges)) or None
-    if dry_run:
-        if asked is None:
-            raise click.UsageError("--dry-run says what judges would cost: give --judge.")
-        quotes = price_self_preference(table, asked, **given)
-        if as_json:
-            click.echo(json.dumps({name: asdict(quote) for name, quote in quotes.items()}, indent=1))
-            return
-        for name, quote in quotes.items():
-            dollars = quote_text(quote.usd, quote.worst_usd, unknown="no price is known")
-            click.echo(f"{name}: {quote.calls:,} calls, {quote.journalled:,} answered in the journal; {dollars}")
-        return
-    own = read_pairs(families, option="--family", form="MODEL=FAMILY")
-    done = run(table, asked, families=own, log=not no_log, **given)
-    print_result(done, as_json=as_json, markdown=markdown)
-
-
-def _judge(text: str) -> tuple[str, object]:
-    """Read `AUTHOR=JUDGE`, or a judge that is called as it is written."""
-    from jrh_mlflow.measuring.resolve import judge_from_text
-
-    author, sign, what = text.partition("=")
-    what = what if sign else text
-    # A model may have a tag behind a colon, as in ollama/qwen2:7b; code has a name there.
-    is_code = what.startswith(("scripted:", "scorers:")) or ".py:" in what or (":" in what and "/" not in what)
-    return (author if sign else text), (judge_from_text(what) if is_code else what)
+    given["prices"] = prices_from_options(price) or None
+    # A judge that is not said to be an author is called as it is typed.
+    asked = {author: judge or author for author, _, judge in (text.partition("=") for text in judges)} or None
+    if not dry_run:
+        print_result(run(table, asked, log=not no_log, **given), as_json=as_json, markdown=markdown)
+    elif asked is None:
+        raise click.UsageError("--dry-run says what judges would cost: give --judge.")
+    else:
+        print_quotes(price_self_preference(table, asked, **given), as_json=as_json)

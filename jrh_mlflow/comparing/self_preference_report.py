@@ -9,8 +9,8 @@ the own of two equally good answers wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from jrh_mlflow.models.families import bare_model
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_fields
+from jrh_mlflow.models.families import bare_model, family_of
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import hull_at
-from jrh_mlflow.stats import FEWEST_CLUSTERS, Array, Interval
+from jrh_mlflow.stats import FEWEST_CLUSTERS, Interval
 from jrh_mlflow.stats.conditional import ConditionalFit, conditional_logistic
 
 EXCESS, FAMILY_EXCESS = "excess", "family_excess"
@@ -29,7 +29,8 @@ REWRITTEN = "rewritten_"
 """Before the name of a reading: after a third model has rewritten both answers."""
 MAX_LOST = 0.05
 JUDGE, LABEL = "judge", "label"
-COLUMNS = ("pair", "item", "first_author", "second_author", "rater", "kind", "order", "outcome", "score")
+AUTHORS = ("first_author", "second_author")
+COLUMNS = ("pair", "item", *AUTHORS, "rater", "kind", "order", "outcome", "score")
 """Of judgments, a row for each answer: `order` is `uv` or `vu` and empty of labels, `score` that of the first answer:
 1, ½ for a tie, 0, or missing."""
 _ALONE = "one judge alone cannot tell its taste from the quality of the answers: add people's or gold labels (a column "
@@ -41,7 +42,7 @@ _NOBODY = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class JudgeAndAuthor:
     """How often an author's answers win with a judge, and with the others on the same pairs."""
 
@@ -74,11 +75,13 @@ class SelfPreferenceReport:
     cells: Sequence[JudgeAndAuthor]
     has_outsider: bool
     """Whether some pair of a judge's own was judged by somebody who wrote neither answer."""
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        return plain_fields(self)
+    @property
+    def main(self) -> str:
+        """The reading that a verdict is about: own answers, or those of the family where no own one was judged."""
+        own, family = (isinstance(self.readings[name], Estimate) for name in (EXCESS, FAMILY_EXCESS))
+        return FAMILY_EXCESS if family and not own else EXCESS
 
 
 def measure_self_preference(
@@ -94,159 +97,131 @@ def measure_self_preference(
     Args:
         judgments: A row for each answer (`COLUMNS`).
         judges: Judge to the author that it is.
-        families: Author to family; those that are not here have none.
+        families: Author to family; those of others are told by their names.
         rewritten: The same after a third model has rewritten both answers.
         notes: What a reader must know.
     """
-    owners: dict[str, Callable[[str, str], bool]] = {EXCESS: _same, FAMILY_EXCESS: partial(_related, families)}
+    everybody = sorted({*judges.values(), *(name for author in AUTHORS for name in judgments[author])})
+    known = {name: family for name in everybody if (family := families.get(name) or family_of(name))}
+    # What a judge shares with an author whose answers it has a stake in. Two ways to a model are of one family.
+    models = {name: bare_model(name) for name in everybody}
+    of_models = {models[name]: family for name, family in known.items()}
+    kins = {EXCESS: models, FAMILY_EXCESS: {name: of_models.get(model, model) for name, model in models.items()}}
     tables = {"": judgments, **({} if rewritten is None else {REWRITTEN: rewritten})}
-    own = {
-        (before, name): _own(table, judges, owns) for before, table in tables.items() for name, owns in owners.items()
-    }
-    readings = {f"{before}{name}": read_excess(tables[before], own[before, name], name) for before, name in own}
+    staked = {f"{when}{name}": _staked(table, judges, kins[name]) for when, table in tables.items() for name in kins}
+    as_written = [staked[name] for name in kins]
     by_judge = {
         judge: {
-            f"{before}{name}": _excess_of(judge, tables[before], own[before, name], name)
-            for before, name in own
-            if (own[before, name][tables[before]["rater"] == judge] != 0).any()
+            name: _excess_of(judge, table, name)
+            for name, table in staked.items()
+            if table.loc[table["rater"] == judge, "own"].any()
         }
         for judge in judges
     }
-    outsiders = [_outside(judgments, own["", name]).any() for name in owners]
     return SelfPreferenceReport(
         judges=dict(judges),
-        families={
-            name: families[name] for name in sorted({*judges.values(), *_authors(judgments)}) if name in families
-        },
+        families=known,
         labels=tuple(judgments.loc[judgments["kind"] == LABEL, "rater"].unique()),
         n_items=judgments["item"].nunique(),
         n_pairs=judgments["pair"].nunique(),
-        readings=readings,
+        readings={name: read_excess(table, name) for name, table in staked.items()},
         by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
-        cells=_cells(judgments, judges, owners),
-        has_outsider=any(outsiders),
+        cells=_cells(judgments, judges, list(kins.values())),
+        has_outsider=any(_beside(table, table["own"] != 0)[table["score"].notna()].any() for table in as_written),
         notes=tuple(notes),
     )
 
 
-def _same(judge: str, author: str) -> bool:
-    return bare_model(judge) == bare_model(author)
+def _staked(judgments: pd.DataFrame, judges: Mapping[str, str], kin: Mapping[str, str]) -> pd.DataFrame:
+    """Add `own`: whether who answers has a stake in the first text (1), in the second (−1), or in both or none (0)."""
+    who = judgments["rater"].map({judge: kin[author] for judge, author in judges.items()})
+    first, second = ((judgments[author].map(kin) == who).astype(float) for author in AUTHORS)
+    staked: pd.DataFrame = judgments.assign(own=first - second)
+    return staked
 
 
-def _related(families: Mapping[str, str], judge: str, author: str) -> bool:
-    return _same(judge, author) or families.get(judge, judge) == families.get(author, author)
+def _beside(judgments: pd.DataFrame, staked: pd.Series[bool]) -> pd.Series[bool]:
+    """Say of every answer whether who gave it has no stake, in a pair in which one of these has."""
+    beside: pd.Series[bool] = judgments["pair"].isin(judgments.loc[staked, "pair"]) & (judgments["own"] == 0)
+    return beside
 
 
-def _authors(judgments: pd.DataFrame) -> list[str]:
-    return sorted({*judgments["first_author"], *judgments["second_author"]})
-
-
-def _own(judgments: pd.DataFrame, judges: Mapping[str, str], owns: Callable[[str, str], bool]) -> Array:
-    """Return of every answer whether its giver owns the first answer (1), the second (−1), or both or none (0)."""
-    known = {(name, author): owns(who, author) for name, who in judges.items() for author in _authors(judgments)}
-    first, second = (
-        np.array([known.get(pair, False) for pair in zip(judgments["rater"], judgments[column], strict=True)], float)
-        for column in ("first_author", "second_author")
-    )
-    return np.asarray(first - second)
-
-
-def _outside(judgments: pd.DataFrame, own: Array) -> pd.Series[bool]:
-    """Say of every answer whether its giver owns neither text, in a pair that some judge has a stake in."""
-    stake = pd.Series(own != 0, index=judgments.index).groupby(judgments["pair"]).transform("any")
-    outside: pd.Series[bool] = stake & (own == 0) & judgments["score"].notna()
-    return outside
-
-
-def _excess_of(judge: str, judgments: pd.DataFrame, own: Array, name: str) -> Reading:
+def _excess_of(judge: str, judgments: pd.DataFrame, name: str) -> Reading:
     """Read the excess of one judge on its own pairs, beside those who have no stake in them."""
-    mine = (judgments["rater"] == judge) & (own != 0)
-    pairs = judgments["pair"].isin(judgments.loc[mine, "pair"])
-    kept = (mine | (pairs & (own == 0))).to_numpy()
-    if (judgments[kept]["rater"] == judge).all():
+    mine = (judgments["rater"] == judge) & (judgments["own"] != 0)
+    beside = _beside(judgments, mine)
+    if not beside.any():
         return NotEstimable(reason=_NO_OUTSIDER, statistic="value")
-    return read_excess(judgments[kept], own[kept], name)
+    return read_excess(judgments[mine | beside], name)
 
 
-def read_excess(judgments: pd.DataFrame, own: Array, name: str = EXCESS) -> Reading:
-    """Read the excess of whoever has a stake: `own` is 1 where they own the first text, −1 where the second.
+def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
+    """Read the excess of whoever has a stake: in the column `own` 1 where it is in the first text, −1 in the second.
 
     Not estimable where nobody or everybody has the same stake, where fewer than ten items tell something, and, as every
     other reading, where more than 5 % of the calls gave no usable answer.
     """
-    asked = judgments["kind"] == JUDGE
-    lost = (asked & judgments["score"].isna()).to_numpy()
-    counts: dict[str, Any] = {"n": judgments["pair"].nunique(), "excluded": int(lost.sum())}
-    left_out = judgments.loc[lost, "outcome"].value_counts().to_dict()
-    missing = partial(NotEstimable, **counts, left_out=left_out, statistic="value")
+    scores, own, asked = judgments["score"], judgments["own"], judgments["kind"] == JUDGE
+    lost = asked & scores.isna()
+    counts: dict[str, Any] = {"n": judgments["pair"].nunique(), "excluded": int(lost.sum()), "statistic": "value"}
+    counts["left_out"] = judgments.loc[lost, "outcome"].value_counts().to_dict()
+    missing = partial(NotEstimable, **counts)
     if not own.any():
-        return missing(reason=_NOBODY[name])
+        return missing(reason=_NOBODY[name.removeprefix(REWRITTEN)])
     if judgments["rater"].nunique() == 1:
         return missing(reason=_ALONE)
     if lost.mean() > MAX_LOST:
         reason = f"{lost.sum():,} of {asked.sum():,} calls have no usable answer, more than {MAX_LOST:.0%}"
         return missing(reason=reason, withheld=True)
-    fit = _fit(judgments, own, judgments["score"].to_numpy(float))
+    fit = _fit(judgments, scores)
     if fit is None:
         return missing(reason="where judges with and without a stake answered, nothing differs between them")
     if fit.n_clusters < FEWEST_CLUSTERS:
         return missing(reason=f"{fit.n_clusters} items tell something, and an interval takes {FEWEST_CLUSTERS}")
-    # What lost answers could change: each goes the way that makes the excess greatest, or least.
-    completed = [_fit(judgments, own, _completed(judgments, own, lost, way)) for way in (1, -1) if lost.any()]
+    # What lost answers could change: each goes to whoever has more of a stake than the others, or to the other one.
+    lean = 0.5 * np.sign(own - own.groupby(judgments["pair"]).transform("mean"))
+    completed = [_fit(judgments, scores.mask(lost, 0.5 + way * lean)) for way in (1, -1) if lost.any()]
     fits = [fit, *filter(None, completed)]
-    ends = [partial(_ends, each) for each in fits]
-
+    shares, ends = [_excess_share(each.value) for each in fits], [partial(_ends, each) for each in fits]
     return Estimate(
-        value=_excess_share(fit),
+        value=shares[0],
         **counts,
         **intervals(_ends(fit, 0.95, clustered=False), _ends(fit, 0.95)),
         n_clusters=fit.n_clusters,
         method="conditional logistic, jackknife by item",
         unit="pair",
-        statistic="value",
-        left_out=left_out,
         n_calls=int(asked.sum()),
-        bound_low=min(_excess_share(each) for each in fits),
-        bound_high=max(_excess_share(each) for each in fits),
+        bound_low=min(shares),
+        bound_high=max(shares),
         at_level=ends[0],
         decides_at=partial(hull_at, ends) if lost.any() else None,
     )
 
 
-def _excess_share(fit: ConditionalFit) -> float:
-    return float(expit(fit.value) - 0.5)
+def _excess_share(log_odds: float) -> float:
+    return float(expit(log_odds) - 0.5)
 
 
 def _ends(fit: ConditionalFit, level: float, *, clustered: bool = True) -> Interval:
-    low, high = expit(np.array(fit.interval(level, clustered=clustered))) - 0.5
-    return float(low), float(high)
+    low, high = fit.interval(level, clustered=clustered)
+    return _excess_share(low), _excess_share(high)
 
 
-def _completed(judgments: pd.DataFrame, own: Array, lost: Array, way: int) -> Array:
-    """Return the scores with lost answers given to whoever has more of a stake in the first text than the others."""
-    mean = pd.Series(own, index=judgments.index).groupby(judgments["pair"]).transform("mean").to_numpy()
-    return np.where(lost, 0.5 + 0.5 * np.sign(way * (own - mean)), judgments["score"].to_numpy(float))
-
-
-def _fit(judgments: pd.DataFrame, own: Array, scores: Array) -> ConditionalFit | None:
-    kept = ~np.isnan(scores)
-    if not kept.any():
-        return None
-    rows = judgments[kept]
-    slots = rows["order"].map({"uv": 1.0, "vu": -1.0, "": 0.0}).to_numpy()
-    judges = rows.loc[rows["kind"] == JUDGE, "rater"].unique()
-    terms = np.column_stack([own[kept], *(slots * (rows["rater"] == judge).to_numpy() for judge in judges)])
+def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | None:
+    rows = judgments.assign(score=scores).dropna(subset="score")
+    slots, judges = rows["order"].map({"uv": 1.0, "vu": -1.0, "": 0.0}), rows.loc[rows["kind"] == JUDGE, "rater"]
+    terms = np.column_stack([rows["own"], *(slots * (rows["rater"] == judge) for judge in judges.unique())])
     strata, clusters = (pd.factorize(rows[column])[0] for column in ("pair", "item"))
-    return conditional_logistic(scores[kept], terms, strata, clusters)
+    return conditional_logistic(rows["score"].to_numpy(float), terms, strata, clusters)
 
 
 def _cells(
-    judgments: pd.DataFrame, judges: Mapping[str, str], owners: Mapping[str, Callable[[str, str], bool]]
+    judgments: pd.DataFrame, judges: Mapping[str, str], kins: Sequence[Mapping[str, str]]
 ) -> list[JudgeAndAuthor]:
     """Return how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
     sides = [
-        judgments.assign(author=judgments[f"{side}_author"], won=(judgments["score"] - off).abs())
-        for side, off in (("first", 0), ("second", 1))
+        judgments.assign(author=judgments[author], won=(judgments["score"] - lost).abs())
+        for lost, author in enumerate(AUTHORS)
     ]
     won = pd.concat(sides).dropna(subset="won").groupby(["author", "pair", "rater"])["won"].mean().reset_index()
     cells = []
@@ -256,17 +231,7 @@ def _cells(
             rest = rows[(rows["rater"] != judge) & rows["pair"].isin(mine["pair"])]
             if mine.empty:
                 continue
-            owned = {name: owns(who, str(author)) for name, owns in owners.items()}
             others = None if rest.empty else float(rest.groupby("pair")["won"].mean().mean())
-            cells.append(
-                JudgeAndAuthor(
-                    judge=judge,
-                    author=str(author),
-                    share=float(mine["won"].mean()),
-                    others=others,
-                    n=len(mine),
-                    own=owned[EXCESS],
-                    family=owned[FAMILY_EXCESS],
-                )
-            )
+            stakes = (kin[who] == kin[str(author)] for kin in kins)
+            cells.append(JudgeAndAuthor(judge, str(author), float(mine["won"].mean()), others, len(mine), *stakes))
     return cells

@@ -3,160 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
-from jrh_mlflow.comparing.comparison_view import reading_values
+import pandas as pd
+
+from jrh_mlflow.comparing.comparison_view import filled_frames, reading_values
 from jrh_mlflow.comparing.recommendation import closing_section, short_name
-from jrh_mlflow.comparing.self_preference_report import (
-    EXCESS,
-    FAMILY_EXCESS,
-    REWRITTEN,
-    JudgeAndAuthor,
-    SelfPreferenceReport,
-)
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.comparing.self_preference_report import FAMILY_EXCESS, REWRITTEN, JudgeAndAuthor, SelfPreferenceReport
+from jrh_mlflow.engine.budget import Paid
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
-from jrh_mlflow.show.figures.canvas import canvas, label_cells, label_inches, short, wrapped, write_cell, write_corners
-from jrh_mlflow.show.numbers import number_text
+from jrh_mlflow.show.cards import ShownResult, brief_run
+from jrh_mlflow.show.figures.canvas import cell_table, plotted, write_cell
+from jrh_mlflow.show.glossary import WORDS
+from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.numbers import money_text, number_text, reading_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
 from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jrh_mlflow.show.figures.canvas import Figure
+    from jrh_mlflow.stats import Interval
 
-PREFIX = "self_preference/"
-SELF_PREFERENCE_JSON, SELF_PREFERENCE_MARKDOWN = "self_preference.json", "self_preference.md"
+PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT = 0.10
 _UNEQUAL = 0.1
 """From one half: how much an author's share of wins tells that its answers are better, or worse, than others'."""
-NAMES = {
-    EXCESS: "own answers",
-    FAMILY_EXCESS: "answers of the own family",
-    f"{REWRITTEN}{EXCESS}": "own answers, rewritten",
-    f"{REWRITTEN}{FAMILY_EXCESS}": "answers of the own family, rewritten",
-}
-ASSUMPTION = "It is assumed that without such a preference judges differ by noise and by slot only."
-_MEAN_ONLY = (
-    "Nobody judged who wrote neither answer: this is the mean of the two authors, and not the preference of one."
-)
-_HOW = (
-    "Excess: how much more often than one half the own of two equally good answers wins; 0 is fair, 0.50 is always. "
-    "The quality of a pair is what all who judged it agree on; ties are half a win for each, so that many ties make "
-    "the excess smaller. Intervals are 95 %, over items."
-)
-_CELLS_HOW = (
-    "Share of pairs that the author's answer wins with the judge, beside the share with all others on the same pairs: "
-    "a plain count that no model adjusts."
-)
-_CELL_WIDTH, _CELL_HEIGHT = 1.35, 0.62
+_SAYS: Mapping[str, str] = WORDS["self_preference"]
 
 
-def main_axis(report: SelfPreferenceReport) -> str:
-    """Return the reading that the verdict is about: own answers, or those of the family where no own one was judged."""
-    return FAMILY_EXCESS if _only_family(report) else EXCESS
-
-
-def _only_family(report: SelfPreferenceReport) -> bool:
-    own, family = report.readings[EXCESS], report.readings[FAMILY_EXCESS]
-    return not isinstance(own, Estimate) and isinstance(family, Estimate)
-
-
-def self_preference_verdict(report: SelfPreferenceReport) -> Verdict:
-    """Say whether judges prefer their own answers, by whose word the quality goes, and what to do."""
-    axis = main_axis(report)
-    found = [_finding(name, report) for name in report.readings]
-    finding = next(each for each in found if each.axis == f"{PREFIX}{axis}")
-    by = f"people's or gold labels ({', '.join(report.labels)}) and the other judges" if report.labels else "all judges"
-    if len(report.judges) == 1:
-        by = f"the labels ({', '.join(report.labels)})"
-    sentences = [finding.text]
-    if isinstance(finding.reading, Estimate):
-        sentences.append(f"The quality of a pair is taken from {by}. {ASSUMPTION}")
-        sentences += [] if report.has_outsider else [_MEAN_ONLY]
-        sentences += _by_sharpness(axis, report)
-    sentences += [f"What to do: {finding.advice}"] if finding.advice else []
-    return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found))
-
-
-def _by_sharpness(axis: str, report: SelfPreferenceReport) -> list[str]:
-    """Say where the sharpness of a judge explains its reading too: others find its own answers better, or worse."""
-    for cell in report.cells:
-        reading = report.by_judge.get(cell.judge, {}).get(axis)
-        stake = cell.family if axis == FAMILY_EXCESS else cell.own
-        if not stake or cell.others is None or abs(cell.others - 0.5) < _UNEQUAL or not isinstance(reading, Estimate):
-            continue
-        low, high = deciding_ends(reading)
-        if low is not None and high is not None and not low <= 0 <= high:
-            how = "more" if (low > 0) == (cell.others > 0.5) else "less"
-            return [
-                f"With the others, answers of {short_name(cell.author)} win in {_percent(cell.others - 0.5)}: a judge "
-                f"that sees quality {how} sharply than they do reads like this too."
-            ]
-    return []
-
-
-def _finding(name: str, report: SelfPreferenceReport) -> Finding:
-    reading, staked = report.readings[name], [judge for judge, own in report.by_judge.items() if name in own]
-    is_one = 1 in (len(report.judges), len(staked))
-    judges = "The judge" if len(report.judges) == 1 else short_name(staked[0]) if len(staked) == 1 else "The judges"
-    verb, whose = f"prefer{'s' if is_one else ''}", f"answers of {'its' if is_one else 'their'} own"
-    whose += " family" if name.endswith(FAMILY_EXCESS) else ""
-    when = " after both were rewritten" if name.startswith(REWRITTEN) else ""
-    if not isinstance(reading, Estimate):
-        text = f"Whether {judges.replace('The', 'the')} {verb} {whose}{when} cannot be told: {reading.reason}."
-        return Finding(axis=f"{PREFIX}{name}", state="cannot tell", reading=reading, text=text)
-    low, high = deciding_ends(reading)
-    assert low is not None
-    assert high is not None
-    state: State = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
-    shares = f"{_percent(reading.value)} [{_percent(low)}–{_percent(high)}]"
-    numbers = f"of two equally good answers the own wins in {shares}; 50 % is fair"
-    if low > 0:
-        end = "" if state == "problem" else f", whether by more than {LIMIT:.2f} is open"
-        text = f"{judges} {verb} {whose}{when} ({numbers}{end})."
-    elif high < 0:
-        text = f"{judges} {verb} the other answer to {whose}{when} ({numbers})."
-    else:
-        told = "No preference for" if state == "ok" else "It cannot be told whether there is a preference for"
-        text = f"{told} {whose}{' was found' if state == 'ok' else ''}{when} ({numbers})."
-    advice = {
-        "problem": "let a judge of another family decide pairs with such an answer, or a jury of several families.",
-        "cannot tell": "judge more items: the interval shrinks with the root of their number.",
-    }.get(state, "")
-    return Finding(axis=f"{PREFIX}{name}", state=state, reading=reading, text=text, advice=advice)
-
-
-def _percent(excess: float) -> str:
-    return f"{50 + 100 * excess:.0f} %"
+def _whose(name: str) -> str:
+    return axis_name(f"{PREFIX}{name}").removeprefix("preference for ")
 
 
 Row = tuple[str, str, Reading]
-"""Judge (empty: all), name of the reading, reading."""
-
-
-def reading_rows(report: SelfPreferenceReport) -> list[Row]:
-    """Return every reading, first those of all judges together."""
-    of_all = [("all judges", name, reading) for name, reading in report.readings.items()]
-    return of_all + [(judge, name, reading) for judge, own in report.by_judge.items() for name, reading in own.items()]
-
-
-def _ownership(cell: JudgeAndAuthor) -> str:
-    return "yes" if cell.own else "family" if cell.family else "no"
-
-
+"""Judge (or all), name of the reading, reading."""
 READINGS: Table[Row] = Table.of(
-    Column("judge", lambda row: row[0], value=lambda row: row[0], as_code=True, brief=True),
-    Column("prefers", lambda row: NAMES[row[1]], value=lambda row: row[1], name="axis", words=True, brief=True),
+    Column("judge", itemgetter(0), value=itemgetter(0), as_code=True, brief=True),
+    Column("prefers", lambda row: _whose(row[1]), value=itemgetter(1), name="axis", words=True, brief=True),
     Column("excess", lambda row: reading_cell(row[2]), brief=True),
     *reading_values(lambda row: row[2]),
     Column("pairs", lambda row: f"{row[2].n:,}", brief=True),
     Column("calls left out", lambda row: f"{row[2].excluded:,}"),
     Column("why not", lambda row: row[2].reason if isinstance(row[2], NotEstimable) else "", words=True),
 )
+
+
+def _ownership(cell: JudgeAndAuthor) -> str:
+    return "yes" if cell.own else "family" if cell.family else "no"
+
+
 CELLS: Table[JudgeAndAuthor] = Table.of(
     Column("judge", lambda cell: cell.judge, value=lambda cell: cell.judge, as_code=True),
     Column("author", lambda cell: cell.author, value=lambda cell: cell.author, as_code=True, words=True),
@@ -167,81 +68,193 @@ CELLS: Table[JudgeAndAuthor] = Table.of(
 )
 
 
-def self_preference_page(
-    report: SelfPreferenceReport, *, title: str, facts: Mapping[str, str], drawings: Sequence[Drawing] = ()
-) -> Page:
-    """Return the verdict, the excess of all judges and of each, who wins with whom, and what limits it."""
-    verdict = self_preference_verdict(report)
-    others = [finding.text for finding in verdict.findings[1:] if isinstance(finding.reading, Estimate)]
-    return Page(
-        title=title,
-        lead=verdict.sentences[0],
-        sentences=[*verdict.sentences[1:], *(text for text in others if text != verdict.sentences[0])],
-        notes=report.notes,
-        facts=facts,
-        sections=[
-            Section(heading="Readings", blocks=[excess_table(report), _HOW]),
-            Section(heading="Figures", blocks=[drawings], media=("html",)),
-            Section(heading="Who wins with whom", blocks=[CELLS(report.cells), _CELLS_HOW]),
-            closing_section(verdict.sentences[0]),
-        ],
-    )
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SelfPreference(ShownResult):
+    """How much judges prefer their own answers, and where it is logged."""
+
+    report: SelfPreferenceReport
+    judgments: pd.DataFrame
+    """A row for each answer of a judge, and for each label; `version` is `as written` or `rewritten`."""
+    rewriter: str | None = None
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+    """Answer to what the rewriter made of it."""
+    paid: Paid = field(default_factory=Paid)
+    simulated: bool = False
+
+    @property
+    def title(self) -> str:
+        """Names judges and pairs."""
+        return f"Self-preference of {', '.join(self.report.judges)} on {self.report.n_pairs:,} pairs of answers"
+
+    @property
+    def estimates(self) -> dict[str, Reading]:
+        """Key to the excess of all judges together, or why there is none."""
+        return {f"{PREFIX}{name}": reading for name, reading in self.report.readings.items()}
+
+    @property
+    def by_judge(self) -> Mapping[str, Mapping[str, Reading]]:
+        """Judge to its own readings."""
+        return self.report.by_judge
+
+    @property
+    def points(self) -> list[keys.Point]:
+        """What is logged: `self_preference/excess/value`, `self_preference/by_judge/NAME/excess/value`, counts."""
+        of_judges = keys.keyed_groups(f"{PREFIX}by_judge", self.by_judge)
+        counts = {f"{PREFIX}items": self.report.n_items, f"{PREFIX}pairs": self.report.n_pairs}
+        return keys.all_points({**self.estimates, **of_judges}) + keys.known_points(counts)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Exactly what is logged."""
+        return keys.last_values(self.points)
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Who judged, by what labels, and which families are known."""
+        related = ", ".join(f"{name}: {family}" for name, family in self.report.families.items())
+        judges, labels = (", ".join(names) for names in (self.report.judges, self.report.labels))
+        return {"judges": judges, "labels": labels or None, "families": related or None, "rewriter": self.rewriter}
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the judges prefer their own answers, by whose word the quality goes, and what to do."""
+        found = {name: self._finding(name) for name in self.report.readings}
+        finding, labels = found[self.report.main], self.settings["labels"]
+        by = f"people's or gold labels ({labels}) and the other judges" if labels else "all judges"
+        by = by if len(self.report.judges) > 1 else f"the labels ({labels})"
+        sentences = [finding.text]
+        if isinstance(finding.reading, Estimate):
+            sentences.append(_SAYS["quality"].format(by=by))
+            sentences += [] if self.report.has_outsider else [_SAYS["mean"]]
+            sentences += self._by_sharpness()
+        sentences += [f"What to do: {finding.advice}"] if finding.advice else []
+        return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found.values()))
+
+    def _by_sharpness(self) -> list[str]:
+        """Say where the sharpness of a judge explains its reading too: others find its own answers better, or worse."""
+        for cell in self.report.cells:
+            reading = self.by_judge.get(cell.judge, {}).get(self.report.main)
+            stake = cell.family if self.report.main == FAMILY_EXCESS else cell.own
+            if not stake or cell.others is None or not isinstance(reading, Estimate):
+                continue
+            (low, high), better = _decided(reading), cell.others - 0.5
+            if abs(better) >= _UNEQUAL and not low <= 0 <= high:
+                how, author = "more" if (low > 0) == (better > 0) else "less", short_name(cell.author)
+                return [_SAYS["sharpness"].format(author=author, share=_percent(better), how=how)]
+        return []
+
+    def _finding(self, name: str) -> Finding:
+        reading, staked = self.report.readings[name], [judge for judge, own in self.by_judge.items() if name in own]
+        is_alone, is_one = len(self.report.judges) == 1, len(staked) == 1
+        judges = "The judge" if is_alone else short_name(staked[0]) if is_one else "The judges"
+        prefer, whose = ("prefers", "its own") if is_alone or is_one else ("prefer", "their own")
+        whose = f"answers of {whose}{' family' if name.endswith(FAMILY_EXCESS) else ''}"
+        when = " after both were rewritten" if name.startswith(REWRITTEN) else ""
+        says: dict[str, Any] = {"judges": judges, "prefer": prefer, "whose": whose, "when": when, "limit": LIMIT}
+        state: State = "cannot tell"
+        form, advice = "missing", ""
+        if isinstance(reading, NotEstimable):
+            says |= {"judges": judges.replace("The", "the"), "reason": reading.reason}
+        else:
+            low, high = _decided(reading)
+            state = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
+            form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
+            says["shares"] = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
+            advice = _SAYS.get(f"advice {state}", "")
+        text = _SAYS[form].format(**says)
+        return Finding(axis=f"{PREFIX}{name}", state=state, reading=reading, text=text, advice=advice)
+
+    @property
+    def readings(self) -> FilledTable[Row]:
+        """Every reading, first those of all judges together."""
+        owners = [("all judges", self.report.readings), *self.by_judge.items()]
+        return READINGS((owner, name, reading) for owner, own in owners for name, reading in own.items())
+
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
+        settings, (lead, *more) = self.settings, self.verdict.sentences
+        others = [finding.text for finding in self.verdict.findings[1:] if isinstance(finding.reading, Estimate)]
+        return Page(
+            title=self.title,
+            lead=lead,
+            sentences=[*more, *(text for text in others if text != lead)],
+            notes=self.report.notes,
+            marks=["simulated"] * self.simulated,
+            facts={
+                "judges": settings["judges"],
+                "items": f"{self.report.n_items:,} with {self.report.n_pairs:,} pairs",
+                "labels": settings["labels"] or "none",
+                "families": settings["families"] or "none known",
+                **({"rewritten by": self.rewriter} if self.rewriter else {}),
+                "cost": money_text(self.paid.usd),
+            },
+            sections=[
+                Section(heading="Readings", blocks=[self.readings, _SAYS["how"]]),
+                Section(heading="Figures", blocks=[drawings], media=("html",)),
+                Section(heading="Who wins with whom", blocks=[CELLS(self.report.cells), _SAYS["how cells"]]),
+                closing_section(lead),
+            ],
+        )
+
+    def _card(self) -> dict[str, Any]:
+        return {"tables": [self.readings]}
+
+    def __repr__(self) -> str:
+        read = f"excess of {_whose(self.report.main)} {reading_text(self.report.readings[self.report.main])}"
+        return f"SelfPreference({len(self.report.judges)} judges: {read}, {brief_run(self.run_id)})"
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What there is to tabulate, by name."""
+        own = filled_frames({"readings": self.readings, "judges_and_authors": CELLS(self.report.cells)})
+        texts = pd.DataFrame(self.rewritten.items(), columns=["answer", "rewritten"])
+        return {**own, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each reading, of all judges and of each."""
+        return self.readings.to_frame()
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Judges × authors: how much more often the author wins with the judge than with the others."""
+        if not (cells := self.report.cells):
+            return {}
+        judges, authors = (list(dict.fromkeys(getattr(cell, name) for cell in cells)) for name in ("judge", "author"))
+        title = "How much more often an author wins with a judge"
+        foot = (
+            "more or less often than with the others on the same pairs; below: share of pairs won; ● own, ○ own family"
+        )
+        figure, axes = cell_table(judges, authors, title=title, foot=foot)
+        for cell in cells:
+            _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
+        return {"judges_and_authors.png": figure}
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw judges × authors."""
+        return plotted(self.figures, kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        own = {name: getattr(self, name) for name in ("run_id", "link", "simulated", "rewriter")}
+        return {"verdict": self.verdict.to_dict(), **own, **plain_fields(self.report), "metrics": self.metrics}
 
 
-def excess_table(report: SelfPreferenceReport) -> FilledTable[Row]:
-    """Fill the table of readings."""
-    return READINGS(reading_rows(report))
+def _decided(reading: Estimate) -> Interval:
+    # A fit has both ends.
+    return cast("Interval", deciding_ends(reading))
 
 
-def self_preference_tables(report: SelfPreferenceReport) -> dict[str, pd.DataFrame]:
-    """Return what there is to tabulate, by name."""
-    return {"readings": excess_table(report).to_frame(), "judges_and_authors": CELLS(report.cells).to_frame()}
-
-
-def self_preference_points(report: SelfPreferenceReport) -> list[keys.Point]:
-    """Spell the readings: `self_preference/excess/value`, and `self_preference/by_judge/NAME/excess/value` of each."""
-    of_judges = keys.keyed_groups(f"{PREFIX}by_judge", report.by_judge)
-    counts = {f"{PREFIX}items": report.n_items, f"{PREFIX}pairs": report.n_pairs}
-    return keys.all_points({**axis_readings(report), **of_judges}) + keys.known_points(counts)
-
-
-def axis_readings(report: SelfPreferenceReport) -> dict[str, Reading]:
-    """Return the readings of all judges together by their keys: what gates decide on."""
-    return {f"{PREFIX}{name}": reading for name, reading in report.readings.items()}
-
-
-def self_preference_figures(report: SelfPreferenceReport) -> dict[str, Figure]:
-    """Draw judges × authors, where there is something to draw."""
-    return {"judges_and_authors.png": _heatmap(report.cells)} if report.cells else {}
-
-
-def _heatmap(cells: Sequence[JudgeAndAuthor]) -> Figure:
-    """Judges (rows) × authors (columns): how much more often the author wins with the judge than with the others."""
-    judges, authors = (list(dict.fromkeys(getattr(cell, name) for cell in cells)) for name in ("judge", "author"))
-    heads = [wrapped(short(name, most=42)) for name in authors]
-    top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
-    labels = [short(name, most=30) for name in judges]
-    left, bottom, wide = label_inches(labels), 0.5, _CELL_WIDTH * len(authors)
-    width = max(left + wide + 0.25, 7.6)
-    size = (width, top + _CELL_HEIGHT * len(judges) + bottom)
-    figure, axes = canvas(*size, left=left, right=width - left - wide, top=top, bottom=bottom)
-    for cell in cells:
-        _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
-    label_cells(axes, heads, labels, range(len(judges)), fontsize=10)
-    foot = "more or less often than with the others on the same pairs; below: share of pairs won; ● own, ○ own family"
-    write_corners(figure, title="How much more often an author wins with a judge", foot=foot)
-    return figure
+def _percent(excess: float) -> str:
+    return f"{50 + 100 * excess:.0f} %"
 
 
 def _draw_cell(axes: Any, column: int, row: int, cell: JudgeAndAuthor) -> None:
-    from matplotlib import colormaps
-
-    more = 0.0 if cell.others is None else cell.share - cell.others
-    # The ends of the scale are left out: they would hide the digits.
-    colour = colormaps["RdBu_r"](0.5 + 0.35 * max(-1.0, min(1.0, 2 * more)))
-    mark = "● " if cell.own else "○ " if cell.family else ""
-    value = "–" if cell.others is None else number_text(more, signed=True)
-    others = "nobody else judged them" if cell.others is None else f"{number_text(cell.others)} with the others"
-    words = f"{cell.author} with {cell.judge}: wins {number_text(cell.share)} of {cell.n:,} pairs, {others}"
-    below = f"{number_text(cell.share)}, n {cell.n:,}"
-    write_cell(axes, column, row, colour=colour, value=f"{mark}{value}", at=0.36, below=below, words=words)
+    wins, more, others = number_text(cell.share), "–", "nobody else judged them"
+    place = 0.5
+    if cell.others is not None:
+        more, others = number_text(cell.share - cell.others, signed=True), f"{number_text(cell.others)} with the others"
+        # The ends of the scale are left out: they would hide the digits.
+        place += 0.35 * max(-1.0, min(1.0, 2 * (cell.share - cell.others)))
+    value = f"{'● ' if cell.own else '○ ' if cell.family else ''}{more}"
+    words = f"{cell.author} with {cell.judge}: wins {wins} of {cell.n:,} pairs, {others}"
+    below = f"{wins}, n {cell.n:,}"
+    write_cell(axes, column, row, scale="RdBu_r", place=place, value=value, below=below, words=words)

@@ -8,7 +8,6 @@ the other columns of the prompts. No label is written: people or `labeller` give
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,20 +22,18 @@ from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.judges.responder import NO_LABELS, Responder
-from jrh_mlflow.measuring.asked_items import ask_prepared
+from jrh_mlflow.judges.responder import Responder
+from jrh_mlflow.measuring.asked_items import ask_prepared, prompt_suite, shared_budget
 from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.models import trust
 from jrh_mlflow.options import AskedRunOptions, AskOptions, takes
-from jrh_mlflow.schema.items import CallRecord, Item
+from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table
 from jrh_mlflow.suites.dataset import DatasetTable, present
 from jrh_mlflow.suites.responses import read_prompts
-from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.store import RunContent, Store, log_paid, open_run, publish
 
 RESPONSES_FILE = "responses.parquet"
@@ -98,16 +95,12 @@ def prepare_responding(
     if prompt not in table:
         raise RecipeError(f"The prompts lack the column {prompt!r}.{present(table, prompt)}")
     prompts = read_prompts(table, prompt, id or ("id" if "id" in table else None))
-    items = [
-        Item(id=one, task=one, condition="prompt", kind="response", instruction=text, response="", answers=NO_LABELS)
-        for one, text in prompts.items()
-    ]
-    suite = Suite(name="prompts", items=items)
+    suite = prompt_suite("prompts", prompts)
     asked = {
         name: prepare(Responder(name, **responder, name=name), suite, **options.preparing, dry=dry) for name in names
     }
-    identity = hashlib.sha256(repr([prepared.identity for prepared in asked.values()]).encode()).hexdigest()
-    return Responding(table=table, prompts=prompts, column=prompt, models=asked, budget=outbox_key("respond", identity))
+    budget = shared_budget("respond", asked.values())
+    return Responding(table=table, prompts=prompts, column=prompt, models=asked, budget=budget)
 
 
 @takes(AskedRunOptions)

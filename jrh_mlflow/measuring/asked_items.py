@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jrh_mlflow.engine import Asked
@@ -14,11 +15,13 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.responder import NO_LABELS
 from jrh_mlflow.measuring.resolve import Prepared, journal_at, prepare
 from jrh_mlflow.options import AskOptions
 from jrh_mlflow.progress import counting_bar
 from jrh_mlflow.schema.items import Call, CallRecord, Item
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking.runs.outbox import outbox_key
 
 
 class NextBatchError(RecipeError):
@@ -31,6 +34,18 @@ class NextBatchError(RecipeError):
             "then run the same command again."
         )
         self.summary = summary
+
+
+def prompt_suite(name: str, prompts: Mapping[str, str]) -> Suite:
+    """Return prompts, by id, as the suite that a `Responder` answers."""
+    usual = Item(id="", task="", condition="prompt", kind="response", response="", answers=NO_LABELS)
+    return Suite(name=name, items=[replace(usual, id=own, task=own, instruction=text) for own, text in prompts.items()])
+
+
+def shared_budget(kind: str, everybody: Iterable[Prepared]) -> str:
+    """Name the one budget of all who are asked: the same for the same, so that a restart continues."""
+    identity = hashlib.sha256(repr([prepared.identity for prepared in everybody]).encode()).hexdigest()
+    return outbox_key(kind, identity)
 
 
 def ask_prepared(

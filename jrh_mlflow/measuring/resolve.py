@@ -68,7 +68,7 @@ BUILT_IN: dict[str, Callable[[], Suite]] = {
 
 
 _RUN = re.compile(r"runs:/.+|[0-9a-f]{8,32}")
-_CODE = re.compile(r"(scripted|scorers):.+|.+\.py:\w+")
+_CODE = re.compile(r"(scripted|scorers):.+|.+\.py:\w+|[\w.]+:[A-Za-z_]\w*")
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
 _SCRIPTED = (
     *("AlwaysFirst", "AlwaysTie", "Attackable", "Drifting", "Grader", "LongerWins", "Noisy", "Oracle"),
@@ -376,7 +376,7 @@ def is_run_text(text: object) -> bool:
 
 
 def judge_named(judge: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
-    """Return a judge by what a user gave: a text may be a model, `scripted:NAME`, `file.py:function` or a run."""
+    """Return a judge by what a user gave: a text may be a model, `scripted:NAME`, `module:function` or a run."""
     if is_run_text(judge):
         return measured_judge(judge, tracking_uri=tracking_uri).judge()
     if isinstance(judge, str) and _CODE.fullmatch(judge):

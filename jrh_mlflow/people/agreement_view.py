@@ -99,7 +99,6 @@ _CAPTIONS = {
 }
 _ROW = 0.62
 """Inches of a row of the figure."""
-_CELL_WIDTH, _CELL_HEIGHT = 1.25, 0.62
 _OF_JUDGE, _OF_PEOPLE = 0, 1
 """Places in the palette."""
 _DETAILS: tuple[Medium, ...] = ("html", "markdown")
@@ -403,35 +402,21 @@ def confusion_heatmap(confusion: pd.DataFrame) -> Figure | None:
     levels, counts = [str(level) for level in confusion.index], confusion.to_numpy()
     if not counts.sum() or len(levels) > _MOST_DRAWN:
         return None
-    heads = [drawing.wrapped(drawing.short(level, most=30)) for level in levels]
-    top = 0.6 + 0.19 * max(head.count("\n") + 1 for head in heads)
-    labels = [drawing.short(level, most=30) for level in levels]
-    left, bottom, n = drawing.label_inches(labels), 0.5, len(levels)
-    width = max(left + _CELL_WIDTH * n + 0.25, 5.0)
-    right = width - left - _CELL_WIDTH * n
-    figure, axes = drawing.canvas(
-        width, top + _CELL_HEIGHT * n + bottom, left=left, right=right, top=top, bottom=bottom
-    )
+    title, foot = "People say (rows), the judge says (columns)", "items, and share of the row"
+    figure, axes = drawing.cell_table(levels, levels, title=title, foot=foot, least=5.0)
     for row, cells in enumerate(counts.tolist()):
         for column, cell in enumerate(cells):
             words = f"people say {levels[row]}, the judge says {levels[column]}"
             _cell(axes, column, row, cell, of=sum(cells), words=words)
-    drawing.label_cells(axes, heads, labels, range(n), fontsize=10)
-    drawing.write_corners(
-        figure, title="People say (rows), the judge says (columns)", foot="items, and share of the row"
-    )
     return figure
 
 
 def _cell(axes: Axes, column: int, row: int, n: int, *, of: int, words: str) -> None:
-    from matplotlib import colormaps
-
-    share = n / of if of else 0.0
+    share, scale = n / of if of else 0.0, "Blues" if column == row else "Oranges"
+    value, below, words = f"{n:,}", f"{100 * share:.0f} %" if of else "", f"{words}: {n:,} of {of:,} items"
     # The ends of the scale are left out: white would look empty, and the darkest would hide the digits.
-    colour = colormaps["Blues" if column == row else "Oranges"](0.05 + 0.75 * share)
-    below = f"{100 * share:.0f} %" if of else ""
-    words = f"{words}: {n:,} of {of:,} items"
-    drawing.write_cell(axes, column, row, colour=colour, value=f"{n:,}", at=0.36, below=below, words=words)
+    place = 0.05 + 0.75 * share
+    drawing.write_cell(axes, column, row, scale=scale, place=place, value=value, below=below, words=words)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from jrh_mlflow.comparing.self_preference_report import COLUMNS, JUDGE, LABEL, read_excess
+from jrh_mlflow.comparing.self_preference_report import JUDGE, LABEL, read_excess
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.simulations import loop
 
@@ -42,8 +42,8 @@ class Bonus:
         departure = f", {self.departure}" if self.departure else ""
         return f"{who}, {self.items} items, bonus {self.bonus:g}{departure}"
 
-    def draw(self, rng: loop.Rng) -> tuple[pd.DataFrame, np.ndarray]:
-        """Return judgments, and the stake of whoever gave each."""
+    def draw(self, rng: loop.Rng) -> pd.DataFrame:
+        """Return judgments; `own` is the stake of whoever gave each."""
         quality = rng.normal(_BETTER if self.departure == "the first author is better" else 0.0, SPREAD, self.items)
         items, rows = np.arange(self.items), []
         raters = [(f"judge {at}", JUDGE, own) for at, own in enumerate(self.judges)]
@@ -67,8 +67,8 @@ class Bonus:
                         own=own,
                     )
                 )
-        frame = pd.concat(rows, ignore_index=True)
-        return frame[list(COLUMNS)], frame["own"].to_numpy(float)
+        frame: pd.DataFrame = pd.concat(rows, ignore_index=True)
+        return frame
 
 
 _DESIGNS: tuple[tuple[tuple[int, ...], int], ...] = (((1, -1, 0), 0), ((1, 0, 0), 0), ((1, -1), 0), ((1,), 1))
@@ -92,9 +92,9 @@ def _read(world: Bonus, batch: loop.Batch) -> Iterator[Run | None]:
     """Per run: what was read, or nothing where it has no number."""
     rng = batch.rng(world)
     for _ in batch.runs:
-        judgments, own = world.draw(rng)
-        reading = read_excess(judgments, own)
-        won = float(np.abs(judgments["score"].to_numpy() - (own < 0))[own != 0].mean())
+        judgments = world.draw(rng)
+        reading, staked = read_excess(judgments), judgments[judgments["own"] != 0]
+        won = float((staked["score"] - (staked["own"] < 0)).abs().mean())
         ends = reading.cluster_interval if isinstance(reading, Estimate) else None
         yield (reading.value, *ends, won) if isinstance(reading, Estimate) and ends else None
 

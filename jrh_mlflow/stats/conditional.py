@@ -29,9 +29,8 @@ class ConditionalFit:
     """The larger of the jackknife's by cluster and the model's own: where answers are all alike the first vanishes."""
     model_error: float
     """As if all answers were independent."""
-    n_strata: int
-    """Strata that say something: their answers differ, and so does the first term."""
     n_clusters: int
+    """With a stratum that says something: its answers differ, and so does the first term."""
 
     def interval(self, level: float = 0.95, *, clustered: bool = True) -> Interval:
         """Return Student's interval with a degree of freedom less than there are clusters."""
@@ -60,46 +59,29 @@ def conditional_logistic(scores: Array, terms: Array, strata: Codes, clusters: C
         (1.07, 1.1)
     """
     layout = _Strata(scores, terms, strata, clusters)
-    informative = layout.informative()
-    if informative.sum() < 2:
-        return None
     found = np.zeros(terms.shape[1])
-    score, information = layout.derivatives(found)
-    if _own_information(information.sum(axis=0)) < _LEAST_INFORMATION:
+    here = layout.likelihood(found)
+    n_clusters = len(np.unique(layout.clusters[layout.informative]))
+    if n_clusters < 2 or _own_information(here[2].sum(axis=0)) < _LEAST_INFORMATION:
         return None
-
-    def penalised(b: Array) -> float:
-        return layout.likelihood(b) + float((b / 2 - np.logaddexp(0, b)).sum())
-
     # Newton's steps: the penalised likelihood is concave, so that a step that goes too far is halved until it gains.
     for _ in range(_MOST_STEPS):
+        value, score, information = here
         whole = information.sum(axis=0) + np.diag(expit(found) * expit(-found))
         step = np.linalg.solve(whole, score.sum(axis=0) + 0.5 - expit(found))
         if np.abs(step).max() < _CONVERGED:
             break
-        while penalised(found + step) < penalised(found) and np.abs(step).max() > _CONVERGED:
+        while (here := layout.likelihood(found + step))[0] < value and np.abs(step).max() > _CONVERGED:
             step = step / 2
         found = found + step
-        score, information = layout.derivatives(found)
-    codes = layout.clusters
-    n_clusters = len(np.unique(codes[informative]))
-    if n_clusters < 2:
-        return None
-    by_cluster = np.zeros((codes.max() + 1, len(found)))
-    np.add.at(by_cluster, codes, score)
-    within = np.zeros((codes.max() + 1, *whole.shape))
-    np.add.at(within, codes, information)
+    by_cluster, within = (np.zeros((layout.clusters.max() + 1, len(found), width)) for width in (1, len(found)))
+    np.add.at(by_cluster, layout.clusters, score[:, :, None])
+    np.add.at(within, layout.clusters, information)
     # The penalty keeps what is left without a cluster invertible.
-    moved = np.linalg.solve(whole - within, by_cluster[:, :, None])[:, 0, 0]
+    moved = np.linalg.solve(whole - within, by_cluster)[:, 0, 0]
     jackknife = float(np.sqrt((n_clusters - 1) / n_clusters * (moved**2).sum()))
     own = float(np.sqrt(np.linalg.inv(whole)[0, 0]))
-    return ConditionalFit(
-        value=float(found[0]),
-        error=max(jackknife, own),
-        model_error=own,
-        n_strata=int(informative.sum()),
-        n_clusters=n_clusters,
-    )
+    return ConditionalFit(value=float(found[0]), error=max(jackknife, own), model_error=own, n_clusters=n_clusters)
 
 
 def _own_information(information: Array) -> float:
@@ -114,60 +96,43 @@ class _Strata:
     def __init__(self, scores: Array, terms: Array, strata: Codes, clusters: Codes) -> None:
         # Within a stratum in the order of the terms, so that equal designs look equal.
         order = np.lexsort((*terms.T, strata))
-        scores, terms, strata, clusters = scores[order], terms[order], strata[order], clusters[order]
-        _, first, codes, self.sizes = np.unique(strata, return_index=True, return_inverse=True, return_counts=True)
-        self.clusters: Codes = np.unique(clusters[first], return_inverse=True)[1]
-        n, widest = len(first), int(self.sizes.max())
-        padded = np.zeros((n, widest, terms.shape[1] + 1))
-        place = np.arange(len(scores)) - first[codes]
-        padded[codes, place, 0] = 1
-        padded[codes, place, 1:] = terms
-        self.designs, self.design = np.unique(padded.reshape(n, -1), axis=0, return_inverse=True)
-        self.designs = self.designs.reshape(-1, widest, terms.shape[1] + 1)
-        self.design = self.design.reshape(-1)
-        ties = scores == 0.5
-        wins, n_ties = (np.bincount(codes, weights=each).astype(int) for each in ((scores == 1).astype(float), ties))
-        self.sums = np.zeros((n, terms.shape[1]))
-        np.add.at(self.sums, codes, scores[:, None] * terms)
-        ones = np.arange(widest + 1) - wins[:, None]
-        within = (ones >= 0) & (ones <= n_ties[:, None])
-        self.weights: Array = np.where(within, comb(n_ties[:, None], ones) * 0.5 ** n_ties[:, None], 0.0)
-        self.first_varies = np.array([np.ptp(design[design[:, 0] > 0, 1]) > 0 for design in self.designs])
-        self.decided = ((wins == self.sizes) | (wins + n_ties == 0)) & (n_ties == 0)
+        scores, terms, strata = scores[order], terms[order], strata[order]
+        _, first, codes, sizes = np.unique(strata, return_index=True, return_inverse=True, return_counts=True)
+        self.clusters: Codes = np.unique(clusters[order][first], return_inverse=True)[1]
+        padded = np.zeros((len(first), sizes.max(), terms.shape[1] + 1))
+        padded[codes, np.arange(len(scores)) - first[codes]] = np.column_stack([np.ones(len(scores)), terms])
+        self.designs, design = np.unique(padded, axis=0, return_inverse=True)
+        self.design: Codes = design.reshape(-1)
+        wins, ties = (np.add.reduceat((scores == each).astype(int), first)[:, None] for each in (1, 0.5))
+        self.sums: Array = np.add.reduceat(scores[:, None] * terms, first)
+        self.weights: Array = comb(ties, np.arange(sizes.max() + 1) - wins) * 0.5**ties
+        (low, term_low), (high, term_high) = (
+            (end.reduceat(scores, first), end.reduceat(terms[:, 0], first)) for end in (np.minimum, np.maximum)
+        )
+        self.informative: Array = (term_low < term_high) & ((low < high) | (low == 0.5))
 
-    def informative(self) -> Array:
-        return np.asarray(self.first_varies[self.design] & ~self.decided)
+    def likelihood(self, b: Array) -> tuple[float, Array, Array]:
+        """Return the penalised likelihood; of each stratum its slope without the penalty, and its information.
 
-    def likelihood(self, b: Array) -> float:
-        values, _, _ = self._polynomials(b, 0)
-        return float(self.sums.sum(axis=0) @ b - (self.weights * np.log(values)[self.design]).sum())
-
-    def derivatives(self, b: Array, *, hessian: bool = True) -> tuple[Array, Array]:
-        """Return the slope of each stratum's likelihood, and its information."""
-        values, slopes, curves = self._polynomials(b, 2 if hessian else 1)
-        slopes = slopes / values[..., None]
-        score = self.sums - np.einsum("sk,skp->sp", self.weights, slopes[self.design])
-        if not hessian:
-            return score, curves
-        curves = curves / values[..., None, None] - slopes[..., :, None] * slopes[..., None, :]
-        return score, np.einsum("sk,skpq->spq", self.weights, curves[self.design])
-
-    def _polynomials(self, b: Array, derivatives: int) -> tuple[Array, Array, Array]:
-        """Return the polynomials of each design by number of ones, with their first and second derivatives in `b`."""
+        By number of ones, with the first and second derivatives of the polynomials of each design.
+        """
         n, widest, p = self.designs.shape[0], self.designs.shape[1], len(b)
-        values, slopes = np.zeros((n, widest + 1)), np.zeros((n, widest + 1, p))
-        curves = np.zeros((n, widest + 1, p, p))
+        values, slopes, curves = (np.zeros((n, widest + 1, *more)) for more in ((), (p,), (p, p)))
         values[:, 0] = 1
         for at in range(widest):
-            there, x = self.designs[:, at, 0], self.designs[:, at, 1:]
-            weight = (there * np.exp(x @ b))[:, None]
+            x = self.designs[:, at, 1:]
+            weight = (self.designs[:, at, 0] * np.exp(x @ b))[:, None]
             before, slope = values[:, :-1], slopes[:, :-1]
-            if derivatives > 1:
-                both = x[:, None, :, None] * slope[:, :, None, :]
-                square = (x[:, :, None] * x[:, None, :])[:, None] * before[..., None, None]
-                curves[:, 1:] += weight[..., None, None] * (curves[:, :-1] + both + both.swapaxes(-1, -2) + square)
-            if derivatives:
-                slopes[:, 1:] = slopes[:, 1:] + weight[..., None] * (slope + x[:, None] * before[..., None])
-            values[:, 1:] = values[:, 1:] + weight * before
+            both = x[:, None, :, None] * slope[:, :, None, :]
+            square = (x[:, :, None] * x[:, None, :])[:, None] * before[..., None, None]
+            curves[:, 1:] += weight[..., None, None] * (curves[:, :-1] + both + both.swapaxes(-1, -2) + square)
+            slopes[:, 1:] += weight[..., None] * (slope + x[:, None] * before[..., None])
+            values[:, 1:] += weight * before
         # Beyond the size of a stratum there is nothing, and nothing has weight there.
-        return np.where(values > 0, values, 1.0), slopes, curves
+        values = np.where(values > 0, values, 1.0)
+        slopes = slopes / values[..., None]
+        curves = curves / values[..., None, None] - slopes[..., :, None] * slopes[..., None, :]
+        logs = self.sums.sum(axis=0) @ b - (self.weights * np.log(values)[self.design]).sum()
+        score = self.sums - np.einsum("sk,skp->sp", self.weights, slopes[self.design])
+        information = np.einsum("sk,skpq->spq", self.weights, curves[self.design])
+        return float(logs + (b / 2 - np.logaddexp(0, b)).sum()), score, information

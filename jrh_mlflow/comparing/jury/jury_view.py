@@ -40,7 +40,6 @@ _HOW = (
     "Intervals are 95 %, sources (tasks) as clusters. No decision is an answer that is not right; a unit with too few "
     "votes leaves the denominator."
 )
-_CELL_WIDTH, _CELL_HEIGHT = 1.25, 0.62
 
 
 def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
@@ -292,11 +291,8 @@ def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, 
     """Judges × judges: agreement below the diagonal, correlation of errors above it."""
     if not any(isinstance(pair.agreement, Estimate) for pair in pairs):
         return None
-    heads = [canvas.wrapped(canvas.short(name, most=42)) for name in judges]
-    top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
-    left, right, bottom, n = canvas.label_inches(judges), 0.25, 0.5, len(judges)
-    size = (max(left + _CELL_WIDTH * n + right, 7.6), top + _CELL_HEIGHT * n + bottom)
-    figure, axes = canvas.canvas(*size, left=left, right=size[0] - left - _CELL_WIDTH * n, top=top, bottom=bottom)
+    foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
+    figure, axes = canvas.cell_table(judges, judges, title=canvas.short(title, most=90), foot=foot)
     for pair in pairs:
         column, row = judges.index(pair.a), judges.index(pair.b)
         if isinstance(pair.agreement, Estimate):
@@ -307,10 +303,6 @@ def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, 
         if pair.error_correlation is not None:
             words = f"{pair.a} and {pair.b}, correlation of errors: {pair.error_correlation:.2f}"
             _cell(axes, row, column, pair.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
-    labels = [canvas.short(name, most=30) for name in judges]
-    canvas.label_cells(axes, heads, labels, range(n), fontsize=10)
-    foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
-    canvas.write_corners(figure, title=canvas.short(title, most=90), foot=foot)
     return figure
 
 
@@ -364,8 +356,6 @@ def _dots(report: JuryReport) -> list[tuple[str, Estimate, float, int]]:
     ]
 
 
-def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: str, *, low: float, words: str) -> None:
-    from matplotlib import colormaps
-
-    colour = colormaps[colours](min(1.0, max(0.0, (value - low) / (1 - low))))
-    canvas.write_cell(axes, column, row, colour=colour, value=f"{value:.2f}", at=0.36, below=below, words=words)
+def _cell(axes: Axes, column: int, row: int, value: float, below: str, scale: str, *, low: float, words: str) -> None:
+    place, text = (value - low) / (1 - low), f"{value:.2f}"
+    canvas.write_cell(axes, column, row, scale=scale, place=place, value=text, below=below, words=words)

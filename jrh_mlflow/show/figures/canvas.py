@@ -33,6 +33,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX*"
 _HEAD = 16
 """Characters in a line of a column head."""
+_CELL_WIDTH, _CELL_HEIGHT = 1.3, 0.62
+"""Inches of a cell of a table."""
 _LINE = 0.27
 """Inches of a line of the list under a figure."""
 # An artist has one free text, its gid: what `svg` must know is written there.
@@ -229,6 +231,20 @@ def write_corners(figure: Figure, *, title: str | None = None, foot: str) -> Non
     figure.text(0.12 / width, 0.14 / height, foot, fontsize=9, color="#444444")
 
 
+def cell_table(
+    rows: Sequence[str], columns: Sequence[str], *, title: str, foot: str, least: float = 7.6
+) -> tuple[Figure, Axes]:
+    """Make a table for `write_cell`, with the names of rows and columns; a narrow one gets a margin, not wide cells."""
+    heads, labels = [wrapped(short(name, most=42)) for name in columns], [short(name, most=30) for name in rows]
+    top, left = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads), label_inches(labels)
+    filled, bottom = left + _CELL_WIDTH * len(heads), 0.5
+    width, height = max(filled + 0.25, least), top + _CELL_HEIGHT * len(labels) + bottom
+    figure, axes = canvas(width, height, left=left, right=width - filled, top=top, bottom=bottom)
+    label_cells(axes, heads, labels, range(len(labels)), fontsize=10)
+    write_corners(figure, title=title, foot=foot)
+    return figure, axes
+
+
 def label_cells(
     axes: Axes, heads: Sequence[str], labels: Sequence[str], tops: Sequence[float], *, fontsize: float
 ) -> None:
@@ -247,11 +263,12 @@ def write_cell(
     column: int,
     top: float,
     *,
-    colour: tuple[float, ...],
+    scale: str,
+    place: float,
     value: str,
-    at: float,
     below: str,
     words: str,
+    at: float = 0.36,
     address: str | None = None,
 ) -> None:
     """Fill a cell of a table with a colour, a value and a line below it.
@@ -260,15 +277,18 @@ def write_cell(
         axes: A table (`label_cells`).
         column: From 0.
         top: Where its row begins.
-        colour: Of the cell, on any page.
+        scale: Colours of matplotlib by name, the same on any page.
+        place: Of the cell on the scale, from 0 to 1; what lies beyond has the colour of the end.
         value: Its number.
-        at: How far below the top the number stands.
         below: The line below the number.
         words: What it says when pointed at.
+        at: How far below the top the number stands.
         address: Where a click leads.
     """
+    from matplotlib import colormaps
     from matplotlib.patches import Rectangle
 
+    colour = colormaps[scale](min(1.0, max(0.0, place)))
     cell = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
     hover(cell, words, address=address, as_drawn=True)
     style: dict[str, Any] = {"ha": "center", "va": "center", "color": _ink(colour)}

@@ -201,16 +201,13 @@ def _draw_cell(
     axes: Axes, column: int, top: float, reading: Estimate, *, letter: str, inverse: bool, about: dict[str, Any]
 ) -> None:
     """Draw a judge on an axis; with `inverse` a low value is the good one."""
-    from matplotlib import colormaps
-
-    good = 1 - reading.value if inverse else reading.value
-    # A correlation can be below 0, and an error in levels above 1.
-    colour = colormaps["cividis"](min(1.0, max(0.0, good)))
     canvas.write_cell(
         axes,
         column,
         top,
-        colour=colour,
+        scale="cividis",
+        # A correlation can be below 0, and an error in levels above 1.
+        place=1 - reading.value if inverse else reading.value,
         value=f"{two_places(reading.value)}  {letter}".strip(),
         at=0.34,
         below=f"{interval_text(*source_ends(reading))}  n {reading.n}",
