@@ -145,10 +145,10 @@ def compare_calls(
         decided, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
     )
 
-    def again(whole: ScoreTable, row: Difference) -> Paired | None:
-        own = whole.of(common if row.axis == OVERALL else [row.axis])
+    def again(whole: ScoreTable, axis: str, a: str, b: str) -> Paired | None:
+        own = whole.of(common if axis == OVERALL else [axis])
         # Only sums are looked at: no interval need be drawn.
-        return paired_shares(own, row.axis, row.a, row.b, replace(resampling, n_resamples=1))
+        return paired_shares(own, axis, a, b, replace(resampling, n_resamples=1))
 
     differences = whatever_was_lost(decide(paired), completed_pairs(table, paired, again), decide)
     return Contrasts(
@@ -289,7 +289,7 @@ def _paired(
 
 
 def completed_pairs(
-    table: ScoreTable, paired: Sequence[Paired], again: Callable[[ScoreTable, Difference], Paired | None]
+    table: ScoreTable, paired: Sequence[Paired], again: Callable[[ScoreTable, str, str, str], Paired | None]
 ) -> list[list[Paired]]:
     """Pair the judges again with every lost call answered, both ways; nothing where none is lost.
 
@@ -298,15 +298,16 @@ def completed_pairs(
     Args:
         table: Scores of all judges.
         paired: As the answers that came pair them.
-        again: Pairs the two judges of a difference once more.
+        again: Pairs two judges of a table on one axis.
     """
     if not table.has_lost(*table.scores):
         return []
     sides: list[list[Paired]] = [[], []]
     for pair in paired:
-        judges = (pair.difference.a, pair.difference.b)
+        axis, judges = pair.difference.axis, (pair.difference.a, pair.difference.b)
         for side, (least, most) in zip(sides, (judges, judges[::-1]), strict=True):
-            side.append((pair.sums is not None and again(table.completed(least, most), pair.difference)) or pair)
+            whole = table.completed(least, most)
+            side.append((pair.sums is not None and again(whole, axis, *judges)) or pair)
     return sides
 
 

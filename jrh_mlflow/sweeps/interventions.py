@@ -43,23 +43,19 @@ class Intervention:
     """One row of the table."""
 
     name: str
-    change: Mapping[str, Any]
-    """One setting and its value."""
+    what: str
+    """The setting that is changed: two changes of one, but for sentences, exclude each other."""
+    value: Any
     mends: Sequence[str]
     """Axes that it may mend, with `*` for any text."""
     does: str = ""
     """What is done, as the beginning of a sentence; the text that is added where empty."""
 
     @property
-    def what(self) -> str:
-        """What is changed: two changes of one thing, but for sentences, exclude each other."""
-        return next(iter(self.change))
-
-    @property
     def text(self) -> str:
         """What is done, for a sentence: `adding “…”`."""
-        value = str(self.change[self.what])
-        return self.does or f"adding “{TIE_CRITERIA[value].text if value in TIE_CRITERIA else value}”"
+        known = TIE_CRITERIA.get(str(self.value))
+        return self.does or f"adding “{known.text if known else self.value}”"
 
     def may_mend(self, axes: Iterable[str]) -> bool:
         """Whether one of these axes is among those that it may mend."""
@@ -70,7 +66,9 @@ class Intervention:
 def interventions() -> tuple[Intervention, ...]:
     """Return the table, in the order in which changes are tried."""
     text = files("jrh_mlflow.measures").joinpath("interventions.json").read_text(encoding="utf-8")
-    return tuple(Intervention(**row) for row in json.loads(text))
+    # A change is one setting and its value.
+    rows = [(row, *row.pop("change").items()) for row in json.loads(text)]
+    return tuple(Intervention(what=what, value=value, **row) for row, (what, value) in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +95,7 @@ class RepairArm:
     @property
     def policy(self) -> Policy:
         """How many calls make a judgment, and how they are read."""
-        chosen = {what: value for change in self.changes for what, value in change.change.items()}
+        chosen = {change.what: change.value for change in self.changes}
         return Policy(replicates=chosen.get("replicates", 1), vote="majority", orders=chosen.get("orders", "one"))
 
     @property
@@ -114,7 +112,7 @@ class RepairArm:
         """Return judge and suite with the changes; None where one does not fit, or changes nothing."""
         # The criterion first: a judge of code is told sentences behind it.
         for change in sorted(self.changes, key=lambda change: change.what != "tie_criterion"):
-            changed = _CHANGES[change.what](judge, suite, change.change[change.what])
+            changed = _CHANGES[change.what](judge, suite, change.value)
             if changed is None:
                 return None
             judge, suite = changed

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.comparing import comparison
-from jrh_mlflow.comparing.comparison import MARGIN, Difference, Paired
+from jrh_mlflow.comparing.comparison import MARGIN, Paired
 from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
 from jrh_mlflow.measures.records import choices, has_steps, is_pointwise
@@ -193,7 +193,7 @@ class Mending:
         decided, sides = [pair.difference for pair in paired], list[list[Paired]]()
         if self.decides:
             decide = partial(comparison.decided, n_clusters=self.table.n_codes, primary=self.axes, seed=self.seed)
-            sides = comparison.completed_pairs(self.table, paired, self._paired_again)
+            sides = comparison.completed_pairs(self.table, paired, self._paired)
             decided = comparison.whatever_was_lost(decide(paired), sides, decide)
         groups = groupby(zip(tests, decided, *sides, strict=True), key=lambda row: row[0][0])
         return [
@@ -210,13 +210,11 @@ class Mending:
         is_turned = np.nansum(scores[base] - scores[_mirror(arm)]) < 0
         return [(own, base) if is_turned else (base, own) for own in (arm, _mirror(arm))]
 
-    def _paired(self, own: ScoreTable, axis: str, a: str, b: str, n_resamples: int) -> Paired | None:
+    def _paired(self, table: ScoreTable, axis: str, a: str, b: str, n_resamples: int = 1) -> Paired | None:
+        own = table.of([axis])
         if axis in _VALUES:
             return comparison.paired_values(own, axis, a, b)
         return comparison.paired_shares(own, axis, a, b, Resampling(seed=self.seed, n_resamples=n_resamples))
-
-    def _paired_again(self, whole: ScoreTable, row: Difference) -> Paired | None:
-        return self._paired(whole.of([row.axis]), row.axis, row.a, row.b, 1)
 
     def _mean(self, axis: str, name: str) -> float:
         mean = float(np.nanmean(self.axes[axis].scores[name]))

@@ -27,7 +27,7 @@ from jrh_mlflow.measures.verdict import JudgeContext, findings
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.options import Moment
-from jrh_mlflow.schema.estimates import Ends, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.estimates import Ends, NotEstimable, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show.cards import ShownResult, brief_run
@@ -90,11 +90,6 @@ class Repair(ShownResult):
         return mending.recommended(self.decisions)
 
     @property
-    def after(self) -> Mapping[str, Reading]:
-        """What the recommended judge reads on the held-out half, by axis."""
-        return self.recommended.asked.readings if self.recommended else {}
-
-    @property
     def verdict(self) -> Verdict:
         """What to change and what that does, or that nothing is recommended and what would tell."""
         best = self.recommended
@@ -106,7 +101,7 @@ class Repair(ShownResult):
             lines = repair_view.refusing(self.decisions, len(self.tried))
         else:
             lead, *more = repair_view.recommending(best)
-            lines = [lead, *repair_view.not_mended(self.problems, self.after), *more]
+            lines = [lead, *repair_view.not_mended(self.problems, best.asked.readings), *more]
         if self.prompt is not None:
             moved = f"the alias {self.alias} points to it" if self.alias else "no alias was moved"
             failed = [f" ({check.rule.text}: {check.state})" for check in self.checks if check.state != "holds"]
@@ -123,7 +118,7 @@ class Repair(ShownResult):
         """Every arm by price and by what it leaves of the problems."""
         return [] if self.unchanged is None else repair_view.front_points(self.unchanged, self.tried, self.decisions)
 
-    def _page(self, drawings: Sequence[Drawing] = (), **_: Any) -> Page:
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
         problems, arms = [finding.text for finding in self.problems], repair_view.ARMS(self.points)
@@ -321,9 +316,9 @@ class _ArmBudget:
 
     def set_aside(self, arms: Sequence[RepairArm], search: Suite, holdout: Suite) -> None:
         """Keep the price of the held-out half; refuse a cap that has no room for one change."""
-        once, first = self.quote(RepairArm(), holdout), self.quote(arms[0], search)
         if self.judge.model_judge is not None:
             checked_cap(self.max_usd, self.judge, self.options.get("prices"))
+        once, first = self.quote(RepairArm(), holdout), self.quote(arms[0], search)
         if once is None or first is None:
             return
         self.aside = min(self.max_usd, _SPARE * (1 + mending.MOST_DECIDED) * once)
@@ -437,7 +432,7 @@ def _registered(
     judge.begin(shown)
     policy = {"replicates": arm.policy.replicates, "orders": arm.policy.orders}
     settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text, **policy}
-    changes = [dict(change.change) for change in arm.changes]
+    changes = [{change.what: change.value} for change in arm.changes]
     made = {"repaired": {"changes": changes, "settings": settings, "definition": judge.definition()}}
     if not has_template(judge) or len(judge.used) != 1:
         where = repair_view.REPAIRED_FILE
