@@ -8,16 +8,14 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.generate import _scale
-from jrh_mlflow.cli.options import from_model, read_pairs, shown_as, tracking, typed
+from jrh_mlflow.cli.options import from_model, pairs_option, shown_as, tracking, typed
 from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.options import GenerationSettings, RunOptions
 
 
 @click.command()
 @click.argument("file", metavar="FILE|runs:/ID", type=click.Path())
-@click.option(
-    "--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="Which column plays which role, of those above."
-)
+@pairs_option("--map", "columns", "ROLE=COLUMN", help="Which column plays which role, of those above.")
 @click.option(
     "--winner",
     type=click.Choice(["content", "slot"]),
@@ -36,7 +34,7 @@ from jrh_mlflow.options import GenerationSettings, RunOptions
 @shown_as
 def replay(
     file: str,
-    pairs: tuple[str, ...],
+    columns: dict[str, str],
     winner: str,
     first: str,
     second: str,
@@ -62,7 +60,6 @@ def replay(
     from jrh_mlflow.measuring.replay import Mapped, replay_each
     from jrh_mlflow.suites.labels import labels_from_text
 
-    columns = read_pairs(pairs)
     mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=tie, condition=condition)
     given = {name: value for name, value in options.items() if value is not None}
     # A seed that was not typed is that of the run which is replayed.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, force_option, read_pairs, store, table_option
+from jrh_mlflow.cli.options import as_json, force_option, pairs_option, store, table_option
 from jrh_mlflow.cli.printing import print_lines, print_table, save_table
 from jrh_mlflow.outputs import check_free
 
@@ -68,16 +68,14 @@ def build(output: str, force: bool, **options: Any) -> None:
 @suite.command("from-pairs")
 @click.argument("file", type=click.Path())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
-@click.option(
-    "--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, first, second, better, id, task, group."
-)
+@pairs_option("--map", "columns", "ROLE=COLUMN", help="instruction, first, second, better, id, task, group.")
 @click.option("--first", default="1", show_default=True, help="How the file says that the first response is better.")
 @click.option("--second", default="2", show_default=True)
 @click.option("--tie", multiple=True, default=("tie",), show_default=True, help="How it says that both are equal.")
 @click.option("--name", default="natural", show_default=True)
 @force_option
 def from_pairs(
-    file: str, output: str, pairs: tuple[str, ...], first: str, second: str, tie: tuple[str, ...], **more: Any
+    file: str, output: str, columns: dict[str, str], first: str, second: str, tie: tuple[str, ...], **more: Any
 ) -> None:
     """Build a suite of natural pairs: real responses with a side that people prefer, or called equal by them.
 
@@ -87,7 +85,6 @@ def from_pairs(
     from jrh_mlflow.suites.dataset import read_table
     from jrh_mlflow.suites.suite import save_suite
 
-    columns = read_pairs(pairs)
     frame, sides = read_table(file), (first, second)
     built = natural_suite(frame, columns=columns, better_values=sides, tie_values=tie, name=more["name"])
     save_suite(built, output, force=more["force"])

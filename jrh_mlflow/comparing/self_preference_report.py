@@ -109,15 +109,11 @@ def measure_self_preference(
     kins = {EXCESS: models, FAMILY_EXCESS: {name: of_models.get(model, model) for name, model in models.items()}}
     tables = {"": judgments, **({} if rewritten is None else {REWRITTEN: rewritten})}
     staked = {f"{when}{name}": _staked(table, judges, kins[name]) for when, table in tables.items() for name in kins}
-    as_written = [staked[name] for name in kins]
     by_judge = {
-        judge: {
-            name: _excess_of(judge, table, name)
-            for name, table in staked.items()
-            if table.loc[table["rater"] == judge, "own"].any()
-        }
+        judge: {name: reading for name, table in staked.items() if (reading := _excess_of(judge, table, name))}
         for judge in judges
     }
+    told = [own[name] for own in by_judge.values() for name in kins if name in own]
     return SelfPreferenceReport(
         judges=dict(judges),
         families=known,
@@ -127,7 +123,7 @@ def measure_self_preference(
         readings={name: read_excess(table, name) for name, table in staked.items()},
         by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
         cells=_cells(judgments, judges, list(kins.values())),
-        has_outsider=any(_beside(table, table["own"] != 0)[table["score"].notna()].any() for table in as_written),
+        has_outsider=any(getattr(reading, "reason", "") != _NO_OUTSIDER for reading in told),
         notes=tuple(notes),
     )
 
@@ -140,19 +136,13 @@ def _staked(judgments: pd.DataFrame, judges: Mapping[str, str], kin: Mapping[str
     return staked
 
 
-def _beside(judgments: pd.DataFrame, staked: pd.Series[bool]) -> pd.Series[bool]:
-    """Say of every answer whether who gave it has no stake, in a pair in which one of these has."""
-    beside: pd.Series[bool] = judgments["pair"].isin(judgments.loc[staked, "pair"]) & (judgments["own"] == 0)
-    return beside
-
-
-def _excess_of(judge: str, judgments: pd.DataFrame, name: str) -> Reading:
-    """Read the excess of one judge on its own pairs, beside those who have no stake in them."""
+def _excess_of(judge: str, judgments: pd.DataFrame, name: str) -> Reading | None:
+    """Read the excess of one judge on its own pairs, beside those who have no stake in them; None if it has none."""
     mine = (judgments["rater"] == judge) & (judgments["own"] != 0)
-    beside = _beside(judgments, mine)
-    if not beside.any():
+    beside = judgments["pair"].isin(judgments.loc[mine, "pair"]) & (judgments["own"] == 0)
+    if mine.any() and not beside.any():
         return NotEstimable(reason=_NO_OUTSIDER, statistic="value")
-    return read_excess(judgments[mine | beside], name)
+    return read_excess(judgments[mine | beside], name) if mine.any() else None
 
 
 def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ from jrh_mlflow.comparing.self_preference_report import FAMILY_EXCESS, REWRITTEN
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.findings import Finding, State, Verdict
-from jrh_mlflow.scoring.ledger import deciding_ends
+from jrh_mlflow.scoring.ledger import deciding_interval
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import cell_table, plotted, write_cell
 from jrh_mlflow.show.glossary import WORDS
@@ -28,10 +28,9 @@ from jrh_mlflow.tracking.runs import keys
 
 if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
-    from jrh_mlflow.stats import Interval
 
 PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
-LIMIT = 0.10
+LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
 _UNEQUAL = 0.1
 """From one half: how much an author's share of wins tells that its answers are better, or worse, than others'."""
 _SAYS: Mapping[str, str] = WORDS["self_preference"]
@@ -137,7 +136,7 @@ class SelfPreference(ShownResult):
             stake = cell.family if self.report.main == FAMILY_EXCESS else cell.own
             if not stake or cell.others is None or not isinstance(reading, Estimate):
                 continue
-            (low, high), better = _decided(reading), cell.others - 0.5
+            (low, high), better = deciding_interval(reading) or _WIDEST, cell.others - 0.5
             if abs(better) >= _UNEQUAL and not low <= 0 <= high:
                 how, author = "more" if (low > 0) == (better > 0) else "less", short_name(cell.author)
                 return [_SAYS["sharpness"].format(author=author, share=_percent(better), how=how)]
@@ -156,7 +155,7 @@ class SelfPreference(ShownResult):
         if isinstance(reading, NotEstimable):
             says |= {"judges": judges.replace("The", "the"), "reason": reading.reason}
         else:
-            low, high = _decided(reading)
+            low, high = deciding_interval(reading) or _WIDEST
             state = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
             form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
             says["shares"] = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
@@ -236,11 +235,6 @@ class SelfPreference(ShownResult):
         """Return plain JSON-ready data."""
         own = {name: getattr(self, name) for name in ("run_id", "link", "simulated", "rewriter")}
         return {"verdict": self.verdict.to_dict(), **own, **plain_fields(self.report), "metrics": self.metrics}
-
-
-def _decided(reading: Estimate) -> Interval:
-    # A fit has both ends.
-    return cast("Interval", deciding_ends(reading))
 
 
 def _percent(excess: float) -> str:
