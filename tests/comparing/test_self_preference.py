@@ -182,6 +182,22 @@ def test_recorded_judgments_are_read_without_asking_anybody(tmp_path):
     assert json.loads(printed.output)["readings"]["excess"]["value"] == again.estimates[EXCESS].value
 
 
+def longest(shown):
+    return "1" if len(shown.first) > len(shown.second) else "2"
+
+
+def test_judges_are_typed_with_the_author_that_they_are_or_by_their_own_name(tmp_path):
+    path, code = tmp_path / "answers.csv", f"{__name__}:longest"
+    answers(12).rename(columns={"author": "who"}).to_csv(path, index=False)
+    typed = ["self-preference", str(path), "--judge", f"{A}=scripted:LongerWins", "--judge", code]
+    typed += ["--map", "author=who", "--family", f"{A}=house", "--json"]
+    done = json.loads(CliRunner().invoke(group, [*typed, "--no-log"]).stdout)
+    assert done["judges"] == {f"{A} (simulated)": A, code: code}
+    assert done["families"] == {A: "house", B: "Claude"}
+    quotes = json.loads(CliRunner().invoke(group, [*typed, "--dry-run"]).stdout)
+    assert [quote["calls"] for quote in quotes.values()] == [24, 24]
+
+
 @pytest.mark.parametrize(
     ("frame", "word"),
     [
