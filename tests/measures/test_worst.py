@@ -139,12 +139,19 @@ def test_without_a_column_of_costs_the_curve_says_so():
         cost_points([point("typos", "4", "4")])
 
 
-def test_of_a_transcript_the_first_edited_message_is_shown() -> None:
-    def item(condition: str, said: str) -> Item:
-        talk = (Message(role="user", content="Hi"), Message(role="assistant", content=said))
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [(("Go away.", "Bye."), ("Hello.", "Go away.")), (("Hello.", "Bye."), ("Bye.", "Bye."))],
+    ids=["edited", "the same again"],
+)
+def test_of_a_transcript_the_first_edited_message_is_shown_else_the_last(
+    said: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
+    def item(condition: str, *said: str) -> Item:
+        talk = tuple(Message(role="assistant", content=text) for text in ("Hi", *said))
         return Item(id=f"t/{condition}", task="t", condition=condition, transcript=talk, answers=("no", "yes"))
 
-    items = {one.id: one for one in (item("baseline", "Hello."), item("agent_perturbation", "Go away."))}
+    items = {one.id: one for one in (item("baseline", "Hello.", "Bye."), item("agent_perturbation", *said))}
     calls = pd.DataFrame([call("t", "baseline", "no", "no"), call("t", "agent_perturbation", "yes", "no")])
     (worst,) = worst_items(calls, items)
-    assert (worst.original, worst.perturbed) == ("Hello.", "Go away.")
+    assert (worst.original, worst.perturbed) == shown
