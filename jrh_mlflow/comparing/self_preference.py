@@ -180,14 +180,12 @@ class _Judging:
         said = {"as written": self._judged(self.rows) if self.judges else self.rows}
         if self.options.rewriter is not None and len(pairs := self._rewritten_pairs()):
             said["rewritten"] = self._judged(pairs)
+        families, rewritten = self.options.families or {}, said.get("rewritten")
+        report = measure_self_preference(
+            said["as written"], judges=self.authors, families=families, rewritten=rewritten, notes=self.notes
+        )
         return SelfPreference(
-            report=measure_self_preference(
-                said["as written"],
-                judges=self.authors,
-                families=self.options.families or {},
-                rewritten=said.get("rewritten"),
-                notes=self.notes,
-            ),
+            report=report,
             judgments=pd.concat([own.assign(version=version) for version, own in said.items()], ignore_index=True),
             rewriter=self.options.rewriter,
             rewritten=self.rewritten,

@@ -21,6 +21,7 @@ from scipy.special import expit
 from jrh_mlflow.models.families import bare_model, family_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import hull_at
+from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.stats import FEWEST_CLUSTERS, Interval
 from jrh_mlflow.stats.conditional import ConditionalFit, conditional_logistic
 
@@ -33,13 +34,7 @@ AUTHORS = ("first_author", "second_author")
 COLUMNS = ("pair", "item", *AUTHORS, "rater", "kind", "order", "outcome", "score")
 """Of judgments, a row for each answer: `order` is `uv` or `vu` and empty of labels, `score` that of the first answer:
 1, ½ for a tie, 0, or missing."""
-_ALONE = "one judge alone cannot tell its taste from the quality of the answers: add people's or gold labels (a column "
-_ALONE += "`better`), or a judge that wrote none of them"
-_NO_OUTSIDER = "it needs a judge that wrote neither answer, or labels: two authors who judge each other tell their mean"
-_NOBODY = {
-    EXCESS: "no judge wrote one of two answers",
-    FAMILY_EXCESS: "no judge is of the family of one of two answers and not of the other's",
-}
+_WHY: Mapping[str, str] = WORDS["self_preference"]["why"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +118,7 @@ def measure_self_preference(
         readings={name: read_excess(table, name) for name, table in staked.items()},
         by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
         cells=_cells(judgments, judges, list(kins.values())),
-        has_outsider=any(getattr(reading, "reason", "") != _NO_OUTSIDER for reading in told),
+        has_outsider=any(getattr(reading, "reason", "") != _WHY["no outsider"] for reading in told),
         notes=tuple(notes),
     )
 
@@ -141,7 +136,7 @@ def _excess_of(judge: str, judgments: pd.DataFrame, name: str) -> Reading | None
     mine = (judgments["rater"] == judge) & (judgments["own"] != 0)
     beside = judgments["pair"].isin(judgments.loc[mine, "pair"]) & (judgments["own"] == 0)
     if mine.any() and not beside.any():
-        return NotEstimable(reason=_NO_OUTSIDER, statistic="value")
+        return NotEstimable(reason=_WHY["no outsider"], statistic="value")
     return read_excess(judgments[mine | beside], name) if mine.any() else None
 
 
@@ -157,15 +152,15 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
     counts["left_out"] = judgments.loc[lost, "outcome"].value_counts().to_dict()
     missing = partial(NotEstimable, **counts)
     if not own.any():
-        return missing(reason=_NOBODY[name.removeprefix(REWRITTEN)])
+        return missing(reason=_WHY[name.removeprefix(REWRITTEN)])
     if judgments["rater"].nunique() == 1:
-        return missing(reason=_ALONE)
+        return missing(reason=_WHY["alone"])
     if lost.mean() > MAX_LOST:
         reason = f"{lost.sum():,} of {asked.sum():,} calls have no usable answer, more than {MAX_LOST:.0%}"
         return missing(reason=reason, withheld=True)
     fit = _fit(judgments, scores)
     if fit is None:
-        return missing(reason="where judges with and without a stake answered, nothing differs between them")
+        return missing(reason=_WHY["no difference"])
     if fit.n_clusters < FEWEST_CLUSTERS:
         return missing(reason=f"{fit.n_clusters} items tell something, and an interval takes {FEWEST_CLUSTERS}")
     # What lost answers could change: each goes to whoever has more of a stake than the others, or to the other one.

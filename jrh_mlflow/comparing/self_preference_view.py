@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
 _UNEQUAL = 0.1
 """From one half: how much an author's share of wins tells that its answers are better, or worse, than others'."""
-_SAYS: Mapping[str, str] = WORDS["self_preference"]
+_SAYS: Mapping[str, Any] = WORDS["self_preference"]
 
 
 def _whose(name: str) -> str:
@@ -149,19 +149,17 @@ class SelfPreference(ShownResult):
         prefer, whose = ("prefers", "its own") if is_alone or is_one else ("prefer", "their own")
         whose = f"answers of {whose}{' family' if name.endswith(FAMILY_EXCESS) else ''}"
         when = " after both were rewritten" if name.startswith(REWRITTEN) else ""
-        says: dict[str, Any] = {"judges": judges, "prefer": prefer, "whose": whose, "when": when, "limit": LIMIT}
-        state: State = "cannot tell"
-        form, advice = "missing", ""
+        says = {"judges": judges, "prefer": prefer, "whose": whose, "when": when}
+        finding = partial(Finding, axis=f"{PREFIX}{name}", reading=reading)
         if isinstance(reading, NotEstimable):
             says |= {"judges": judges.replace("The", "the"), "reason": reading.reason}
-        else:
-            low, high = deciding_interval(reading) or _WIDEST
-            state = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
-            form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
-            says["shares"] = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
-            advice = _SAYS.get(f"advice {state}", "")
-        text = _SAYS[form].format(**says)
-        return Finding(axis=f"{PREFIX}{name}", state=state, reading=reading, text=text, advice=advice)
+            return finding(state="cannot tell", text=_SAYS["missing"].format(**says))
+        low, high = deciding_interval(reading) or _WIDEST
+        state: State = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
+        form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
+        shares = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
+        text = _SAYS[form].format(**says, shares=shares, limit=LIMIT)
+        return finding(state=state, text=text, advice=_SAYS.get(f"advice {state}", ""))
 
     @property
     def readings(self) -> FilledTable[Row]:
@@ -218,11 +216,7 @@ class SelfPreference(ShownResult):
         if not (cells := self.report.cells):
             return {}
         judges, authors = (list(dict.fromkeys(getattr(cell, name) for cell in cells)) for name in ("judge", "author"))
-        title = "How much more often an author wins with a judge"
-        foot = (
-            "more or less often than with the others on the same pairs; below: share of pairs won; ● own, ○ own family"
-        )
-        figure, axes = cell_table(judges, authors, title=title, foot=foot)
+        figure, axes = cell_table(judges, authors, title=_SAYS["figure"], foot=_SAYS["figure foot"])
         for cell in cells:
             _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
         return {"judges_and_authors.png": figure}
