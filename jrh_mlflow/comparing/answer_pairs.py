@@ -89,14 +89,13 @@ def _read(table: DatasetTable, *names: str, rule: str, gaps: Sequence[str] = (),
 
 def _scores(winners: pd.Series[str], rows: pd.DataFrame) -> pd.Series[float]:
     """Return the score of the first answer of each row: 1, ½ for a tie, 0; missing where nothing is said."""
-    scores = []
-    for row, (winner, first, second) in enumerate(zip(winners, *(rows[name] for name in AUTHORS), strict=True), 1):
-        known = {"1": 1.0, "2": 0.0, "tie": 0.5, label_word(first): 1.0, label_word(second): 0.0}
-        if winner is not None and label_word(winner) not in known:
-            rule = "must be 1, 2, tie or one of the two authors"
-            raise RecipeError(f"Row {row}: `{winners.name}` {rule}, but is {winner!r}.")
-        scores.append(None if winner is None else known[label_word(winner)])
-    return pd.Series(scores, dtype=float)
+    said = winners.map(label_word, na_action="ignore")
+    first, second = (rows[name].map(label_word) for name in AUTHORS)
+    scores: pd.Series[float] = said.map({"1": 1.0, "2": 0.0, "tie": 0.5}).astype(float)
+    scores = scores.mask(said == first, 1.0).mask(said == second, 0.0)
+    rule = "must be 1, 2, tie or one of the two authors"
+    refuse_rows(str(winners.name), rule, said.notna() & scores.isna(), shown=list(winners))
+    return scores
 
 
 def _every_two(answers: pd.DataFrame) -> pd.DataFrame:
