@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jrh_mlflow.engine import budget as budgets
-from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget, Overrun
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget, Overrun, Paid, paid_from
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.schema.requests import Request, Response
 from tests.engine.journal_tools import give_back, start_python
@@ -230,3 +231,26 @@ def test_why_a_run_was_stopped_survives_the_way_between_processes() -> None:
     for reason in (OutOfBudget(1, 2, 3), Overrun(5, 4)):
         again = pickle.loads(pickle.dumps(reason))
         assert (type(again), str(again), vars(again)) == (type(reason), str(reason), vars(reason))
+
+
+@pytest.mark.parametrize(
+    ("usage", "paid"),
+    [
+        ({"input_tokens": 5, "output_tokens": 2}, Paid(calls=1, micro=10, input_tokens=5, output_tokens=2)),
+        ({"input_tokens": 5}, Paid(calls=1, unknown=1, worst_micro=10, input_tokens=5)),
+        ({"output_tokens": 2}, Paid(calls=1, unknown=1, worst_micro=10, output_tokens=2)),
+        ({"cost_usd": 1e-5}, Paid(calls=1, micro=10)),
+    ],
+    ids=["both counts", "no output", "no input", "a bill"],
+)
+def test_an_answer_that_tells_half_of_its_tokens_has_no_known_cost(
+    usage: dict[str, Any], paid: Paid, tmp_path: Path
+) -> None:
+    async def answered(journal: Journal) -> None:
+        await shared(journal).reserve("k", 90)
+        told = Response(text="1", finish_reason="stop", **usage).to_json()
+        await journal.answered("k", request_json="{}", response_json=told, cost_micro=10, budget="b")
+
+    with open_journal(tmp_path / "journal.db") as journal:
+        asyncio.run(answered(journal))
+        assert paid_from(journal, "b", is_priced=True) == paid
