@@ -10,7 +10,7 @@ import pytest
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.suites.labels import NO_MAJORITY, people_label
+from jrh_mlflow.suites.labels import NO_MAJORITY, people_label, say_left_out
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds
 
 NAMES = {"ann": "a", "bob": "b", "cleo": "c"}
@@ -123,3 +123,10 @@ def test_rows_that_nobody_labelled_are_refused_unless_a_model_labels_them() -> N
         read_seeds(table(votes), people=NAMES)
     seeds, _ = read_seeds(table(votes), people=NAMES, unlabelled=True)
     assert [seed.label for seed in seeds] == ["yes", ""]
+
+
+@pytest.mark.parametrize(("ids", "named"), [("abcde", "(a, b, c, d, e)"), ("abcdef", "(a, b, c, d, e, …)")])
+def test_rows_that_are_left_out_are_named_five_at_most(ids: str, named: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        say_left_out(len(ids), {"have no label": list(ids)}, what="rows", field="labels")
+    assert named in str(refused.value)
