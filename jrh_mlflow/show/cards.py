@@ -16,7 +16,7 @@ from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.show.html import render_page
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note
-from jrh_mlflow.show.page import Page
+from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.readings import axes_by_reason, finding_lines
 from jrh_mlflow.show.tables import MOST, Column, FilledTable, Table
 from jrh_mlflow.text import brief_name, clean_text
@@ -74,6 +74,10 @@ class ShownResult:
     def page(self) -> Page:
         """What every medium shows of it, without its figures."""
         return self._page()
+
+    def page_with(self, drawings: Sequence[Drawing]) -> Page:
+        """Return its page with figures, of a result that has them."""
+        return self._page(drawings)
 
     def _page(self, *_: Any, **__: Any) -> Page:
         raise NotImplementedError
