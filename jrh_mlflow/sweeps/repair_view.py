@@ -57,13 +57,13 @@ def change_state(change: AxisChange) -> str:
 
 CHANGES: Table[AxisChange] = Table.of(
     field_column("arm", str, head="change", brief=True),
-    field_column("axis", repair_axis_name, brief=True),
+    field_column("axis", repair_axis_name, brief=True, words=True),
     field_column("before", number_text, brief=True),
     field_column("after", number_text, brief=True),
     Column("gain", lambda row: number_text(row.gain, signed=True), value=lambda row: row.gain),
     Column("95 % by task", lambda row: interval_text(row.low, row.high, signed=True), brief=True),
     field_column("p_adjusted", p_text, head="p, adjusted"),
-    Column("decided", change_state, brief=True),
+    Column("decided", change_state, brief=True, words=True),
     *map(field_column, ("low", "high", "state", "bound", "n", "n_clusters")),
 )
 
@@ -144,12 +144,15 @@ def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
         [point.spot(f"{point.asked.arm.name}: {point.left:.2f}") for point in front],
         list(zip(*steps, strict=True)),
     )
-    for point in points:
+    # What is decided comes first and is drawn last: the searched half often has the same place.
+    for point in reversed(points):
         colour, face = (PALETTE[0], PALETTE[0]) if point.half == "held out" else ("#888888", "white")
         axes.plot([point.asked.cost], [point.left], marker="o", markersize=8, color=colour, markerfacecolor=face)
     is_priced = points[0].asked.usd_per_1k is not None
     if is_priced:
         spread_prices(axes)
+    else:
+        axes.locator_params("x", integer=True, min_n_ticks=1)
     axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel="problems left")
     return {"cost_and_problems.png": figure}
 

@@ -33,7 +33,7 @@ from jrh_mlflow.sweeps.mending import (
     search_arms,
 )
 from jrh_mlflow.sweeps.repair import _ArmBudget
-from jrh_mlflow.sweeps.repair_view import not_mended
+from jrh_mlflow.sweeps.repair_view import FrontPoint, front_figures, not_mended
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/gpt-4o-mini"
@@ -350,6 +350,17 @@ def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(sui
     data = json.loads(json.dumps(done.to_dict(), default=str))
     assert data["runs"] == {"before": done.unchanged.run_id, "after": done.recommended.asked.run_id}
     assert "<script" not in done.page.to_html() + done._repr_html_()
+
+
+@pytest.mark.drawn
+def test_what_is_decided_is_drawn_over_what_was_searched_and_calls_are_whole_numbers():
+    asked = AskedArm(arm=RepairArm(), records=pd.DataFrame())
+    points = [
+        FrontPoint(asked=asked, left=0.5, half=half, outcome="", on_front=True) for half in ("held out", "searched")
+    ]
+    (axes,) = front_figures(points)["cost_and_problems.png"].axes
+    assert [dot.get_markerfacecolor() == "white" for dot in axes.lines[-2:]] == [True, False]
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
 def loopback_reply(lover: PaddingLover):
