@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from jrh_mlflow.engine.endings import ending_of, failure_micro
 from jrh_mlflow.engine.interrupts import NotAsked, check_stopped, idle
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.journal.rows import Held
-from jrh_mlflow.engine.limits import Limits, Slot
+from jrh_mlflow.engine.limits import Limits, Place
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
 from jrh_mlflow.models.catalog import context_window, endpoint_of
 from jrh_mlflow.models.prices import (
@@ -75,15 +76,17 @@ class Booking:
     """Where attempts are counted: of this call, and of all."""
     on_failed: Sequence[OnFailed]
     is_held: bool = False
+    is_sent: bool = False
+    """Whether what is held is for an attempt that was begun."""
     unknown: list[tuple[Held, str]] = field(default_factory=list)
     """Failed attempts that are booked at the worst case, with the reason."""
 
-    async def reserve(self, slot: Slot) -> None:
-        """Set the worst case of an attempt aside; a call that waits for money leaves its slot to others."""
+    async def reserve(self, place: Place) -> None:
+        """Set the worst case of an attempt aside; a call that waits for money leaves its place to others."""
         with idle():
-            model, before = self.request.model, self.replaces_before
-            await self.budget.reserve(self.key, self.worst_micro, replaces_before=before, model=model, aside=slot.aside)
-        self.is_held = True
+            model, before, aside = self.request.model, self.replaces_before, place.aside
+            await self.budget.reserve(self.key, self.worst_micro, replaces_before=before, model=model, aside=aside)
+        self.is_held, self.is_sent = True, False
 
     async def settle(self, error: TransportError, attempt: int) -> None:
         """Book a failed attempt; of one that cost nothing what was set aside is taken back before the next."""
@@ -93,6 +96,7 @@ class Booking:
         for tell in self.on_failed:
             tell(error, attempt)
         if is_known and not micro:
+            self.is_sent = False
             return
         self.is_held = False
         held = await self.budget.attempt_failed(self.request, self.key, error, attempt=attempt, cost_micro=micro)
@@ -246,7 +250,7 @@ class ModelClient:
         request = booking.request
         try:
             return await send_with_retries(
-                lambda: self._send_once(request, booking.key),
+                lambda: self._send_once(request, booking),
                 limits=self._limits,
                 policy=self.settings.policy,
                 rng=self._rng,
@@ -259,21 +263,24 @@ class ModelClient:
         except TransportError as error:
             await booking.end(str(error))
             raise
-        except (OutOfBudget, NotAsked):
-            await booking.release()
+        except (OutOfBudget, NotAsked, asyncio.CancelledError):
+            # One that is cancelled in flight may be billed.
+            if not booking.is_sent:
+                await booking.release()
             raise
 
     def stop_sending(self) -> None:
         """Send nothing more: calls that only wait end as `NotAsked`."""
         self._stopped = True
 
-    async def _send_once(self, request: Request, key: str) -> Response:
+    async def _send_once(self, request: Request, booking: Booking) -> Response:
         self._budget.check()
         # With slot and money in hand: while a call waited for them, the run may have been stopped.
         check_stopped()
         if self._stopped:
             raise NotAsked
-        self.journal.mark_sent(key)
+        self.journal.mark_sent(booking.key)
+        booking.is_sent = True
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         text = response.to_json()

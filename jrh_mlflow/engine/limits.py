@@ -178,14 +178,6 @@ class Slot:
         if self.number:
             self._limits._release(self)
 
-    @asynccontextmanager
-    async def aside(self) -> AsyncIterator[None]:
-        """Leave the slot to others while the call waits for something else; it queues for it again after that."""
-        self._limits._refund(self)
-        self._limits._release(self)
-        yield
-        await self.__aenter__()
-
     def settle(self, tokens: float) -> None:
         """Correct the estimate once the provider said how many tokens were used."""
         limits = self._limits
@@ -193,6 +185,50 @@ class Slot:
             limits._tokens.give_back(self.tokens - tokens)
             self.tokens = tokens
             limits._wake()
+
+
+class Place:
+    """The right to wait for a slot with everything at hand that the call needs, as an async context manager.
+
+    A slot that waited for a disk would be empty meanwhile. There are a quarter more places than slots, at least one, so
+    that few calls hold what others may want.
+    """
+
+    __slots__ = ("_is_held", "_limits")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._is_held = limits, False
+
+    async def __aenter__(self) -> Place:
+        limits = self._limits
+        check_stopped()
+        if limits._outside or not limits._has_place():
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            limits._outside.append(future)
+            limits._let_in()  # those before it may all have gone
+            with idle():
+                try:
+                    await future
+                except asyncio.CancelledError:
+                    if not future.cancelled():  # let in and cancelled in the same turn of the loop
+                        limits._leave_place()
+                    raise
+        else:
+            limits._places += 1
+        self._is_held = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._limits._leave_place()
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Leave the place to others while the call waits for something else; it queues for one again after that."""
+        await self.__aexit__()
+        yield
+        await self.__aenter__()
 
 
 class Limits:
@@ -229,6 +265,10 @@ class Limits:
         """Calls that are not over yet: in flight, waiting, or between two attempts."""
         self._admitted = 0
         self._waiting: deque[tuple[asyncio.Future[None], Slot]] = deque()
+        self._places = 0
+        """Calls that hold a slot, or prepare for one."""
+        self._outside: deque[asyncio.Future[None]] = deque()
+        """Those that wait for a place."""
         self._timer: asyncio.TimerHandle | None = None
         self._pause_until = -math.inf
         self._rejected_since: float | None = None
@@ -284,6 +324,26 @@ class Limits:
         if not tokens >= 0:
             raise ValueError(f"`tokens >= 0` must hold, but got {tokens=}.")
         return Slot(self, tokens)
+
+    def place(self) -> Place:
+        """Return a place to enter with `async with`, in which a call prepares before it enters a slot."""
+        return Place(self)
+
+    def _has_place(self) -> bool:
+        limit = self.limit
+        # During a pause nobody gets a slot: then no more than half as many as usual have prepared for nothing.
+        return self._places < limit + max(1, limit // 4) and self._places - self.in_flight <= limit // 2
+
+    def _leave_place(self) -> None:
+        self._places -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._outside and self._has_place():
+            future = self._outside.popleft()
+            if not future.cancelled():
+                self._places += 1
+                future.set_result(None)
 
     def on_success(self, slot: Slot | None = None) -> None:
         """Say that a call was answered, while its slot is held. Lets the limit grow, and ends an outage."""
@@ -358,6 +418,8 @@ class Limits:
             self._pause(min(30.0, 0.5 * 2 ** min(barren, 6)) * self._rng.uniform(0.5, 1))
         if self._waiting:
             self._wake()
+        # Of a larger window.
+        self._let_in()
 
     def _pause(self, seconds: float) -> None:
         self._pause_until = max(self._pause_until, self.now() + seconds)
@@ -372,6 +434,7 @@ class Limits:
                 return False
             self._charge(slot, now)
         self.in_flight += 1
+        self._let_in()
         self._admitted += 1
         slot.number = self._admitted
         if self._down_since is not None and not self._hopeless:
@@ -394,13 +457,6 @@ class Limits:
             self._requests.take(1, now)
         if self._tokens:
             self._tokens.take(slot.tokens, now)
-
-    def _refund(self, slot: Slot) -> None:
-        """Give back what a call was charged that is not sent yet."""
-        if self._requests:
-            self._requests.give_back(1)
-        if self._tokens:
-            self._tokens.give_back(slot.tokens)
 
     def _release(self, slot: Slot) -> None:
         self.in_flight -= 1

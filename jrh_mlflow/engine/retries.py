@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from jrh_mlflow.engine.endings import ending_of
 from jrh_mlflow.engine.interrupts import idle
-from jrh_mlflow.engine.limits import Limits, Slot
+from jrh_mlflow.engine.limits import Limits, Place, Slot
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.models.transports import TransportError
 
@@ -87,7 +87,7 @@ async def send_with_retries(
     policy: RetryPolicy,
     rng: random.Random,
     on_attempt_failed: OnAttemptFailed | None = None,
-    before_send: Callable[[Slot], Awaitable[None]] | None = None,
+    before_send: Callable[[Place], Awaitable[None]] | None = None,
     before_wait: Callable[[], Awaitable[None]] | None = None,
     tokens: float = 0,
     tokens_used: Callable[[T], float | None] | None = None,
@@ -104,7 +104,7 @@ async def send_with_retries(
         rng: Source of jitter.
         on_attempt_failed: Told about every failed attempt, the last one included, with its number from 1. What it
             raises ends the call.
-        before_send: Awaited before every attempt, with its slot in hand; what it raises ends the call.
+        before_send: Awaited before every attempt, before it gets its slot; what it raises ends the call.
         before_wait: Awaited before every back-off.
         tokens: Estimated tokens of one attempt, for tokens per minute.
         tokens_used: Reads the true number from an answer; None when the provider did not say.
@@ -119,10 +119,11 @@ async def send_with_retries(
     try:
         while True:
             try:
-                async with limits.slot(tokens) as slot:
+                async with limits.place() as place:
                     if before_send is not None:
-                        await before_send(slot)
-                    return await _attempt(send, slot, tries=tries, limits=limits, tokens_used=tokens_used)
+                        await before_send(place)
+                    async with limits.slot(tokens) as slot:
+                        return await _attempt(send, slot, tries=tries, limits=limits, tokens_used=tokens_used)
             except TransportError as error:
                 tries.count(error, limits)
                 # Before the decision: an attempt that was perhaps billed must be booked even when it was the last.

@@ -86,4 +86,6 @@ def _given(frame: pd.DataFrame) -> Texts:
 
 def _spelled(labels: Iterable[str]) -> Texts:
     """Write labels so that 3 and 3.0, and Yes and yes, are one."""
-    return np.array([plain_label(label).casefold() for label in labels], dtype=object)
+    # Few of them differ.
+    codes, kinds = pd.factorize(np.array([*labels], dtype=object))
+    return np.array([plain_label(label).casefold() for label in kinds], dtype=object)[codes]

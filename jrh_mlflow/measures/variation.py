@@ -96,10 +96,8 @@ def variance_axes(calls: ScoredCalls) -> dict[str, Reading]:
     """Return each share, or why there is none; nothing where the design can tell no two parts from one another."""
     units = calls.units
     used = units.usable
-    shown = (2 * calls.item + calls.order, calls.item, units.clusters)
-    presentations, items, tasks = (len(np.unique(codes)) for codes in shown)
-    twice = len(used) > presentations
-    if not twice and items == tasks:
+    twice = len(used) > len(np.unique(2 * calls.item + calls.order))
+    if not twice and len(np.unique(calls.item)) == len(np.unique(units.clusters)):
         return {}
     names = [name for name in (*PARTS, ASKING_AGAIN) if name != "order" or calls.order.any()]
     reason = refuse(units, statistic="value")

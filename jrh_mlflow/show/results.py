@@ -393,10 +393,11 @@ def measured(
         )
         # `asdict` would turn the readings inside into plain dicts as well.
         return ReliabilityReport(**vars(readings))
+    # First, and then the table of the others: of a million calls each is a good part of the memory.
+    reasons = reason_axes(frame, max_excluded=max_excluded)
+    confidence = confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     table = call_table(frame, max_excluded=max_excluded)
-    estimates = datasheet.datasheet_axes(table, resampling)
-    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
-    estimates |= reason_axes(frame, max_excluded=max_excluded)
+    estimates = datasheet.datasheet_axes(table, resampling) | confidence | reasons
     estimates |= variance_axes(scored_pairs(table))
     by_calls = datasheet.profile_line(datasheet.by_call(estimates), datasheet.preference_kinds(table, by_call=True))
     return Datasheet(

@@ -127,13 +127,13 @@ def _varied(sums: Array) -> float:
 def _task_sums(values: Array, task: Codes, item: Codes, order: Codes, stratum: Codes) -> tuple[Array, _ToldParts]:
     """Return what the components are made of, summed by task: of items with all orders, as one would have its pull."""
     n_orders = len(np.unique(order))
-    _, first_call, of_item = np.unique(item, return_index=True, return_inverse=True)
     shown, first, of_call, calls = np.unique(
-        2 * of_item + (order != order.min()), return_index=True, return_inverse=True, return_counts=True
+        2 * item + (order != order.min()), return_index=True, return_inverse=True, return_counts=True
     )
     mean = np.bincount(of_call, weights=values) / calls
     squares = np.bincount(of_call, weights=np.square(values - mean[of_call]))
-    own, sign = of_item[first], np.where(shown % 2, 1.0, -1.0)
+    _, first_shown, own = np.unique(shown // 2, return_index=True, return_inverse=True)
+    first_call, sign = first[first_shown], np.where(shown % 2, 1.0, -1.0)
     weights = (mean / n_orders, sign * mean / 2, 1 / calls / n_orders**2, squares, calls - 1)
     whole = np.bincount(own) == n_orders
     level, apart, *rest = (np.bincount(own, weights=weight)[whole] for weight in weights)

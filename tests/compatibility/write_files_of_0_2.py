@@ -197,7 +197,9 @@ def unpacked(*parts: str, to: Path) -> Path:
         packed.unlink()
     for archive in list(target.rglob("*.tar.xz")):
         with tarfile.open(archive) as files:
-            files.extractall(archive.parent, filter="data")
+            # As Python's documentation says it for versions that have no filters, such as Debian's 3.11.2.
+            files.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+            files.extractall(archive.parent)
         archive.unlink()
     return target
 

@@ -1,32 +1,35 @@
-"""Money is set aside for a call when it gets its slot: none for calls in the queue or between two attempts."""
+"""Money is set aside for a call that gets its slot next: none for the queue behind it or between two attempts."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
+import sqlite3
 import threading
+import time
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.budget import Paid, bill
-from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.models.prices import prompt_size, worst_case_micro
 from tests.engine.journal_tools import run_at_once
-from tests.engine.limits_tools import calls
-from tests.engine.virtual_time import now, run
+from tests.engine.virtual_time import run
 from tests.ledger import MODEL, PRICES, SUITE, VERDICT, judge_at
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.loopback_replies import Body
 from tests.waiting import wait_until
 
 
-def test_only_calls_with_a_slot_have_money_set_aside(tmp_path: Path) -> None:
+def test_only_calls_with_a_slot_and_the_next_of_them_have_money_set_aside(tmp_path: Path) -> None:
     held = threading.Event()
 
     async def hold() -> None:
@@ -39,7 +42,10 @@ def test_only_calls_with_a_slot_have_money_set_aside(tmp_path: Path) -> None:
         def look() -> None:
             wait_until(lambda: server.counts["requests"] == 3)
             with open_journal(tmp_path / "j.db") as other:
-                seen.append(other.summary().in_flight)
+                wait_until(lambda: other.summary().in_flight == 4)
+                for _ in range(20):
+                    time.sleep(0.01)
+                    seen.append(other.summary().in_flight)
             held.set()
 
         looking = threading.Thread(target=look)
@@ -47,8 +53,70 @@ def test_only_calls_with_a_slot_have_money_set_aside(tmp_path: Path) -> None:
         settings = ClientSettings(concurrency=3, price=judge.price(PRICES))
         answers = ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
         looking.join()
-    assert seen == [3]
+    assert set(seen) == {4}
     assert {record.outcome for record in answers.records} == {"verdict"}
+
+
+def test_no_slot_waits_for_a_commit(tmp_path: Path) -> None:
+    first, rest, numbers = threading.Event(), threading.Event(), itertools.count()
+
+    async def hold() -> None:
+        free = first if next(numbers) == 0 else rest
+        while not free.is_set():
+            await asyncio.sleep(0.01)
+
+    with LoopbackServer(hold=hold) as server, open_journal(tmp_path / "j.db") as journal:
+        judge, sent = judge_at(server), list[int]()
+
+        def watch() -> None:
+            with open_journal(tmp_path / "j.db") as other:
+                wait_until(lambda: other.summary().in_flight == 5)
+            wait_until(lambda: server.counts["requests"] == 4)
+            with closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as busy:
+                # As another process that writes: nothing is committed until it ends.
+                busy.execute("BEGIN IMMEDIATE")
+                first.set()
+                with suppress(AssertionError):
+                    wait_until(lambda: server.counts["requests"] == 5, seconds=10)
+                sent.append(server.counts["requests"])
+                busy.execute("ROLLBACK")
+            rest.set()
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        settings = ClientSettings(concurrency=4, price=judge.price(PRICES))
+        answers = ask_calls(judge, plan_calls(SUITE, judge, replicates=1), journal=journal, settings=settings)
+        watching.join()
+    assert sent == [5]
+    assert {record.outcome for record in answers.records} == {"verdict"}
+
+
+def test_a_call_that_is_cancelled_before_it_is_sent_gives_its_money_back(tmp_path: Path) -> None:
+    async def hold() -> None:
+        await asyncio.sleep(3600)
+
+    async def scenario() -> tuple[int, int]:
+        first, second = (judge.request(call) for call in planned)
+        settings = ClientSettings(concurrency=1, price=judge.price(PRICES))
+        async with ModelClient(judge.model, judge.api_base, journal, settings) as client:
+            send = partial(client.send, unusable=lambda response: None)
+            sent = asyncio.ensure_future(send(first, first.key(0)))
+            waiting = asyncio.ensure_future(send(second, second.key(0)))
+            while journal.summary().in_flight < 2 or not server.counts["requests"]:
+                await asyncio.sleep(0.01)
+            ends = []
+            for call in (waiting, sent):
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                ends.append(journal.summary().in_flight)
+        return ends[0], ends[1]
+
+    with LoopbackServer(hold=hold) as server, open_journal(tmp_path / "j.db") as journal:
+        judge = judge_at(server)
+        different = {judge.request(call).key(0): call for call in plan_calls(SUITE, judge, replicates=1)}
+        planned = list(itertools.islice(different.values(), 2))
+        # What was sent may be billed: that stays.
+        assert asyncio.run(scenario()) == (1, 1)
 
 
 @pytest.mark.parametrize("bad", [error_reply(500, "Oops."), error_reply(429, "Slow down.")], ids=["500", "429"])
@@ -74,28 +142,65 @@ def test_a_call_between_two_attempts_leaves_its_money_to_others(tmp_path: Path, 
     assert len(set(prompts[:6])) == 2, "before the first call has used up its attempts"
 
 
-def test_a_slot_that_is_left_for_a_while_is_free_for_others_and_costs_no_request() -> None:
-    async def scenario() -> tuple[list[float], float, int]:
-        limits = Limits(1, requests_per_minute=60)
-        async with limits.slot() as slot:
-            async with slot.aside():
-                began = await calls(limits, 1)
-            returned = now()
-        return began, returned, limits.in_flight
+def test_a_place_that_is_left_for_a_while_is_free_for_others() -> None:
+    async def scenario() -> list[str]:
+        limits, said = Limits(2), list[str]()
 
-    # One request a second: the second one waits for that of the other call, not for its own.
-    assert run(scenario()) == ([0.0], pytest.approx(1.0), 0)
+        async def third() -> None:
+            async with limits.place():
+                said.append("third")
+
+        async with limits.place(), limits.slot(), limits.place(), limits.slot(), limits.place() as place:
+            waiting = asyncio.create_task(third())
+            await asyncio.sleep(1)
+            said.append("full")
+            async with place.aside():
+                await waiting
+            said.append("back")
+        async with limits.place(), limits.slot(), limits.place(), limits.slot(), limits.place():
+            return said
+
+    assert run(scenario()) == ["full", "third", "back"]
 
 
-def test_a_slot_that_is_left_when_the_waiting_fails_is_not_given_back_twice() -> None:
-    async def scenario() -> int:
-        limits = Limits(2)
+def test_a_place_that_is_left_when_the_waiting_fails_is_not_given_back_twice() -> None:
+    async def scenario() -> bool:
+        limits = Limits(1)
         with pytest.raises(KeyError):
-            async with limits.slot() as slot, slot.aside():
+            async with limits.place() as place, place.aside():
                 raise KeyError
-        return limits.in_flight
+        async with limits.place(), limits.slot(), limits.place():
+            third = asyncio.create_task(limits.place().__aenter__())
+            await asyncio.sleep(1)
+            return third.done() or not third.cancel()
 
-    assert run(scenario()) == 0
+    assert run(scenario()) is False
+
+
+def test_a_place_that_comes_as_its_caller_is_cancelled_goes_to_the_next() -> None:
+    async def scenario() -> bool:
+        limits = Limits(1)
+        async with limits.place():
+            first, second = (asyncio.create_task(limits.place().__aenter__()) for _ in range(2))
+            await asyncio.sleep(1)
+        first.cancel()
+        await asyncio.wait_for(second, 1)
+        return first.cancelled()
+
+    assert run(scenario())
+
+
+def test_who_has_given_up_waiting_for_a_place_keeps_nobody_out() -> None:
+    async def scenario() -> None:
+        limits = Limits(1)
+        async with limits.place():
+            gone = asyncio.create_task(limits.place().__aenter__())
+            await asyncio.sleep(1)
+            async with limits.slot():
+                gone.cancel()
+                await asyncio.wait_for(limits.place().__aenter__(), 1)
+
+    run(scenario())
 
 
 UNDER_ONE_CAP = """

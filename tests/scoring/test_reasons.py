@@ -182,6 +182,11 @@ def test_the_slot_that_a_rationale_names_is_found(rationale: str, slot: str) -> 
     assert named_verdict(rationale) == slot
 
 
+@pytest.mark.parametrize(("rationale", "slot"), [*PAIRS, ("I GO WITH RESPONSE B.", "2"), ("RESPONSE 1 WINS", "1")])
+def test_a_verdict_beside_letters_that_english_has_not_is_found(rationale: str, slot: str) -> None:
+    assert named_verdict(f"Très bien. {rationale}") == named_verdict(rationale) == slot
+
+
 @pytest.mark.parametrize(("rationale", "labels", "label"), LABELS)
 def test_the_label_that_a_rationale_names_is_found(rationale: str, labels: tuple[str, ...], label: str) -> None:
     assert named_verdict(rationale, labels) == label
