@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.results import check_definitions
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys, outbox
-from jrh_mlflow.tracking.runs.store import RunContent, Store, keep_failed, log_paid, store_place
+from jrh_mlflow.tracking.runs.store import LoggedAhead, RunContent, Store, keep_failed, log_paid, store_place
 from jrh_mlflow.tracking.traces.call_traces import checked_traces
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def evaluate(
     )
     # From here on the first signal stops the asking, and what is there is logged before it is raised.
     with hearing_interrupts() as interrupts, interrupts.waiting():
-        with asking.opened(store) as run_id:
+        with asking.opened(store) as run_id, asking.logged_ahead(store, run_id) as ahead:
             answers, whole = asking.ask(client, store, run_id)
             # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
             measured = whole if texts else whole.without_texts()
@@ -218,7 +218,7 @@ def evaluate(
                 raise dead
         with _not_instead_of(answers.failure):
             elsewhere = IN_THE_JOURNAL if prepared.judge.model_judge else IN_THE_ERROR
-            done = keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
+            done = keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere, ahead=ahead)
             done = replace(done, judge=asking.facts, suite=whole.suite, asked=whole.calls)
     failure = answers.failure or interrupts.failure
     if failure is not None:
@@ -289,6 +289,13 @@ class _Asking:
             name=self.run_name,
             parent=self.parent,
         )
+
+    def logged_ahead(self, store: Store, run_id: str) -> AbstractContextManager[LoggedAhead | None]:
+        """Begin to log what is known already, where a model is waited for; never texts that are to stay here."""
+        if not self.texts or self.prepared.judge.model_judge is None:
+            return nullcontext()
+        suite = self.prepared.suite
+        return LoggedAhead(store, run_id, suite, {"judge": self.facts.settings, "suite": keys.suite_facts(suite)})
 
     def ask(self, client: ClientSettings, store: Store, run_id: str) -> tuple[Asked, Measured]:
         """Ask every call, or those that the rules need, and return the answers with the record of them.

@@ -46,6 +46,7 @@ from jrh_mlflow.tracking.runs import keys, outbox
 from jrh_mlflow.tracking.runs.outbox import Kept
 from jrh_mlflow.tracking.runs.store import (
     JudgeEntry,
+    LoggedAhead,
     RunContent,
     Store,
     axes_table,
@@ -256,7 +257,9 @@ def log_measured(store: Store, measured: Measured) -> Evaluation:
         return keep_and_log(store, measured, run_id, key=outbox.outbox_key(run_id), elsewhere="")
 
 
-def keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, elsewhere: str) -> Evaluation:
+def keep_and_log(
+    store: Store, measured: Measured, run_id: str, *, key: str, elsewhere: str, ahead: LoggedAhead | None = None
+) -> Evaluation:
     """Log an evaluation; `elsewhere` says where its answers are when no disk can keep them."""
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     with (
@@ -264,7 +267,7 @@ def keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, els
         outbox.keep(measured.parcel(), key=key, target=store.address(run_id)) as kept,
     ):
         try:
-            return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
+            return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True, ahead=ahead)
         except (KeyboardInterrupt, SystemExit):
             # Stopped, and aborted while that was logged: the same call goes on with what the journal has.
             if measured.truncated and elsewhere == IN_THE_JOURNAL:
@@ -273,7 +276,14 @@ def keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, els
 
 
 def _log(
-    store: Store, measured: Measured, run_id: str, *, kept: Kept, elsewhere: str = "", is_new: bool = False
+    store: Store,
+    measured: Measured,
+    run_id: str,
+    *,
+    kept: Kept,
+    elsewhere: str = "",
+    is_new: bool = False,
+    ahead: LoggedAhead | None = None,
 ) -> Evaluation:
     what_now = f"Nothing is lost: `jrh evaluate --resume {kept.folder}`, or the same call again, logs it."
     if kept.folder is None:
@@ -300,7 +310,8 @@ def _log(
         )
         try:
             content = evaluation_content(measured, sheet, points)
-            logged = publish(store, run_id, content, what_now=what_now, is_new=is_new)
+            has_suite = ahead is not None and ahead.has_suite()
+            logged = publish(store, run_id, content, what_now=what_now, is_new=is_new, has_suite=has_suite)
         except TrackingError as error:
             # Whoever catches it has answers and readings in hand, even where no disk took them.
             error.calls, error.evaluation = evaluation.calls, evaluation

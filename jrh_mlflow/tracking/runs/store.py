@@ -709,6 +709,43 @@ def _not_ended(store: Store, run_id: str, *, after: BaseException, keeps_finishe
     return None
 
 
+_AHEAD_S = 10.0
+
+
+class LoggedAhead(AbstractContextManager["LoggedAhead"]):
+    """Logs what is known of a run before its first answer, in a thread of its own, while the judge is waited for."""
+
+    def __init__(self, store: Store, run_id: str, suite: Suite, params: Mapping[str, Mapping[str, object]]) -> None:
+        """Begin."""
+        self._store, self._run_id, self._suite, self._params = store, run_id, suite, params
+        self._is_logged = False
+        self._thread = threading.Thread(target=self._log, name="jrh-ahead", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> LoggedAhead:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # A run that has failed is not written to any more, but a server that is gone would keep it for minutes.
+        if isinstance(error, Exception):
+            self._thread.join(_AHEAD_S)
+
+    def has_suite(self) -> bool:
+        """Wait for the end; False where the store took not all of it: then it is logged again with the rest."""
+        self._thread.join()
+        return self._is_logged
+
+    def _log(self) -> None:
+        # Whatever is wrong with the store is said when the rest is logged, or is over by then.
+        with suppress(Exception):
+            self._store.log_batch(self._run_id, params=keys.grouped_params(self._params))
+            with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+                self._suite.save(Path(folder) / keys.SUITE_FOLDER)
+                self._store.client.log_artifacts(self._run_id, folder)
+            self._store.log_dataset(self._run_id, self._suite)
+            self._is_logged = True
+
+
 def publish(
     store: Store,
     run_id: str,
@@ -717,17 +754,20 @@ def publish(
     what_now: str,
     is_new: bool = False,
     replaces: bool = False,
+    has_suite: bool = False,
 ) -> dict[str, float]:
     """Write a run's content, mark the run as finished, and return the metrics as MLflow shows them.
 
     Artifacts come first, the numbers after them in one batch, so a run has all of its numbers or none; traces come
     last, because they are a view, and a run must not lack its numbers because of one. Publishing again what was cut
-    short writes what is missing; with `replaces` it takes the place of what stood there, for work that went on.
+    short writes what is missing; with `replaces` it takes the place of what stood there, for work that went on. With
+    `has_suite` the run has its suite already (`LoggedAhead`).
 
     Raises:
         TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
     """
     note = _note(run_id, content)
+    content = replace(content, save_suite=False) if has_suite else content
     with store.errors(what_now):
         with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
             write_artifacts(Path(folder), content)
@@ -739,7 +779,8 @@ def publish(
             store.client.delete_tag(run_id, keys.TAG_TRUNCATED)
         if replaces or metric_keys.CALLS_TOTAL not in logged:
             if content.suite is not None:
-                store.log_dataset(run_id, content.suite)
+                if not has_suite:
+                    store.log_dataset(run_id, content.suite)
                 if content.entry is not None:
                     store.save_view(content.suite.name)
             _log_numbers(store, run_id, content, note)
