@@ -109,7 +109,6 @@ def self_preference(frame: object, judges: GivenJudges = None, **options: Any) -
         content = shown_content(
             done,
             SELF_PREFERENCE_JSON,
-            page=done.page_with(drawings),
             tables=done.tables,
             drawings=drawings,
             more={keys.READINGS_JSON: plain_data(done.estimates)},

@@ -664,7 +664,6 @@ def agreement_content(done: Agreement) -> RunContent:
         points=headline_agreement(done.points, report.estimates),
         params={"agree": own, "judge": done.judge, **done.source.params},
         tags=_tags(done),
-        page=done.page_with(done._drawings),
         tables=done.tables,
         drawings=done._drawings,
         more={keys.AGREEMENT_PAGE: done.to_html()},

@@ -482,6 +482,5 @@ def corrected_content(done: Corrected) -> RunContent:
             "correct": {"sampling": done.sampling or "not known", **{name: getattr(done, name) for name in names}},
             "judge": dict(done.judge),
         },
-        page=done.page_with(drawings),
         drawings=drawings,
     )

@@ -255,7 +255,6 @@ def repair(
         content = shown_content(
             done,
             repair_view.REPAIR_JSON,
-            page=done.page_with(drawings),
             drawings=drawings,
             more={repair_view.REPAIRED_FILE: done.repaired} if done.repaired else {},
             points=repair_view.repair_points(best, len(done.tried), len(done.decisions), done.cost_usd),

@@ -475,7 +475,6 @@ class _Looking:
             points=watch_points(done.axes, done.looks[-1]),
             params={"watch": settings},
             tags={keys.TAG_WATCHED: self.logged.run_id, keys.TAG_DRIFT: done.drift},
-            page=done.page_with(done.drawings),
             drawings=done.drawings,
             more={ASKS_FILE: self.asks, **{_FOLDERS[name]: suite for name, suite in self.panels.items()}},
         )

@@ -186,7 +186,6 @@ def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunCo
             keys.own_key("decision"): done.decision,
             keys.own_key("align/difference"): difference_text(done.difference),
         },
-        page=done.page_with(drawings),
         tables=alignment_tables(done.report),
         drawings=drawings,
         more={f"{keys.JUDGE_FOLDER}/{side}.txt": blank_secrets(text) for side, text in instructions.items()},

@@ -583,7 +583,7 @@ def shown_content(
     *,
     page: Page | None = None,
     tables: Mapping[str, pd.DataFrame] = MappingProxyType({}),
-    drawings: Iterable[Drawing] = (),
+    drawings: Sequence[Drawing] = (),
     more: Mapping[str, Artifact] = MappingProxyType({}),
     **own: Any,
 ) -> RunContent:
@@ -592,7 +592,7 @@ def shown_content(
     Args:
         done: The result.
         json_file: Of its data; the Markdown has the same name with another ending.
-        page: What the page of the run shows, where that is more than `done.page`.
+        page: What the page of the run shows, where that is more than `done.page` with its figures.
         tables: Name to table. Names and labels in them come from anywhere: none of them runs as a formula.
         drawings: Its figures.
         more: Further files.
@@ -605,7 +605,7 @@ def shown_content(
         artifacts={
             json_file: done.to_dict(),
             described_in: markdown,
-            keys.PAGE_JSON: (page or done.page).to_dict(),
+            keys.PAGE_JSON: (page or (done.page_with(drawings) if drawings else done.page)).to_dict(),
             **{f"{keys.TABLES_FOLDER}/{table}.csv": report_frame(frame) for table, frame in tables.items()},
             **figure_files(drawings),
             **more,
