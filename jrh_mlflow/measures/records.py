@@ -67,10 +67,13 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
         column = frame[name]
         if (texts := _as_text(column)) is not column:
             frame[name] = texts
-    replicate = _as_number(frame, "replicate")
-    # A replicate that is no whole number becomes -1, which the rules below refuse with its items.
-    frame["replicate"] = np.where(replicate % 1 == 0, replicate, -1).astype(int)
-    frame["delta"] = _as_number(frame, "delta")
+    if frame["replicate"].dtype != np.int64:
+        replicate = _as_number(frame, "replicate")
+        # A replicate that is no whole number becomes -1, which the rules below refuse with its items.
+        frame["replicate"] = np.where(replicate % 1 == 0, replicate, -1).astype(int)
+    delta = _as_number(frame, "delta")
+    if frame["delta"].dtype != delta.dtype:
+        frame["delta"] = delta
     # Arrays: of some hundred records, most of what a table does is to look after its index.
     cells = {name: frame[name].to_numpy() for name in (*_TEXT_COLUMNS, "replicate", "delta")}
     if is_pointwise(frame):

@@ -103,12 +103,14 @@ def variance_axes(calls: ScoredCalls) -> dict[str, Reading]:
     reason = refuse(units, statistic="value")
     if reason is not None:
         return {f"{VARIANCE}{name}": reason for name in names}
+    # Where all are used they are not copied: of a million calls that is a good part of the memory.
+    kept = slice(None) if used.all() else used
     parts = variance_components(
-        calls.score[used],
-        task=units.clusters[used],
-        item=calls.item[used],
-        order=calls.order[used],
-        stratum=calls.stratum[used],
+        calls.score[kept],
+        task=units.clusters[kept],
+        item=calls.item[kept],
+        order=calls.order[kept],
+        stratum=calls.stratum[kept],
     )
     missing = {"wording": _ONE_CONTENT, ASKING_AGAIN: _NO_ERROR} if twice else dict.fromkeys(names, _ONCE)
     return {

@@ -46,6 +46,7 @@ Lines as in `suite.jsonl`: baselines first, then items in the order they are fin
 OnItems = Callable[[Sequence[schema.Item]], None]
 """Told of items as they are finished."""
 
+_MOST_KEPT = 2000
 HASHES = "sha256"
 """What a manifest says of `texts` where only their hashes are there."""
 _HIDDEN = ("instruction", "rubric", "u", "v", "response")
@@ -95,15 +96,24 @@ class Suite:
     def __repr__(self) -> str:
         return f"Suite({brief_name(self.name)}, {len(self)} items, sha256={self.sha256[:12]})"
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """The bytes of `suite.jsonl`: one canonical JSON object per line, in item order."""
-        return b"".join(item_line(item) for item in self.items)
+        return b"".join(self._lines)
+
+    @property
+    def _lines(self) -> Iterable[bytes]:
+        return map(item_line, self.items) if self._kept is None else (self._kept,)
+
+    @cached_property
+    def _kept(self) -> bytes | None:
+        """All lines, which are read several times; those of a large suite would be there twice for all that time."""
+        return b"".join(map(item_line, self.items)) if len(self.items) <= _MOST_KEPT else None
 
     @cached_property
     def sha256(self) -> str:
         """Hash of `content`; of a suite without texts that of the one it stands for."""
-        return self.hash_of_texts or hashlib.sha256(self.content).hexdigest()
+        return self.hash_of_texts or _sha256(self._lines)
 
     @property
     def has_texts(self) -> bool:
@@ -145,7 +155,7 @@ class Suite:
             "n_tasks": len({item.task for item in self.items}),
             "conditions": dict(Counter(item.condition for item in self.items)),
             "origin": self.origin,
-            **({} if self.hash_of_texts is None else {"texts": HASHES, "content_sha256": _sha256(self.content)}),
+            **({} if self.hash_of_texts is None else {"texts": HASHES, "content_sha256": _sha256(self._lines)}),
         }
 
     def _repr_html_(self) -> str:
@@ -194,8 +204,10 @@ class Suite:
         """Write `suite.jsonl` and `manifest.json` into the folder `path`, and return it."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ITEMS_FILE).write_bytes(self.content)
+        # First: it has the hash, which refuses what no file can hold.
         text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
+        with (folder / ITEMS_FILE).open("wb") as file:
+            file.writelines(self._lines)
         (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
         return folder
 
@@ -242,8 +254,11 @@ def _saved_origin(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _sha256(lines: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line)
+    return digest.hexdigest()
 
 
 def _tells_no_text(key: str, value: object) -> bool:
@@ -353,7 +368,7 @@ def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> Non
     n_lines = content.count(b"\n")
     if n_lines < manifest["n_items"]:
         raise SuiteError(f"{file} was cut short: {n_lines} of {manifest['n_items']} items. Fetch or build it again.")
-    digest = _sha256(content)
+    digest = _sha256([content])
     stated = str(manifest["content_sha256" if manifest.get("texts") == HASHES else "sha256"])
     if digest != stated:
         raise SuiteError(
