@@ -48,13 +48,16 @@ class ScoredCalls:
 
 def scored_pairs(calls: CallTable) -> ScoredCalls:
     """Score the calls on pairs with a better content."""
-    own = calls.where(np.asarray(calls.better != ""))
+    chosen = np.asarray(calls.better != "")
+    # Before the calls are copied: coding takes as much memory again.
+    stratum = _coded(calls.condition, calls.delta)[chosen]
+    own = calls.where(chosen)
     return ScoredCalls(
         units=own.units("calls with a better content"),
         score=np.asarray(better_or_half(*own.seen), float),
         item=own.item,
         order=(own.order == "vu").astype(np.intp),
-        stratum=_coded(own.condition, own.delta),
+        stratum=stratum,
     )
 
 

@@ -127,9 +127,12 @@ def _varied(sums: Array) -> float:
 def _task_sums(values: Array, task: Codes, item: Codes, order: Codes, stratum: Codes) -> tuple[Array, _ToldParts]:
     """Return what the components are made of, summed by task: of items with all orders, as one would have its pull."""
     n_orders = len(np.unique(order))
-    shown, first, of_call, calls = np.unique(
-        2 * item + (order != order.min()), return_index=True, return_inverse=True, return_counts=True
-    )
+    code = 2 * item + (order != order.min())
+    # What `np.unique` returns, without the sorting, which takes five times the memory of the codes.
+    counts = np.bincount(code)
+    shown, of_call = np.flatnonzero(counts), (np.cumsum(counts > 0) - 1)[code]
+    calls, first = counts[shown], np.empty(len(shown), dtype=np.intp)
+    first[of_call[::-1]] = np.arange(len(code))[::-1]
     mean = np.bincount(of_call, weights=values) / calls
     squares = np.bincount(of_call, weights=np.square(values - mean[of_call]))
     _, first_shown, own = np.unique(shown // 2, return_index=True, return_inverse=True)
