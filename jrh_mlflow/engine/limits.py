@@ -191,7 +191,7 @@ class Place:
     """The right to wait for a slot with everything at hand that the call needs, as an async context manager.
 
     A slot that waited for a disk would be empty meanwhile. There are a quarter more places than slots, at least one, so
-    that few calls hold what others may want.
+    that few calls hold what others may want. One call at a time has none beside it: a rule may end the run after each.
     """
 
     __slots__ = ("_is_held", "_limits")
@@ -332,7 +332,7 @@ class Limits:
     def _has_place(self) -> bool:
         limit = self.limit
         # During a pause nobody gets a slot: then no more than half as many as usual have prepared for nothing.
-        return self._places < limit + max(1, limit // 4) and self._places - self.in_flight <= limit // 2
+        return self._places < limit + max(limit > 1, limit // 4) and self._places - self.in_flight <= limit // 2
 
     def _leave_place(self) -> None:
         self._places -= 1
