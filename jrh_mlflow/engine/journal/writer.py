@@ -256,8 +256,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go_in_child)
 
 
-_LINGER_S, _LONGEST_LINGER_S = 0.001, 0.015
-"""How long more is waited for, per change that came with others before: a commit costs as much for many as for one."""
+_LINGER_S = 0.005
+"""How long more is waited for where there was more than one change: a commit costs as much for many as for one."""
 _BATCH = 1024
 """Changes of one transaction at most, so that nobody waits long for the first of them."""
 
@@ -335,18 +335,17 @@ class JournalWriter:
         self._thread.join()
 
     def _run(self) -> None:
-        more, n_others = True, 0
+        more, is_busy = True, False
         while more:
             # Waits for one change and takes whatever else is there: the slower the disk, the larger the batches.
             batch = [self._changes.get()]
-            if n_others:
-                # Nobody else is kept waiting: the next calls have their place, and what they need, before their slot.
-                time.sleep(min(n_others * _LINGER_S, _LONGEST_LINGER_S))
+            if is_busy:
+                time.sleep(_LINGER_S)
             while len(batch) < _BATCH and not self._changes.empty():
                 batch.append(self._changes.get())
             changes = [change for change in batch if change is not None]
             more = len(changes) == len(batch)
-            n_others = max(0, len(changes) - 1)
+            is_busy = len(changes) > 1
             if changes:
                 self._commit(changes)
                 _wake(changes, self.problem)
