@@ -771,10 +771,13 @@ def test_a_signal_while_logging_waits_for_the_end_and_a_second_one_kills_the_run
 def test_a_run_that_was_stopped_and_aborted_while_that_was_logged_is_continued(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def abort(*_: object, **named: object) -> None:
+        if "points" in named:
+            os.kill(os.getpid(), signal.SIGINT)
+
     with LoopbackServer(reply=signal_at(20), latency=0.02) as server:
         judge, how = judge_at(server), {"tracking_uri": store_uri, "run_name": "twice", "concurrency": 4}
         with monkeypatch.context() as patched:
-            abort = lambda *_, **named: "points" in named and os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
             patched.setattr(Store, "log_batch", abort)
             interrupted(lambda: evaluate(judge, **how))
         assert latest_run(store_uri, "twice").info.status == "KILLED"
