@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.comparing.criterion_shift import criterion_shift as criterion_shift
     from jrh_mlflow.comparing.jury.jury import Jury as Jury
     from jrh_mlflow.comparing.jury.jury import jury as jury
+    from jrh_mlflow.comparing.self_preference import SelfPreference as SelfPreference
     from jrh_mlflow.comparing.self_preference import self_preference as self_preference
-    from jrh_mlflow.comparing.self_preference_view import SelfPreference as SelfPreference
     from jrh_mlflow.comparing.suite_report import report as report
     from jrh_mlflow.decisions.gate import gate as gate
     from jrh_mlflow.decisions.gate_result import Gate as Gate
@@ -83,8 +83,7 @@ _HOMES = dict(
             "comparing.compare": "Comparison compare",
             "comparing.criterion_shift": "CriterionShift criterion_shift",
             "comparing.jury.jury": "Jury jury",
-            "comparing.self_preference": "self_preference",
-            "comparing.self_preference_view": "SelfPreference",
+            "comparing.self_preference": "SelfPreference self_preference",
             "comparing.suite_report": "report",
             "decisions.gate": "gate",
             "decisions.gate_result": "Gate",

@@ -29,6 +29,7 @@ from tests.finished import FinishedRuns, copied_into, finished_runs
 from tests.mlflow_features import before
 
 new_stores.without_fsync()
+new_stores.with_shared_statements()
 forked_server.install()
 # How long an example takes says how busy the machine is. A commit passes or fails, whenever it is tried; other examples
 # than the usual ones are drawn by `make test-all`.

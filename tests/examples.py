@@ -7,8 +7,10 @@ import os
 PROFILE = os.environ.get("JRH_TESTS_EXAMPLES", "usual")
 """`usual`: the same 25 examples each time; `other`: 100 new ones."""
 USUAL, ALL = 25, 100
+COSTLY = 10
+"""Of the usual 25, where each is expensive."""
 
 
-def up_to(n: int) -> int:
+def up_to(n: int, *, usual: int = USUAL) -> int:
     """Return how many examples a property gets whose own number is `n`."""
-    return min(n, USUAL) if PROFILE == "usual" else n
+    return min(n, usual) if PROFILE == "usual" else n

@@ -51,6 +51,26 @@ def without_fsync() -> None:
             connection.execute("PRAGMA synchronous = OFF")
 
 
+def with_shared_statements() -> None:
+    """Let SQLite's engines share the statements they have compiled: nearly every test has a store, and so an engine.
+
+    SQLAlchemy keeps them by dialect, of which each engine has an object of its own.
+    """
+    from sqlalchemy import Engine, util
+    from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite as Dialect
+
+    shared, made = util.LRUCache(5000), Engine.__init__
+
+    def make(engine: Any, *args: Any, **options: Any) -> None:
+        made(engine, *args, **options)
+        if type(engine.dialect) is Dialect:
+            engine._compiled_cache = shared
+
+    Engine.__init__ = make
+    Dialect.__hash__ = lambda dialect: hash(type(dialect))
+    Dialect.__eq__ = lambda dialect, other: type(dialect) is type(other)
+
+
 def with_copied_tables() -> None:
     """Where MLflow is loaded, let it run its migrations once per test run; every further new SQLite store is a copy."""
     utils = sys.modules.get("mlflow.store.db.utils")

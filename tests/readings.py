@@ -11,12 +11,14 @@ from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
-from tests.examples import up_to
+from tests.examples import COSTLY, up_to
 
 Row = dict[str, Any]
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=up_to(40))
 """No deadline (no test asserts a time), and the same examples on every machine."""
+COSTLY_PROPERTY = settings(PROPERTY, max_examples=up_to(40, usual=COSTLY))
+"""One whose every example is expensive."""
 
 
 def call(item: str, order: str, said: str, **fields: Any) -> Row:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import distribution
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -30,27 +31,36 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An environment that was made before, with the pip of the one of the tests: to unpack one takes seconds."""
+    """An environment that was made before, with pip and setuptools of the tests' own: to unpack them takes seconds."""
     made, pip = tmp_path / "made", tmp_path / "pip"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True)
     pip.mkdir()
-    for file in {path.parts[0] for path in distribution("pip").files or () if path.parts[0].startswith("pip")}:
-        (pip / file).symlink_to(str(distribution("pip").locate_file(file)))
+    for name in ("pip", "setuptools"):
+        with suppress(PackageNotFoundError):
+            for file in {path.parts[0] for path in distribution(name).files or () if path.parts[0].startswith(name)}:
+                (pip / file).symlink_to(str(distribution(name).locate_file(file)))
     (site,) = made.glob("lib/python*/site-packages")
     (site / "pip.pth").write_text(f"{pip}\n", encoding="utf-8")
     return made
 
 
-def test_where_uv_cannot_be_had_pip_installs_and_says_so_and_its_failure_is_the_commands(
-    index: Path, folder: Path
-) -> None:
-    def made(requirement: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "tests.environment", folder, requirement]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def made(folder: Path, requirement: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.environment", folder, requirement]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    there, missing = made("frost"), made("no-such-package")
+
+def test_where_uv_cannot_be_had_pip_installs_and_says_so_and_its_failure_is_the_commands(
+    index: Path, folder: Path, tmp_path: Path
+) -> None:
+    there = made(folder, "frost")
     assert there.returncode == 0
     assert "uv could not install it: pip, which takes longer, tries." in there.stderr
     subprocess.run([folder / "bin" / "python", "-c", "import frost; assert frost.COLD"], check=True)
+    # A pip that finds nothing, at once: the real one takes seconds to find nothing twice.
+    (tmp_path / "pip" / "pip").unlink()
+    (tmp_path / "pip" / "pip").mkdir()
+    refusing = "import sys; sys.exit(f'No matching distribution found for {sys.argv[-1]}')\n"
+    (tmp_path / "pip" / "pip" / "__main__.py").write_text(refusing, encoding="utf-8")
+    missing = made(folder, "no-such-package")
     assert missing.returncode == 1
     assert "No matching distribution found for no-such-package" in missing.stderr

@@ -103,7 +103,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "matplotlib": (
         "show/",
         "comparing/jury/jury_view.py",
-        "comparing/self_preference_view.py",
+        "comparing/self_preference.py",
         "people/agreement_view.py",
         "people/corrected_view.py",
         "sweeps/sweep_view.py",
@@ -180,7 +180,12 @@ def statements(source: str) -> list[tuple[ast.AST, bool]]:
         node, at_load = ahead.pop()
         found.append((node, at_load))
         at_load = at_load and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        of_types = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        # No other condition is written down: that would take as long as to parse the files.
+        of_types = (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name | ast.Attribute)
+            and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        )
         never = node.body if of_types else ()
         children = (child for child in ast.iter_child_nodes(node) if not isinstance(child, leaves))
         ahead += [(child, at_load and child not in never) for child in children]

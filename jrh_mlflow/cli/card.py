@@ -14,15 +14,12 @@ from jrh_mlflow.outputs import check_free
 @click.command()
 @click.argument("run")
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Files to write, without an ending: NAME.md, NAME.html and NAME.json. [card-RUN]",
+    "-o", "--output", metavar="NAME", type=click.Path(), help="Files: NAME.md, NAME.html and NAME.json. [card-RUN]"
 )
 @from_model(RunOptions, "tracking_uri")
 @force_option
 @as_json
-def card(run: str, output: Path | None, force: bool, as_json: bool, tracking_uri: str | None) -> None:
+def card(run: str, output: str | None, force: bool, as_json: bool, tracking_uri: str | None) -> None:
     """Write the card of a judge for others to read: one Markdown file, one HTML file, and the same as JSON.
 
     It says what was measured, when and on what, the verdict, the readings, their limits, and how to measure again. It
@@ -39,11 +36,11 @@ def card(run: str, output: Path | None, force: bool, as_json: bool, tracking_uri
     if as_json:
         click.echo(made.to_json())
         return
-    stem = output or Path(f"card-{made.data['run']['run_id'][:8]}")
+    stem = output or f"card-{made.data['run']['run_id'][:8]}"
     files = {f"{stem}.md": made.to_markdown, f"{stem}.html": made.to_html, f"{stem}.json": made.to_json}
     for name in files:
         check_free(name, force=force)
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    Path(stem).parent.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         Path(name).write_text(f"{text().rstrip()}\n", encoding="utf-8")
         click.echo(name)

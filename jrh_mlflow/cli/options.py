@@ -156,17 +156,20 @@ own_run = together(
 limits = from_model(RunOptions, "concurrency", "journal", "requests_per_minute", "tokens_per_minute", "timeout_s")
 """How models are asked."""
 
-asked_run = together(
+paid_run = together(
     from_model(RunOptions, "max_usd"),
     click.option(
         "--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens, where the table is silent."
     ),
-    click.option("--dry-run", is_flag=True, help="Say how many calls and dollars, and send nothing."),
-    click.option("--run-name", help="Name of the MLflow run."),
+    from_model(RunOptions, "run_name"),
     limits,
     store,
 )
 """Of a verb that asks, and logs a run of its own."""
+asked_run = together(
+    click.option("--dry-run", is_flag=True, help="Say how many calls and dollars, and send nothing."), paid_run
+)
+"""Of one that can say beforehand what it would ask."""
 
 suite_option = click.option(
     "--suite", help="Built-in name, folder, runs:/<id>/suite or datasets:/NAME; the datasheet suite when left out."

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, from_model, limits, prices_from_options, shown_as, tracking
+from jrh_mlflow.cli.options import from_model, paid_run, prices_from_options, seed_option, shown_as
 from jrh_mlflow.cli.printing import print_result
 from jrh_mlflow.options import RunOptions
-
-_POLICY = ("max_usd", "require", "labels")
 
 
 @click.command()
 @click.argument("run")
-@click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this; ten times what the run has cost is good.")
 @click.option("--require", metavar="RULE", multiple=True, help="Move the alias only where this rule holds; repeatable.")
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="Table of people's labels: item, label.")
-@click.option(
-    "--policy", type=click.Path(path_type=Path), help="YAML with max_usd, require, labels: recipes/repair.yaml."
-)
+@click.option("--policy", type=click.Path(), help="YAML with max_usd, require, labels: recipes/repair.yaml.")
 @click.option("--name", help="Of the prompt that is registered.")
-@click.option("--price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
 @from_model(RunOptions, "fresh_after")
-@limits
-@click.option("--run-name", help="Name of the parent run.")
-@tracking
+@paid_run
+@seed_option
 @shown_as
 def repair(
     run: str,
-    policy: Path | None,
+    policy: str | None,
     require: tuple[str, ...],
     price: tuple[str, ...],
     as_json: bool,
@@ -42,7 +34,7 @@ def repair(
 
     RUN is a run id of `jrh evaluate`, or the first eight or more digits of one. One half of its tasks is searched; at
     most two changes and the unchanged judge are asked afresh on the other. What is recommended is registered as a
-    prompt; its alias moves only where every --require holds.
+    prompt; its alias moves only where every --require holds. Ten times what the run has cost is a good --max-usd.
 
     \b
     Example: jrh repair 3f2a9c01 --max-usd 5
@@ -53,12 +45,11 @@ def repair(
 
     given = {name: value for name, value in options.items() if value is not None}
     if policy is not None:
-        written = dict(Document.read(policy, _POLICY).data)
+        written = dict(Document.read(policy, ("max_usd", "require", "labels")).data)
         rules = written.pop("require", None) or ()
         require = (*([rules] if isinstance(rules, str) else rules), *require)
         given = {**written, **given}
     if "max_usd" not in given:
         raise click.UsageError("Give --max-usd: ten times what the run has cost is a good cap.")
-    if price:
-        given["prices"] = prices_from_options(price)
+    given["prices"] = prices_from_options(price) or None
     print_result(run_repair(run, require=require, **given), as_json=as_json, markdown=markdown)

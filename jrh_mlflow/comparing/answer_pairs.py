@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.comparing.self_preference_report import AUTHORS, COLUMNS, JUDGE, LABEL
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.label_words import label_word
-from jrh_mlflow.suites.dataset import DatasetTable, is_missing, present, refuse_rows
+from jrh_mlflow.suites.dataset import DatasetTable, demand_column, is_missing, refuse_rows
 
+JUDGE, LABEL = "judge", "label"
+AUTHORS = ("first_author", "second_author")
+COLUMNS = ("pair", "item", *AUTHORS, "rater", "kind", "order", "outcome", "score")
+"""Of judgments, a row for each answer: `order` is `uv` or `vu` and empty of labels, `score` that of the first answer:
+1, ½ for a tie, 0, or missing."""
 _ANSWER = ("response", "author")
 _PAIRED = ("first", "second", *AUTHORS)
 PAIR_COLUMNS = ("item", "instruction", *_PAIRED)
@@ -22,15 +26,12 @@ def named_table(frame: object, columns: Mapping[str, str]) -> DatasetTable:
     """Return a user's table, with columns of other names under ours as well."""
     table = DatasetTable(frame)
     for name, column in columns.items():
-        if column not in table:
-            raise RecipeError(
-                f"The table lacks the column {column!r}: it was named for {name}.{present(table, column)}"
-            )
+        demand_column(table, column, f"named for {name}")
         table = table.having(name, table.cells(column))
     return table
 
 
-def answer_pairs(table: DatasetTable, labels: str | Sequence[str] | None) -> pd.DataFrame:
+def pairs_of_answers(table: DatasetTable, labels: str | Sequence[str] | None) -> pd.DataFrame:
     """Read pairs of answers by id, from a row for each pair or for each answer.
 
     Columns are `PAIR_COLUMNS`, then for each label the score of the first answer: 1, ½, 0 or missing.
@@ -42,13 +43,13 @@ def answer_pairs(table: DatasetTable, labels: str | Sequence[str] | None) -> pd.
     about = {"item": "id" if "id" in table else task, "instruction": task, "rule": _FORMS}
     chosen = [labels] if isinstance(labels, str) else list(labels or ["better"] * ("better" in table))
     if all(name in table for name in _PAIRED):
-        frame = _read(table, *_PAIRED, **about)
-        said = _read(table, *chosen, rule="it was named for labels", gaps=chosen)
+        frame = text_columns(table, *_PAIRED, **about)
+        said = text_columns(table, *chosen, rule="named for labels", gaps=chosen)
         frame = frame.assign(**{name: _scores(said[name], frame) for name in chosen})
+    elif chosen:
+        raise RecipeError(f"The label {chosen[0]!r} is of a pair, and this table has a row for each answer.")
     else:
-        frame = _every_two(_read(table, *_ANSWER, **about, gaps=_ANSWER))
-        if chosen:
-            raise RecipeError(f"The label {chosen[0]!r} is of a pair, and this table has a row for each answer.")
+        frame = _every_two(text_columns(table, *_ANSWER, **about, gaps=_ANSWER))
     frame = frame.set_axis([f"pair-{number:05d}" for number in range(len(frame))])
     by_two: pd.DataFrame = frame[frame["first_author"] != frame["second_author"]]
     if by_two.empty:
@@ -59,7 +60,7 @@ def answer_pairs(table: DatasetTable, labels: str | Sequence[str] | None) -> pd.
 def recorded_judgments(table: DatasetTable) -> pd.DataFrame:
     """Read judgments that were made elsewhere; the same two authors on one item are one pair, in whatever order."""
     rule = "without judges the table is of recorded judgments"
-    frame = _read(table, *AUTHORS, "winner", item="id", rater="judge", rule=rule, gaps=["winner"])
+    frame = text_columns(table, *AUTHORS, "winner", item="id", rater="judge", rule=rule, gaps=["winner"])
     score, turned = _scores(frame["winner"], frame), frame["first_author"] > frame["second_author"]
     frame[list(AUTHORS)] = np.sort(frame[list(AUTHORS)].to_numpy(), axis=1)
     is_label = frame["rater"].isin(("human", "gold"))
@@ -74,12 +75,11 @@ def recorded_judgments(table: DatasetTable) -> pd.DataFrame:
     return by_two
 
 
-def _read(table: DatasetTable, *names: str, rule: str, gaps: Sequence[str] = (), **others: str) -> pd.DataFrame:
+def text_columns(table: DatasetTable, *names: str, rule: str, gaps: Sequence[str] = (), **others: str) -> pd.DataFrame:
     """Return columns as text, `others` under another name; cells of some may hold nothing."""
     read = {}
     for name, column in {**others, **dict(zip(names, names, strict=True))}.items():
-        if column not in table:
-            raise RecipeError(f"The table lacks the column {column!r}: {rule}.{present(table, column)}")
+        demand_column(table, column, rule)
         read[name] = [None if is_missing(cell) else str(cell) for cell in table.cells(column)]
         if name not in gaps:
             refuse_rows(column, "must hold text in every row", (text is None for text in read[name]))

@@ -7,6 +7,7 @@ no address. Its JSON has a version of its own, so that cards of different teams 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +21,7 @@ from jrh_mlflow.measuring.run_page import ShownRun, shown_run
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data, read_reading
 from jrh_mlflow.scoring.ledger import deciding_interval
 from jrh_mlflow.show.cards import ShownResult
+from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note, interval_text, number_text, reading_text
 from jrh_mlflow.show.page import Facts, Page, Section
@@ -35,6 +37,7 @@ from jrh_mlflow.tracking.runs.store import active_uri
 SCHEMA, VERSION = "jrh-judge-card", 1
 _TOLD = ("model", "kind", "prompt", "prompt_sha256", "tie_criterion", "temperature", "reasoning_effort", "answer_style")
 """Settings of a judge that a card has: names, numbers and hashes, never texts and addresses."""
+_SAYS: Mapping[str, str] = WORDS["card"]
 _NEEDED = ("judge", "suite", "run", "verdict", "headline", "readings", "limits", "reproduce")
 LARGEST = 8 * 2**20
 """Bytes of a card that is read: ours have a few hundred thousand at most."""
@@ -123,10 +126,8 @@ def _limits(shown: ShownRun) -> list[str]:
         *sheet.few_notes,
         *([f"Not decided by these calls: {', '.join(open_)}."] if open_ else []),
         *(f"Withheld: {axis_name(axis)}: {reason}." for axis, reason in sheet.withheld.items()),
-        "The numbers hold for this judge (model, prompt and settings as above), on this suite. Another prompt is "
-        "another judge, other tasks may read otherwise, and a provider may change a model under the same name.",
-        f"Intervals are 95 %, over {sheet.cluster}s. Calls without a usable answer are counted beside a number, never "
-        "in it.",
+        _SAYS["holds"],
+        _SAYS["intervals"].format(clusters=f"{sheet.cluster}s"),
     ]
 
 
@@ -136,11 +137,8 @@ def _again(shown: ShownRun, run_id: str, version: str) -> list[str]:
     rubric = " with the rubric that the run keeps in `judge/prompt.txt`" if "--rubric" in context.options else ""
     command = context.whole(but=("--rubric", "--api-base"))
     code = f", measure the same code or prompt with `--suite runs:/{run_id}/suite`"
-    return [
-        f"With the run's store at hand: `pip install jrh-mlflow=={version}`, then `jrh replay runs:/{run_id}` reads "
-        "the numbers again from the recorded calls, and asks nobody.",
-        f"To ask the judge again{f'{rubric}: `{command}`' if command else code}.",
-    ]
+    again = f"To ask the judge again{f'{rubric}: `{command}`' if command else code}."
+    return [_SAYS["replay"].format(version=version, run=run_id), again]
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
@@ -159,8 +157,8 @@ def read_card(path: str | Path) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise RecipeError(f"{place} is no judge card: `jrh card RUN` writes one.")
     if data.get("schema_version") != VERSION:
-        told = f"is a judge card of version {data.get('schema_version')!r}, and this jrh-mlflow knows {VERSION}"
-        raise RecipeError(f"{place} {told}. Make it again, or upgrade.")
+        told = f"{place} is a judge card of version {data.get('schema_version')!r}, and this jrh-mlflow knows {VERSION}"
+        raise RecipeError(f"{told}. Make it again, or upgrade.")
     if missing := [name for name in _NEEDED if name not in data]:
         raise RecipeError(f"{place} is a judge card without {', '.join(missing)}: it was cut or edited.")
     return data
@@ -202,31 +200,26 @@ class CardComparison(ShownResult):
 
     def _page(self) -> Page:
         suite, rows = self.cards[0]["suite"], [row for own in self.differences.values() for row in own]
-        runs = " ".join(card["run"]["run_id"] for card in self.cards)
+        runs, shown = " ".join(card["run"]["run_id"] for card in self.cards), self.differences.items()
         return Page(
             title=f"Judge cards: {' and '.join(self.names)}",
             lead=f"The judges differ on {sum(row.differs for row in rows)} of {len(rows)} readings.",
             notes=[
-                "Cards hold no calls: differences are read as if the judges had been asked about different tasks, "
-                f"which is wide where they err on the same. With the runs at hand, `jrh compare {runs}` finds smaller "
-                "ones.",
-                *bounds_note(reading for row in rows for reading in (row.a, row.b))[:1],
+                _SAYS["no calls"].format(runs=runs),
+                *bounds_note(own for row in rows for own in (row.a, row.b))[:1],
             ],
             facts={"suite": f"{suite['name']} ({suite['items']:,} items)", "sha256": suite["sha256"]},
             sections=[
                 Section(heading="Verdicts", blocks=[_VERDICTS(zip(self.names, self.cards, strict=True))]),
-                *(
-                    Section(heading=" and ".join(pair), blocks=[_differences(*pair)(own)])
-                    for pair, own in self.differences.items()
-                ),
+                *(Section(heading=" and ".join(two), blocks=[_differences(*two)(own)]) for two, own in shown),
             ],
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         rows = [{"difference": row.value, **plain_data(row)} for own in self.differences.values() for row in own]
-        own = {"judges": list(self.names), "suite": self.cards[0]["suite"], "differences": rows}
-        return {**own, "notes": self.page.notes}
+        about = {"judges": list(self.names), "suite": self.cards[0]["suite"]}
+        return {**about, "differences": rows, "notes": self.page.notes}
 
 
 _VERDICTS: Table[tuple[str, Mapping[str, Any]]] = Table.of(
@@ -256,19 +249,13 @@ def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
     if len(paths) < 2:
         raise RecipeError("Give two cards or more.")
     cards = [read_card(path) for path in paths]
-    suites = {
-        card["suite"]["sha256"]: f"{path} of {card['suite']['name']} (sha256 {card['suite']['sha256'][:12]})"
-        for path, card in zip(paths, cards, strict=True)
-    }
+    suites = {card["suite"]["sha256"]: (path, card["suite"]["name"]) for path, card in zip(paths, cards, strict=True)}
     if len(suites) > 1:
-        told = ", ".join(suites.values())
-        only = "Only judges that were measured on the same items can be compared."
-        raise RecipeError(f"The cards are of different suites: {told}. {only}")
-    labels = [str(card["judge"]["name"]) for card in cards]
-    names = [
-        f"{name} ({card['run']['run_id'][:8]})" if labels.count(name) > 1 else name
-        for name, card in zip(labels, cards, strict=True)
-    ]
+        told = ", ".join(f"{path} of {name} (sha256 {sha256[:12]})" for sha256, (path, name) in suites.items())
+        raise RecipeError(_SAYS["other suites"].format(suites=told))
+    labels = [(str(card["judge"]["name"]), card["run"]["run_id"][:8]) for card in cards]
+    counts = Counter(name for name, _ in labels)
+    names = [f"{name} ({run})" if counts[name] > 1 else name for name, run in labels]
     pairs = list(pairwise(map(_headline, cards)))
     # All differences share the error: at 95 % one of twenty equal readings would be called different.
     level = 1 - 0.05 / max(1, sum(len(a.keys() & b.keys()) for a, b in pairs))

@@ -3,37 +3,72 @@
 answers = jrh.respond("prompts.csv", ["openai/gpt-4o", "anthropic/claude-sonnet-4-5"], max_usd=5)
 judges = ["openai/gpt-4o", "anthropic/claude-sonnet-4-5", "mistral/mistral-large-latest"]
 print(jrh.self_preference(answers, judges, max_usd=5).verdict)
+
+A judge j that is shown the answers u and v picks u with log-odds q + b·(own(u) − own(v)) ± s_j, q the quality of the
+pair, b the bonus of own answers, s_j the pull of the slot. Strata are the pairs, all judges in both orders answer in
+each, and people's or gold labels are one more answer without bonus and slot, so that q drops out
+(`stats.conditional`). A tie is half a win for each. The excess is logistic(b) − ½: how much more often than one half
+the own of two equally good answers wins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from scipy.special import expit
 
-from jrh_mlflow.comparing.answer_pairs import PAIR_COLUMNS, answer_pairs, named_table, recorded_judgments
-from jrh_mlflow.comparing.self_preference_report import AUTHORS, COLUMNS, JUDGE, LABEL, measure_self_preference
-from jrh_mlflow.comparing.self_preference_view import SELF_PREFERENCE_JSON, SelfPreference
+from jrh_mlflow.comparing import answer_pairs
+from jrh_mlflow.comparing.answer_pairs import AUTHORS, COLUMNS, JUDGE, LABEL, PAIR_COLUMNS
+from jrh_mlflow.comparing.comparison_view import filled_frames, reading_values
+from jrh_mlflow.comparing.recommendation import closing_section, short_name
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
-from jrh_mlflow.errors import BudgetError, RecipeError
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import shown_name
 from jrh_mlflow.judges.responder import Responder
 from jrh_mlflow.measures.records import choice
-from jrh_mlflow.measuring.asked_items import ask_prepared, prompt_suite, shared_budget
+from jrh_mlflow.measuring.asked_items import ask_prepared, check_whole, prompt_suite, shared_budget
 from jrh_mlflow.measuring.resolve import Prepared, judge_named, prepare
 from jrh_mlflow.models import trust
+from jrh_mlflow.models.families import bare_model, family_of
 from jrh_mlflow.options import AskedRunOptions, option, takes
 from jrh_mlflow.perturb import fill_prompt, prompt
-from jrh_mlflow.schema.estimates import plain_data
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data, plain_fields
+from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
+from jrh_mlflow.scoring.ledger import deciding_interval, hull_at
+from jrh_mlflow.show.cards import ShownResult, brief_run
+from jrh_mlflow.show.figures.canvas import cell_table, plotted, write_cell
 from jrh_mlflow.show.figures.svg import draw
+from jrh_mlflow.show.glossary import WORDS
+from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.numbers import money_text, number_text, reading_text
+from jrh_mlflow.show.page import Drawing, Page, Section
+from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
+from jrh_mlflow.stats import FEWEST_CLUSTERS, Interval
+from jrh_mlflow.stats.conditional import ConditionalFit, conditional_logistic
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, log_paid, open_run, publish, shown_content
 
+if TYPE_CHECKING:
+    from jrh_mlflow.show.figures.canvas import Figure
+
+EXCESS, FAMILY_EXCESS = "excess", "family_excess"
+REWRITTEN = "rewritten_"
+"""Before the name of a reading: after a third model has rewritten both answers."""
+MAX_LOST = 0.05
+PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
+LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
+_UNEQUAL = 0.1
+"""From one half: how much an author's share of wins tells that its answers are better, or worse, than others'."""
+_SAYS: Mapping[str, Any] = WORDS["self_preference"]
 _SCORES = {"u": 1.0, "v": 0.0, "tie": 0.5, "abstain": 0.5}
 """What a choice is worth to the first answer."""
 _KEPT = "Nothing paid is lost: run the same again, and nothing that was answered is asked twice."
@@ -105,12 +140,11 @@ def self_preference(frame: object, judges: GivenJudges = None, **options: Any) -
         except BaseException:
             log_paid(store, run_id, work.paid)
             raise
-        drawings = draw(done.figures)
         content = shown_content(
             done,
             SELF_PREFERENCE_JSON,
             tables=done.tables,
-            drawings=drawings,
+            drawings=draw(done.figures),
             more={keys.READINGS_JSON: plain_data(done.estimates)},
             points=[*done.points, *keys.money_points(done.paid)],
             params={"self_preference": {**done.settings, "max_usd": asking.max_usd}},
@@ -133,32 +167,30 @@ class _Judging:
         self.options, self.preparing = options, {**options.preparing, "dry": dry}
         self.paid, self.notes, self.rewritten = Paid(), list[str](), dict[str, str]()
         self.judges, self.authors, self.everybody = dict[str, Prepared](), dict[str, str](), list[Prepared]()
-        table = named_table(frame, options.columns or {})
-        if judges is not None:
-            self.rows = answer_pairs(table, options.labels)
-            self._prepare_judges(judges)
-        elif options.rewriter is None:
-            self.rows = recorded_judgments(table)
+        table = answer_pairs.named_table(frame, options.columns or {})
+        if judges is None and options.rewriter is not None:
+            raise RecipeError("Nobody is there to ask about rewritten answers: give `judges`, or no rewriter.")
+        if judges is None:
+            self.rows = answer_pairs.recorded_judgments(table)
             self.authors = {name: name for name in self.rows.loc[self.rows["kind"] == JUDGE, "rater"]}
         else:
-            way_out = "give `judges`, or no rewriter"
-            raise RecipeError(f"Recorded judgments cannot be asked about rewritten answers: {way_out}.")
+            self.rows = answer_pairs.pairs_of_answers(table, options.labels)
+            self._prepare_judges(judges)
         if options.rewriter is not None:
             self._prepare_rewriter(options.rewriter)
+        self.simulated = any(prepared.judge.simulated for prepared in self.everybody)
 
     def _prepare_judges(self, judges: Sequence[object] | Mapping[str, object]) -> None:
         given = list(judges.items()) if isinstance(judges, Mapping) else [(None, judge) for judge in judges]
         if isinstance(judges, str) or not given:
-            rule = "`judges` is a list of judges, or maps the author that each is to it"
-            raise RecipeError(f"{rule}, but got {judges!r}.")
+            raise RecipeError(f"`judges` is a list of judges, or maps from author to judge, but got {judges!r}.")
         suite = _suite(self.rows)
         for author, own in given:
             prepared = prepare(judge_named(own, tracking_uri=self.options.tracking_uri), suite, **self.preparing)
             judge = prepared.judge
             name = shown_name(author or judge.name, simulated=judge.simulated, recorded=bool(judge.recorded))
             if name in self.judges:
-                way_out = "give them names, as a mapping from author to judge"
-                raise RecipeError(f"Two judges are called {name!r}: {way_out}.")
+                raise RecipeError(f"Two judges are called {name!r}: give a mapping from author to judge.")
             self.judges[name] = prepared
             self.authors[name] = author or (judge.model_judge.model if judge.model_judge else judge.name)
         self.everybody += self.judges.values()
@@ -170,19 +202,13 @@ class _Judging:
         suite = prompt_suite("answers to rewrite", asked)
         self.everybody.append(prepare(Responder(rewriter, name=rewriter), suite, **self.preparing))
 
-    @property
-    def simulated(self) -> bool:
-        return any(prepared.judge.simulated for prepared in self.everybody)
-
     def result(self) -> SelfPreference:
         """Ask every judge about every pair, then about the rewritten ones, and read what they said."""
         said = {"as written": self._judged(self.rows) if self.judges else self.rows}
         if self.options.rewriter is not None and len(pairs := self._rewritten_pairs()):
             said["rewritten"] = self._judged(pairs)
-        families, rewritten = self.options.families or {}, said.get("rewritten")
-        report = measure_self_preference(
-            said["as written"], judges=self.authors, families=families, rewritten=rewritten, notes=self.notes
-        )
+        known: dict[str, Any] = {"judges": self.authors, "families": self.options.families or {}, "notes": self.notes}
+        report = measure_self_preference(said["as written"], rewritten=said.get("rewritten"), **known)
         return SelfPreference(
             report=report,
             judgments=pd.concat([own.assign(version=version) for version, own in said.items()], ignore_index=True),
@@ -200,8 +226,7 @@ class _Judging:
         texts = {side: self.rows[side].map(self.rewritten) for side in ("first", "second")}
         pairs: pd.DataFrame = self.rows.assign(**texts).dropna(subset=list(texts))
         if lost := len(self.rows) - len(pairs):
-            these = f"{lost:,} of {len(self.rows):,} pairs"
-            self.notes.append(f"{these} have an answer that was not rewritten: left out there.")
+            self.notes.append(_SAYS["not rewritten"].format(lost=lost, n=len(self.rows)))
         return pairs
 
     def _judged(self, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -225,10 +250,7 @@ class _Judging:
         prepared.judge.begin(prepared.suite)
         asked = ask_prepared(prepared, self.options, what=name, budget=shared_budget("self_preference", self.everybody))
         self.paid += asked.paid or Paid()
-        if asked.failure is not None:
-            raise asked.failure
-        if asked.out_of_budget is not None:
-            raise BudgetError(f"{asked.out_of_budget} Raise it: what was answered is not paid again.")
+        check_whole(asked, f"asking of {name}")
         return asked.records
 
 
@@ -244,3 +266,399 @@ def _suite(pairs: pd.DataFrame) -> Suite:
         for pair, item, instruction, first, second in pairs[list(PAIR_COLUMNS[:4])].itertuples()
     ]
     return Suite(name="pairs of answers", items=items, origin={"builder": "self_preference"})
+
+
+# --- what is read of judgments
+
+
+@dataclass(frozen=True)
+class JudgeAndAuthor:
+    """How often an author's answers win with a judge, and with the others on the same pairs."""
+
+    judge: str
+    author: str
+    share: float
+    others: float | None
+    """None where nobody else judged them."""
+    n: int
+    """Pairs."""
+    own: bool
+    family: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPreferenceReport:
+    """What was read of several judges on pairs of answers with known authors."""
+
+    judges: Mapping[str, str]
+    """Name to the author that it is."""
+    families: Mapping[str, str]
+    """Judge or author to family, where one is known."""
+    labels: tuple[str, ...]
+    """Columns of people's or gold labels."""
+    n_items: int
+    n_pairs: int
+    readings: Mapping[str, Reading]
+    by_judge: Mapping[str, Mapping[str, Reading]]
+    """Judge to its readings."""
+    cells: Sequence[JudgeAndAuthor]
+    has_outsider: bool
+    """Whether some pair of a judge's own was judged by somebody who wrote neither answer."""
+    notes: Sequence[str] = ()
+
+    @property
+    def main(self) -> str:
+        """The reading that a verdict is about: own answers, or those of the family where no own one was judged."""
+        own, family = (isinstance(self.readings[name], Estimate) for name in (EXCESS, FAMILY_EXCESS))
+        return FAMILY_EXCESS if family and not own else EXCESS
+
+
+def measure_self_preference(
+    judgments: pd.DataFrame,
+    *,
+    judges: Mapping[str, str],
+    families: Mapping[str, str],
+    rewritten: pd.DataFrame | None = None,
+    notes: Sequence[str] = (),
+) -> SelfPreferenceReport:
+    """Read the excess of all judges, of each alone, by author and by family.
+
+    Args:
+        judgments: A row for each answer (`COLUMNS`).
+        judges: Judge to the author that it is.
+        families: Author to family; those of others are told by their names.
+        rewritten: The same after a third model has rewritten both answers.
+        notes: What a reader must know.
+    """
+    everybody = sorted({*judges.values(), *(name for author in AUTHORS for name in judgments[author])})
+    known = {name: family for name in everybody if (family := families.get(name) or family_of(name))}
+    # What a judge shares with an author whose answers it has a stake in. Two ways to a model are of one family.
+    models = {name: bare_model(name) for name in everybody}
+    of_models = {models[name]: family for name, family in known.items()}
+    kins = {EXCESS: models, FAMILY_EXCESS: {name: of_models.get(model, model) for name, model in models.items()}}
+    tables = {"": judgments, **({} if rewritten is None else {REWRITTEN: rewritten})}
+    staked = {f"{when}{name}": _staked(table, judges, kins[name]) for when, table in tables.items() for name in kins}
+    by_judge = {
+        judge: {name: reading for name, table in staked.items() if (reading := _excess_of(judge, table, name))}
+        for judge in judges
+    }
+    told = [own[name] for own in by_judge.values() for name in kins if name in own]
+    return SelfPreferenceReport(
+        judges=dict(judges),
+        families=known,
+        labels=tuple(judgments.loc[judgments["kind"] == LABEL, "rater"].unique()),
+        n_items=judgments["item"].nunique(),
+        n_pairs=judgments["pair"].nunique(),
+        readings={name: read_excess(table, name) for name, table in staked.items()},
+        by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
+        cells=_cells(judgments, judges, list(kins.values())),
+        has_outsider=any(getattr(reading, "reason", "") != _SAYS["why"]["no outsider"] for reading in told),
+        notes=tuple(notes),
+    )
+
+
+def _staked(judgments: pd.DataFrame, judges: Mapping[str, str], kin: Mapping[str, str]) -> pd.DataFrame:
+    """Add `own`: whether who answers has a stake in the first text (1), in the second (−1), or in both or none (0)."""
+    who = judgments["rater"].map({judge: kin[author] for judge, author in judges.items()})
+    first, second = ((judgments[author].map(kin) == who).astype(float) for author in AUTHORS)
+    staked: pd.DataFrame = judgments.assign(own=first - second)
+    return staked
+
+
+def _excess_of(judge: str, judgments: pd.DataFrame, name: str) -> Reading | None:
+    """Read the excess of one judge on its own pairs, beside those who have no stake in them; None if it has none."""
+    mine = (judgments["rater"] == judge) & (judgments["own"] != 0)
+    beside = judgments["pair"].isin(judgments.loc[mine, "pair"]) & (judgments["own"] == 0)
+    if mine.any() and not beside.any():
+        return NotEstimable(reason=_SAYS["why"]["no outsider"], statistic="value")
+    return read_excess(judgments[mine | beside], name) if mine.any() else None
+
+
+def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
+    """Read the excess of whoever has a stake: in the column `own` 1 where it is in the first text, −1 in the second.
+
+    Not estimable where nobody or everybody has the same stake, where fewer than ten items tell something, and, as every
+    other reading, where more than 5 % of the calls gave no usable answer.
+    """
+    scores, own, asked = judgments["score"], judgments["own"], judgments["kind"] == JUDGE
+    lost = asked & scores.isna()
+    counts: dict[str, Any] = {"n": judgments["pair"].nunique(), "excluded": int(lost.sum()), "statistic": "value"}
+    counts["left_out"] = judgments.loc[lost, "outcome"].value_counts().to_dict()
+    missing = partial(NotEstimable, **counts)
+    if not own.any():
+        return missing(reason=_SAYS["why"][name.removeprefix(REWRITTEN)])
+    if judgments["rater"].nunique() == 1:
+        return missing(reason=_SAYS["why"]["alone"])
+    if lost.mean() > MAX_LOST:
+        reason = f"{lost.sum():,} of {asked.sum():,} calls have no usable answer, more than {MAX_LOST:.0%}"
+        return missing(reason=reason, withheld=True)
+    fit = _fit(judgments, scores)
+    if fit is None:
+        return missing(reason=_SAYS["why"]["no difference"])
+    if fit.n_clusters < FEWEST_CLUSTERS:
+        return missing(reason=f"{fit.n_clusters} items tell something, and an interval takes {FEWEST_CLUSTERS}")
+    # What lost answers could change: each goes to whoever has more of a stake than the others, or to the other one.
+    lean = 0.5 * np.sign(own - own.groupby(judgments["pair"]).transform("mean"))
+    completed = [_fit(judgments, scores.mask(lost, 0.5 + way * lean)) for way in (1, -1) if lost.any()]
+    fits = [fit, *filter(None, completed)]
+    shares, ends = [_excess_share(each.value) for each in fits], [partial(_ends, each) for each in fits]
+    return Estimate(
+        value=shares[0],
+        **counts,
+        **intervals(_ends(fit, 0.95, clustered=False), _ends(fit, 0.95)),
+        n_clusters=fit.n_clusters,
+        method="conditional logistic, jackknife by item",
+        unit="pair",
+        n_calls=int(asked.sum()),
+        bound_low=min(shares),
+        bound_high=max(shares),
+        at_level=ends[0],
+        decides_at=partial(hull_at, ends) if lost.any() else None,
+    )
+
+
+def _excess_share(log_odds: float) -> float:
+    return float(expit(log_odds) - 0.5)
+
+
+def _ends(fit: ConditionalFit, level: float, *, clustered: bool = True) -> Interval:
+    low, high = fit.interval(level, clustered=clustered)
+    return _excess_share(low), _excess_share(high)
+
+
+def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | None:
+    rows = judgments.assign(score=scores).dropna(subset="score")
+    slots, judges = rows["order"].map({"uv": 1.0, "vu": -1.0, "": 0.0}), rows.loc[rows["kind"] == JUDGE, "rater"]
+    terms = np.column_stack([rows["own"], *(slots * (rows["rater"] == judge) for judge in judges.unique())])
+    strata, clusters = (pd.factorize(rows[column])[0] for column in ("pair", "item"))
+    return conditional_logistic(rows["score"].to_numpy(float), terms, strata, clusters)
+
+
+def _cells(
+    judgments: pd.DataFrame, judges: Mapping[str, str], kins: Sequence[Mapping[str, str]]
+) -> list[JudgeAndAuthor]:
+    """Return how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
+    sides = [
+        judgments.assign(author=judgments[author], won=(judgments["score"] - lost).abs())
+        for lost, author in enumerate(AUTHORS)
+    ]
+    won = pd.concat(sides).dropna(subset="won").groupby(["author", "pair", "rater"])["won"].mean().reset_index()
+    cells = []
+    for author, rows in won.groupby("author"):
+        for judge, who in judges.items():
+            mine = rows[rows["rater"] == judge]
+            rest = rows[(rows["rater"] != judge) & rows["pair"].isin(mine["pair"])]
+            if mine.empty:
+                continue
+            others = None if rest.empty else float(rest.groupby("pair")["won"].mean().mean())
+            stakes = (kin[who] == kin[str(author)] for kin in kins)
+            cells.append(JudgeAndAuthor(judge, str(author), float(mine["won"].mean()), others, len(mine), *stakes))
+    return cells
+
+
+# --- what people see of it
+
+
+def _whose(name: str) -> str:
+    return axis_name(f"{PREFIX}{name}").removeprefix("preference for ")
+
+
+Row = tuple[str, str, Reading]
+"""Judge (or all), name of the reading, reading."""
+READINGS: Table[Row] = Table.of(
+    Column("judge", itemgetter(0), value=itemgetter(0), as_code=True, brief=True),
+    Column("prefers", lambda row: _whose(row[1]), value=itemgetter(1), name="axis", words=True, brief=True),
+    Column("excess", lambda row: reading_cell(row[2]), brief=True),
+    *reading_values(lambda row: row[2]),
+    Column("pairs", lambda row: f"{row[2].n:,}", brief=True),
+    Column("calls left out", lambda row: f"{row[2].excluded:,}"),
+    Column("why not", lambda row: row[2].reason if isinstance(row[2], NotEstimable) else "", words=True),
+)
+
+
+def _ownership(cell: JudgeAndAuthor) -> str:
+    return "yes" if cell.own else "family" if cell.family else "no"
+
+
+CELLS: Table[JudgeAndAuthor] = Table.of(
+    Column("judge", lambda cell: cell.judge, value=lambda cell: cell.judge, as_code=True),
+    Column("author", lambda cell: cell.author, value=lambda cell: cell.author, as_code=True, words=True),
+    Column("its own", _ownership, value=_ownership, words=True),
+    Column("wins", lambda cell: number_text(cell.share), value=lambda cell: cell.share),
+    Column("wins with others", lambda cell: number_text(cell.others), value=lambda cell: cell.others, name="others"),
+    Column("pairs", lambda cell: f"{cell.n:,}", value=lambda cell: cell.n),
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SelfPreference(ShownResult):
+    """How much judges prefer their own answers, and where it is logged."""
+
+    report: SelfPreferenceReport
+    judgments: pd.DataFrame
+    """A row for each answer of a judge, and for each label; `version` is `as written` or `rewritten`."""
+    rewriter: str | None = None
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+    """Answer to what the rewriter made of it."""
+    paid: Paid = field(default_factory=Paid)
+    simulated: bool = False
+
+    @property
+    def estimates(self) -> dict[str, Reading]:
+        """Key to the excess of all judges together, or why there is none."""
+        return {f"{PREFIX}{name}": reading for name, reading in self.report.readings.items()}
+
+    @property
+    def by_judge(self) -> Mapping[str, Mapping[str, Reading]]:
+        """Judge to its own readings."""
+        return self.report.by_judge
+
+    @property
+    def points(self) -> list[keys.Point]:
+        """What is logged: `self_preference/excess/value`, `self_preference/by_judge/NAME/excess/value`, counts."""
+        of_judges = keys.keyed_groups(f"{PREFIX}by_judge", self.by_judge)
+        counts = {f"{PREFIX}items": self.report.n_items, f"{PREFIX}pairs": self.report.n_pairs}
+        return keys.all_points({**self.estimates, **of_judges}) + keys.known_points(counts)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Exactly what is logged."""
+        return keys.last_values(self.points)
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Who judged, by what labels, and which families are known."""
+        related = ", ".join(f"{name}: {family}" for name, family in self.report.families.items())
+        judges, labels = (", ".join(names) for names in (self.report.judges, self.report.labels))
+        return {"judges": judges, "labels": labels or None, "families": related or None, "rewriter": self.rewriter}
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the judges prefer their own answers, by whose word the quality goes, and what to do."""
+        found = {name: self._finding(name) for name in self.report.readings}
+        finding, labels = found[self.report.main], self.settings["labels"]
+        by = f"people's or gold labels ({labels}) and the other judges" if labels else "all judges"
+        by = by if len(self.report.judges) > 1 else f"the labels ({labels})"
+        sentences = [finding.text]
+        if isinstance(finding.reading, Estimate):
+            sentences.append(_SAYS["quality"].format(by=by))
+            sentences += [] if self.report.has_outsider else [_SAYS["mean"]]
+            sentences += self._by_sharpness()
+        sentences += [f"What to do: {finding.advice}"] if finding.advice else []
+        return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found.values()))
+
+    def _by_sharpness(self) -> list[str]:
+        """Say where the sharpness of a judge explains its reading too: others find its own answers better, or worse."""
+        for cell in self.report.cells:
+            reading = self.by_judge.get(cell.judge, {}).get(self.report.main)
+            stake = cell.family if self.report.main == FAMILY_EXCESS else cell.own
+            if not stake or cell.others is None or not isinstance(reading, Estimate):
+                continue
+            (low, high), better = deciding_interval(reading) or _WIDEST, cell.others - 0.5
+            if abs(better) >= _UNEQUAL and not low <= 0 <= high:
+                how, author = "more" if (low > 0) == (better > 0) else "less", short_name(cell.author)
+                return [_SAYS["sharpness"].format(author=author, share=_percent(better), how=how)]
+        return []
+
+    def _finding(self, name: str) -> Finding:
+        reading, staked = self.report.readings[name], [judge for judge, own in self.by_judge.items() if name in own]
+        is_alone, is_one = len(self.report.judges) == 1, len(staked) == 1
+        judges = "The judge" if is_alone else short_name(staked[0]) if is_one else "The judges"
+        prefer, whose = ("prefers", "its own") if is_alone or is_one else ("prefer", "their own")
+        whose = f"answers of {whose}{' family' if name.endswith(FAMILY_EXCESS) else ''}"
+        when = " after both were rewritten" if name.startswith(REWRITTEN) else ""
+        says = {"judges": judges, "prefer": prefer, "whose": whose, "when": when}
+        finding = partial(Finding, axis=f"{PREFIX}{name}", reading=reading)
+        if isinstance(reading, NotEstimable):
+            says |= {"judges": judges.replace("The", "the"), "reason": reading.reason}
+            return finding(state="cannot tell", text=_SAYS["missing"].format(**says))
+        low, high = deciding_interval(reading) or _WIDEST
+        state: State = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
+        form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
+        shares = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
+        text = _SAYS[form].format(**says, shares=shares, limit=LIMIT)
+        return finding(state=state, text=text, advice=_SAYS.get(f"advice {state}", ""))
+
+    @property
+    def readings(self) -> FilledTable[Row]:
+        """Every reading, first those of all judges together."""
+        owners = [("all judges", self.report.readings), *self.by_judge.items()]
+        return READINGS((owner, name, reading) for owner, own in owners for name, reading in own.items())
+
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
+        settings, (lead, *more) = self.settings, self.verdict.sentences
+        others = [finding.text for finding in self.verdict.findings[1:] if isinstance(finding.reading, Estimate)]
+        return Page(
+            title=f"Self-preference of {settings['judges']} on {self.report.n_pairs:,} pairs of answers",
+            lead=lead,
+            sentences=[*more, *(text for text in others if text != lead)],
+            notes=self.report.notes,
+            marks=["simulated"] * self.simulated,
+            facts={
+                "judges": settings["judges"],
+                "items": f"{self.report.n_items:,} with {self.report.n_pairs:,} pairs",
+                "labels": settings["labels"] or "none",
+                "families": settings["families"] or "none known",
+                **({"rewritten by": self.rewriter} if self.rewriter else {}),
+                "cost": money_text(self.paid.usd),
+            },
+            sections=[
+                Section(heading="Readings", blocks=[self.readings, _SAYS["how"]]),
+                Section(heading="Figures", blocks=[drawings], media=("html",)),
+                Section(heading="Who wins with whom", blocks=[CELLS(self.report.cells), _SAYS["how cells"]]),
+                closing_section(lead),
+            ],
+        )
+
+    def _card(self) -> dict[str, Any]:
+        return {"tables": [self.readings]}
+
+    def __repr__(self) -> str:
+        read = f"excess of {_whose(self.report.main)} {reading_text(self.report.readings[self.report.main])}"
+        return f"SelfPreference({len(self.report.judges)} judges: {read}, {brief_run(self.run_id)})"
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What there is to tabulate, by name."""
+        own = filled_frames({"readings": self.readings, "judges_and_authors": CELLS(self.report.cells)})
+        texts = pd.DataFrame(self.rewritten.items(), columns=["answer", "rewritten"])
+        return {**own, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each reading, of all judges and of each."""
+        return self.readings.to_frame()
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Judges × authors: how much more often the author wins with the judge than with the others."""
+        if not (cells := self.report.cells):
+            return {}
+        judges, authors = (list(dict.fromkeys(getattr(cell, name) for cell in cells)) for name in ("judge", "author"))
+        figure, axes = cell_table(judges, authors, title=_SAYS["figure"], foot=_SAYS["figure foot"])
+        for cell in cells:
+            _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
+        return {"judges_and_authors.png": figure}
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw judges × authors."""
+        return plotted(self.figures, kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        own = {name: getattr(self, name) for name in ("run_id", "link", "simulated", "rewriter")}
+        return {"verdict": self.verdict.to_dict(), **own, **plain_fields(self.report), "metrics": self.metrics}
+
+
+def _percent(excess: float) -> str:
+    return f"{50 + 100 * excess:.0f} %"
+
+
+def _draw_cell(axes: Any, column: int, row: int, cell: JudgeAndAuthor) -> None:
+    wins, more, others, place = number_text(cell.share), "–", "nobody else judged them", 0.5
+    if cell.others is not None:
+        more, others = number_text(cell.share - cell.others, signed=True), f"{number_text(cell.others)} with the others"
+        # The ends of the scale are left out: they would hide the digits.
+        place += 0.35 * max(-1.0, min(1.0, 2 * (cell.share - cell.others)))
+    value = f"{'● ' if cell.own else '○ ' if cell.family else ''}{more}"
+    words = f"{cell.author} with {cell.judge}: wins {wins} of {cell.n:,} pairs, {others}"
+    write_cell(axes, column, row, scale="RdBu_r", place=place, value=value, below=f"{wins}, n {cell.n:,}", words=words)

@@ -419,8 +419,10 @@ def exported_requests(
             request = judge.request_of(body)
         except (KeyError, TypeError, ValueError):
             raise RecipeError(_no_request(where)) from None
-        number = _number(request, name, start=counts[request.key(0)])
-        if number is None and (by_request or not _OUR_ID.fullmatch(name)) and request_body(request) == body:
+        is_ours = bool(_OUR_ID.fullmatch(name))
+        # Of an id that cannot be ours no key is looked for: each is a hash.
+        number = _number(request, name, start=counts[request.key(0)]) if is_ours else None
+        if number is None and (by_request or not is_ours) and request_body(request) == body:
             number = counts[request.key(0)]
         if number is None:
             raise RecipeError(f"{where}: {_difference(body, request)} Give the options of the export.")

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import pandas as pd
@@ -196,17 +197,31 @@ class WorkerPool(Generic[W, R]):
             self._on_stop()
 
 
-def run_coroutine(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine from sync code, whether or not this thread already runs a loop."""
+def run_coroutine(coroutine: Coroutine[Any, Any, R], *, quick: bool = False) -> R:
+    """Run a coroutine from sync code, whether or not this thread already runs a loop.
+
+    With `quick` by uvloop, where it is installed: a tenth less of the processor per call. Only for what awaits no code
+    of the user's: some libraries patch the loop that they run in, and cannot patch that one.
+    """
+    run: Callable[[Coroutine[Any, Any, R]], R] = _quick_run() if quick else asyncio.run
     with hearing_interrupts():
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(coroutine)
-        return _run_in_thread(coroutine)
+            return run(coroutine)
+        return _run_in_thread(coroutine, run)
 
 
-def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
+@cache
+def _quick_run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return asyncio.run
+    return cast("Callable[[Coroutine[Any, Any, Any]], Any]", uvloop.run)
+
+
+def _run_in_thread(coroutine: Coroutine[Any, Any, R], run: Callable[[Coroutine[Any, Any, R]], R]) -> R:
     """Run a coroutine in a loop of its own, and end it when the waiting for it is ended."""
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
 
@@ -216,7 +231,7 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
 
     with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="jrh-loop") as pool:
         # With the context of the caller, in which its signals are heard.
-        done = pool.submit(copy_context().run, asyncio.run, watched())
+        done = pool.submit(copy_context().run, run, watched())
         try:
             return done.result()
         except BaseException:
@@ -283,6 +298,7 @@ def ask_calls(
         may_pass=session.may_pass,
         paid=lambda: session.paid,
         raising=raising,
+        quick=judge.model_judge is not None,
     )
 
 
@@ -298,8 +314,9 @@ def run_pool(
     paid: Callable[[], Paid | None],
     on_stop: Callable[[], object] | None = None,
     raising: bool = True,
+    quick: bool = False,
 ) -> Asked:
-    """Ask for every piece of work by a pool of workers, inside the block of `within`.
+    """Ask for every piece of work by a pool of workers, inside the block of `within`; `quick` as for `run_coroutine`.
 
     A stop rule that knows which calls it needs leaves out the others as they are drawn: what was prepared ahead of
     time keeps its number, whatever is decided meanwhile.
@@ -337,7 +354,7 @@ def run_pool(
             paid=paid(),
         )
 
-    answers = run_coroutine(run())
+    answers = run_coroutine(run(), quick=quick)
     if raising and answers.failure is not None:
         raise answers.failure
     return answers

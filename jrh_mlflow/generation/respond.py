@@ -31,7 +31,7 @@ from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table
-from jrh_mlflow.suites.dataset import DatasetTable, present
+from jrh_mlflow.suites.dataset import DatasetTable, demand_column
 from jrh_mlflow.suites.responses import read_prompts
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, log_paid, open_run, publish
@@ -92,8 +92,7 @@ def prepare_responding(
     if not names or len(set(names)) < len(names):
         raise RecipeError(f"Name each model once, and at least one, but got {names!r}.")
     table = DatasetTable(frame)
-    if prompt not in table:
-        raise RecipeError(f"The prompts lack the column {prompt!r}.{present(table, prompt)}")
+    demand_column(table, prompt, "for the prompts")
     prompts = read_prompts(table, prompt, id or ("id" if "id" in table else None))
     suite = prompt_suite("prompts", prompts)
     asked = {

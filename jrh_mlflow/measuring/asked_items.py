@@ -63,6 +63,14 @@ def ask_prepared(
         return prepared.ask(client, prepared.plan() if calls is None else calls, on_record=tick, stop=None)
 
 
+def check_whole(asked: Asked, what: str) -> None:
+    """Raise what ended the asking early: the service, or the cap."""
+    if asked.failure is not None:
+        raise asked.failure
+    if asked.out_of_budget is not None:
+        raise BudgetError(f"The {what} stopped: {asked.out_of_budget}. Nothing paid is lost: a higher cap continues.")
+
+
 @dataclass(kw_only=True)
 class ItemAsker:
     """Asks items of judges, through journal and budget, and keeps every record."""
@@ -99,12 +107,7 @@ class ItemAsker:
         self.records += asked.records
         if asked.paid is not None:
             self.paid = asked.paid if self.paid is None else self.paid + asked.paid
-        if asked.failure is not None:
-            raise asked.failure
-        if asked.out_of_budget is not None:
-            raise BudgetError(
-                f"The {what} stopped: {asked.out_of_budget}. Nothing paid is lost: a higher cap continues."
-            )
+        check_whole(asked, what)
         errors = [record.error for record in asked.records if record.outcome == "error"]
         if errors and len(errors) == len(asked.records):
             raise JudgeError(f"Every call of the {what} failed. The first: {errors[0]}")

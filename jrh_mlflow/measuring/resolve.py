@@ -44,6 +44,7 @@ from jrh_mlflow.tracking.judges.scorers import (
     registration_of,
 )
 from jrh_mlflow.tracking.runs.outbox import outbox_key
+from jrh_mlflow.tracking.runs.read import LoggedRun
 from jrh_mlflow.tracking.runs.store import download, say_once
 
 if TYPE_CHECKING:
@@ -382,6 +383,23 @@ def judge_named(judge: object, *, experiment: str | None = None, tracking_uri: s
     if isinstance(judge, str) and _CODE.fullmatch(judge):
         return judge_from_text(judge, experiment=experiment, tracking_uri=tracking_uri)
     return resolve_judge(judge, experiment=experiment, tracking_uri=tracking_uri)
+
+
+def judge_again(logged: LoggedRun, judge: object, *, purpose: str, tracking_uri: str | None = None) -> Judge:
+    """Return the judge of a run, or the one that is given in its place, to be asked about its suite once more.
+
+    Raises:
+        RecipeError: when the run does not tell all of its judge, or nobody can be asked again.
+    """
+    try:
+        given = measured_judge(logged.run_id, tracking_uri=tracking_uri).judge() if judge is None else judge
+    except RecipeError as error:
+        raise RecipeError(f"{str(error).removesuffix('.')}: `judge=…`.") from error
+    asked = resolve_judge(given, tracking_uri=tracking_uri)
+    if asked.recorded or not logged.suite.has_texts:
+        why = "its answers were recorded earlier" if asked.recorded else "its suite was logged without texts"
+        raise RecipeError(f"Run {logged.run_id} cannot be {purpose}: {why}, so nobody can be asked again.")
+    return asked
 
 
 def _scripted(name: str) -> Judge:

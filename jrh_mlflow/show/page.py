@@ -74,7 +74,7 @@ class Section:
     blocks: Sequence[Any]
     """`Block`s in their order; a table without rows is left out, and a section of nothing else with it."""
     always: bool = False
-    """Whether sentences alone are worth the heading."""
+    """Whether sentences alone, where there are any, are worth the heading."""
     folded: bool = False
     """On pages it can be folded, and starts closed."""
     opened: bool = False
@@ -237,7 +237,7 @@ def section_markdown(section: Section) -> str:
 def is_shown_in(section: Section, medium: Medium) -> bool:
     """Whether a medium shows a section: one of sentences alone, about a table or figure it has not, is left out."""
     worth = ("table", "facts", *(("markup", "figures") if medium == "html" else ()))
-    return medium in section.media and (section.always or any(kind in worth for kind, _ in _blocks(section, medium)))
+    return medium in section.media and any(section.always or kind in worth for kind, _ in _blocks(section, medium))
 
 
 def _blocks(section: Section, medium: Medium) -> Iterator[tuple[str, Any]]:

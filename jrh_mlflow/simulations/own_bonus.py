@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from jrh_mlflow.comparing.self_preference_report import JUDGE, LABEL, read_excess
+from jrh_mlflow.comparing.answer_pairs import JUDGE, LABEL
+from jrh_mlflow.comparing.self_preference import read_excess
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.simulations import loop
 

@@ -86,8 +86,7 @@ def conditional_logistic(scores: Array, terms: Array, strata: Codes, clusters: C
 
 def _own_information(information: Array) -> float:
     """Return what is known of the first term once the others are adjusted for."""
-    rest = information[1:, 1:]
-    return float(information[0, 0] - information[0, 1:] @ np.linalg.pinv(rest) @ information[1:, 0])
+    return float(information[0, 0] - information[0, 1:] @ np.linalg.pinv(information[1:, 1:]) @ information[1:, 0])
 
 
 class _Strata:

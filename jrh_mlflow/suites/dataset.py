@@ -254,8 +254,7 @@ def find_roles(
     for role, column in given.items():
         if role not in ROLES:
             raise RecipeError(f"Unknown column role {role!r}.{suggest(str(role), ROLES)} Roles: {', '.join(ROLES)}.")
-        if column not in table:
-            raise RecipeError(f"The dataset lacks the column {column!r} (for {role}).{present(table, column)}")
+        demand_column(table, column, f"for {role}")
     needed = [role for role in REQUIRED if not (role == "instruction" and constant)]
     taken = set(given.values())
     for role in ROLES:
@@ -267,6 +266,12 @@ def find_roles(
         raise RecipeError(f"`instruction` was given, and the dataset has the column {column!r} for it. Leave one out.")
     _check_roles(table, given, [role for role in needed if role in given or not (unlabelled and role == "label")])
     return given
+
+
+def demand_column(table: DatasetTable, column: str, why: str) -> None:
+    """Refuse a table without a column: `why` says what it is for."""
+    if column not in table:
+        raise RecipeError(f"The dataset lacks the column {column!r} ({why}).{present(table, column)}")
 
 
 def present(table: DatasetTable, missing: str) -> str:

@@ -162,8 +162,7 @@ class Mending:
         """Scores of all arms; of leans the mirror image of each arm beside it."""
         scores = {asked.arm.name: asked.scores(self.people) for asked in (self.unchanged, *self.arms)}
         for asked in self.arms:
-            own = scores[asked.arm.name]
-            own = own[own["axis"].isin(LEANS)]
+            own = scores[asked.arm.name].loc[lambda rows: rows["axis"].isin(LEANS)]
             turned = {"score": 1 - own["score"], "least": 1 - own["most"], "most": 1 - own["least"]}
             scores[_mirror(asked.arm.name)] = own.assign(**turned)
         return score_table(scores, np.unique(self.unchanged.records["task"].to_numpy(object)))
@@ -233,8 +232,7 @@ class Mending:
             None if first.low is None else min(1.0, max(-1.0, times * min(getattr(row, end) for row in rows)))
             for end in ("low", "high")
         )
-        known = [row.equivalence for row in rows]
-        known += [own.difference.equivalence for _, _, *again in tests for own in again]
+        known = [own.equivalence for row, _, *again in tests for own in (row, *(pair.difference for pair in again))]
         floor = min((ends[0] for ends in known if ends), default=None)
         return AxisChange(
             arm=arm,
@@ -280,8 +278,7 @@ class ReadArm:
     @property
     def better(self) -> list[AxisChange]:
         """The problems that it mends, the largest gain first."""
-        rows = [change for change in self.on_problems if change.state == "better"]
-        return sorted(rows, key=lambda change: -change.gain)
+        return sorted((row for row in self.on_problems if row.state == "better"), key=lambda row: -row.gain)
 
     @property
     def worse(self) -> list[AxisChange]:
@@ -301,9 +298,8 @@ class ReadArm:
     @property
     def score(self) -> float:
         """What is mended less what is harmed elsewhere beyond its own error, a little less for a second change."""
-        harms = [change.gain + change.error for change in self.changes if change.axis not in self.problems]
-        second = 0.03 * (len(self.asked.arm.changes) - 1)
-        return self.mended + sum(min(0.0, harm) for harm in harms) - second
+        harms = sum(min(0.0, row.gain + row.error) for row in self.changes if row.axis not in self.problems)
+        return self.mended + harms - 0.03 * (len(self.asked.arm.changes) - 1)
 
     @property
     def is_promising(self) -> bool:

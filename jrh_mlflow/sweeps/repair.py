@@ -3,54 +3,72 @@
 search      every change that may mend a problem, then pairs of changes, on one half of the tasks, while the cap lasts
 hold out    at most two of them and the unchanged judge, all asked afresh, on the other half: it decides
 register    what is recommended as a version of a prompt; its alias moves only where what is required holds
+
+Then what people see of it and what MLflow is told: tables, front, sentences and keys, each declared once.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from jrh_mlflow.comparing.answer_pairs import text_columns
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.rendering import REGISTRY
+from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.rules import AttackEvidence, IntervalRule, RuleCheck, parse_rules, undecided
 from jrh_mlflow.measures.verdict import JudgeContext, findings
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
-from jrh_mlflow.measuring.resolve import resolve_judge
+from jrh_mlflow.measuring.resolve import judge_again
 from jrh_mlflow.options import Moment
-from jrh_mlflow.schema.estimates import Ends, NotEstimable, plain_data
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show.cards import ShownResult, brief_run
+from jrh_mlflow.show.figures.canvas import PALETTE, Spot, spread_prices
 from jrh_mlflow.show.figures.svg import draw
-from jrh_mlflow.show.numbers import money_text
+from jrh_mlflow.show.glossary import WORDS
+from jrh_mlflow.show.html import FROM_RUN
+from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
 from jrh_mlflow.show.page import Drawing, Only, Page, Section
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.suites.dataset import read_table
+from jrh_mlflow.show.tables import Column, Table, field_column
+from jrh_mlflow.suites.dataset import DatasetTable
 from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.sweeps import mending, repair_view
+from jrh_mlflow.sweeps import mending
+from jrh_mlflow.sweeps.front import pareto
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
-from jrh_mlflow.sweeps.mending import AskedArm, AxisChange, ReadArm
+from jrh_mlflow.sweeps.mending import LEANS, MOST_LOST, AskedArm, AxisChange, ReadArm
 from jrh_mlflow.sweeps.sweep import suite_halves
+from jrh_mlflow.sweeps.sweep_view import numbered_map
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.judges.identity import measured_judge
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_id_of
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish, shown_content
 
-Halves = tuple[Suite, Suite]
+if TYPE_CHECKING:
+    from jrh_mlflow.show.figures.canvas import Figure
+
+REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
+"""Artifacts of its run."""
+TAG_SETTINGS, TAG_BEFORE, TAG_AFTER = "jrh.repair.settings", "jrh.repair.before", "jrh.repair.after"
+"""Tags of the prompt version: settings of the judge beside its prompt, and the runs of both datasheets."""
 _ALIAS = "repaired"
 _SPARE = 1.2
 """Times the usual price that is set aside for the held-out half: answers differ in length."""
@@ -95,13 +113,13 @@ class Repair(ShownResult):
         best = self.recommended
         if not self.problems:
             lines = ["There is nothing to repair: this run shows no problem."]
-        elif best is None and not self.tried:
+        elif not self.tried:
             lines = ["Nothing is recommended: no change of the table fits these problems and this judge, or the cap."]
         elif best is None:
-            lines = repair_view.refusing(self.decisions, len(self.tried))
+            lines = refusing(self.decisions, len(self.tried))
         else:
-            lead, *more = repair_view.recommending(best)
-            lines = [lead, *repair_view.not_mended(self.problems, best.asked.readings), *more]
+            lead, *more = recommending(best)
+            lines = [lead, *not_mended(self.problems, best.asked.readings), *more]
         if self.prompt is not None:
             moved = f"the alias {self.alias} points to it" if self.alias else "no alias was moved"
             failed = [f" ({check.rule.text}: {check.state})" for check in self.checks if check.state != "holds"]
@@ -114,15 +132,15 @@ class Repair(ShownResult):
         return [change for row in self.decisions for change in row.changes]
 
     @property
-    def points(self) -> list[repair_view.FrontPoint]:
+    def points(self) -> list[FrontPoint]:
         """Every arm by price and by what it leaves of the problems."""
-        return [] if self.unchanged is None else repair_view.front_points(self.unchanged, self.tried, self.decisions)
+        return front_points(self.unchanged, self.tried, self.decisions)
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
-        problems, arms = [finding.text for finding in self.problems], repair_view.ARMS(self.points)
         counts = {"tried": len(self.tried), "decided": len(self.decisions)}
+        problems, drawn = [finding.text for finding in self.problems], Only(("html",), drawings)
         return Page(
             title=f"Repair of {self.judge}",
             lead=lead,
@@ -130,18 +148,16 @@ class Repair(ShownResult):
             notes=[*(["Simulated judge, not a model."] * self.simulated), *self.notes],
             facts={"run": self.repaired_run[:8], **counts, "cost": money_text(self.cost_usd)},
             sections=[
-                Section(heading="What the held-out half decides", blocks=[repair_view.CHANGES(self.changes)]),
-                Section(heading="Cost and problems", blocks=[repair_view.MAP, Only(("html",), drawings), arms]),
-                Section(heading="What was required", blocks=rules, always=bool(rules)),
-                Section(
-                    heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=bool(problems)
-                ),
+                Section(heading="What the held-out half decides", blocks=[CHANGES(self.changes)]),
+                Section(heading="Cost and problems", blocks=[WORDS["cost_and_problems"], drawn, ARMS(self.points)]),
+                Section(heading="What was required", blocks=rules, always=True),
+                Section(heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=True),
             ],
         )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per decided change and axis."""
-        return repair_view.CHANGES(self.changes).to_frame()
+        return CHANGES(self.changes).to_frame()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -173,10 +189,6 @@ def repair(
     judge: object = None,
     name: str | None = None,
     seed: int = 0,
-    experiment: str | None = None,
-    run_name: str | None = None,
-    tracking_uri: str | None = None,
-    tags: Mapping[str, str] | None = None,
     fresh_after: Moment | None = None,
     **as_evaluate: Any,
 ) -> Repair:
@@ -197,21 +209,20 @@ def repair(
         judge: The judge of the run, where code takes part in it and the run cannot tell.
         name: Of the prompt that is registered; that of the judge's prompt, else made of the judge's name, when None.
         seed: Of the halves and all resampling.
-        experiment: MLflow experiment; that of the run when None.
-        run_name: Name of the parent run.
-        tracking_uri: MLflow store; that of the evaluation, else the active one, when None.
-        tags: More tags for the parent run.
         fresh_after: Answers on the held-out half may not be older; now when None. With the moment of an interrupted
             repair, which its run names, the same repair goes on.
-        **as_evaluate: Further arguments of `evaluate`, such as journal, concurrency and prices.
+        **as_evaluate: Further arguments of `evaluate`, such as journal, concurrency and prices. Of these `run_name` and
+            `tags` are of the parent run; `experiment` is that of the run when left out, `tracking_uri` that of the
+            evaluation, else the active one.
 
     Raises:
         RecipeError: when the run is no evaluation, its judge cannot be asked again, or a rule is not known.
         BudgetError: when the cap does not cover one change on both halves.
     """
-    uri = getattr(run, "tracking_uri", None) or tracking_uri
+    own = {name: as_evaluate.pop(name, None) for name in ("experiment", "run_name", "tags", "tracking_uri")}
+    uri = getattr(run, "tracking_uri", None) or own["tracking_uri"]
     (loaded,) = load_runs([run_id_of(run)], tracking_uri=uri, purpose="repaired")
-    asked, rules = _judge_of(loaded, judge, uri), parse_rules(require) if require else ()
+    asked, rules = judge_again(loaded, judge, purpose="repaired", tracking_uri=uri), parse_rules(require or ())
     people = None if labels is None else _people(labels, loaded.suite)
     readings = measure(loaded.calls, labels=loaded.suite.labels).estimates
     for rule in rules:
@@ -221,9 +232,9 @@ def repair(
     halves = suite_halves(loaded.suite, seed=seed)
     arms = arms_for([finding.axis for finding in problems], asked, halves[0])
     moment = fresh_after or datetime.now(timezone.utc).isoformat(timespec="seconds")
-    place = {"experiment": experiment or loaded.experiment, "tracking_uri": uri}
-    store, title = Store(uri, place["experiment"]), run_name or f"repair: {loaded.judge}"
-    with open_run(store, "repair", title, simulated=loaded.simulated, tags=tags) as parent:
+    place = {"experiment": own["experiment"] or loaded.experiment, "tracking_uri": uri}
+    store, title = Store(uri, place["experiment"]), own["run_name"] or f"repair: {loaded.judge}"
+    with open_run(store, "repair", title, simulated=loaded.simulated, tags=own["tags"]) as parent:
         asking = _ArmBudget(
             judge=asked,
             max_usd=max_usd,
@@ -251,37 +262,22 @@ def repair(
             **made,
         )
         settings = {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}
-        drawings = draw(repair_view.front_figures(done.points))
         content = shown_content(
             done,
-            repair_view.REPAIR_JSON,
-            drawings=drawings,
-            more={repair_view.REPAIRED_FILE: done.repaired} if done.repaired else {},
-            points=repair_view.repair_points(best, len(done.tried), len(done.decisions), done.cost_usd),
+            REPAIR_JSON,
+            drawings=draw(front_figures(done.points)),
+            more={REPAIRED_FILE: done.repaired} if done.repaired else {},
+            points=repair_points(done),
             params={"repair": {**settings, "recommended": best.asked.arm.name if best else "nothing"}},
         )
         publish(store, parent, content, what_now="The runs of its arms are logged; the parent is not.")
     return done
 
 
-def _judge_of(loaded: LoggedRun, judge: object, uri: str | None) -> Judge:
-    if judge is not None:
-        return resolve_judge(judge, tracking_uri=uri)
-    measured = measured_judge(loaded.run_id, tracking_uri=uri)
-    why = f"{measured.no_definition} Or give the judge itself: repair(run, judge=…)."
-    if measured.recorded:
-        why = f"The answers of run {loaded.run_id} were recorded: its judge cannot be asked again. Give `judge`."
-    if measured.recorded or measured.definition is None:
-        raise RecipeError(why)
-    return measured.judge()
-
-
 def _people(labels: str | Path | pd.DataFrame, suite: Suite) -> dict[str, str]:
     """Return the majority label of each item; without a majority it has none."""
-    table = labels if isinstance(labels, pd.DataFrame) else read_table(labels)
-    if missing := {"item", "label"} - set(table.columns):
-        raise RecipeError(f"Labels need the columns item and label, but {', '.join(sorted(missing))} is missing.")
-    given = table.dropna(subset=["item", "label"]).astype({"item": str, "label": str})
+    table, names = DatasetTable(labels), ("item", "label")
+    given = text_columns(table, *names, rule="labels need the columns item and label", gaps=names).dropna()
     majority = {item: most_frequent(own.str.strip().tolist()) for item, own in given.groupby("item")["label"]}
     known = {item.id: _SLOTS if item.kind == "pair" else {} for item in suite.items if majority.get(item.id)}
     if not known:
@@ -378,30 +374,31 @@ class _ArmBudget:
 
 
 def _measured(
-    asking: _ArmBudget, loaded: LoggedRun, arms: Sequence[RepairArm], halves: Halves, moment: Moment, **reading: Any
+    asking: _ArmBudget,
+    run: LoggedRun,
+    arms: list[RepairArm],
+    halves: tuple[Suite, Suite],
+    moment: Moment,
+    **reading: Any,
 ) -> dict[str, Any]:
     """Search one half, and decide on the other; return what a `Repair` has of both."""
     search, holdout = halves
     asking.set_aside(arms, search, holdout)
-    if not loaded.truncated:
+    if not run.truncated:
         # The run's own answers may choose, and never decide; each item as often as the arms are asked.
-        most = loaded.calls["suite_item"].map({item.id: item.replicates for item in search.items})
-        own = loaded.calls[loaded.calls["replicate"] < most].reset_index(drop=True)
-        asking.same[search.sha256] = (own, loaded.run_id)
+        most = run.calls["suite_item"].map({item.id: item.replicates for item in search.items})
+        asking.same[search.sha256] = run.calls[run.calls["replicate"] < most].reset_index(drop=True), run.run_id
     base = asking.ask(RepairArm(), search)
     if base is None:
         return {}
     tried = mending.search_arms(base, arms, ask=partial(asking.ask, suite=search), **reading)
     chosen, made = mending.finalists(tried), {"tried": tuple(tried), "unchanged": base}
-    if not chosen:
-        return made
     ask = partial(asking.ask, suite=holdout, fresh_after=moment, asks=asking.held_out_asks(chosen, holdout))
-    unchanged = ask(RepairArm())
-    if unchanged is None:
-        return made
-    asked = [own for own in map(ask, chosen) if own is not None]
-    decisions = mending.decide_arms(mending.Mending(unchanged=unchanged, arms=asked, **reading))
-    return {**made, "unchanged": unchanged, "decisions": tuple(decisions)}
+    if chosen and (unchanged := ask(RepairArm())) is not None:
+        asked = [own for own in map(ask, chosen) if own is not None]
+        decisions = mending.decide_arms(mending.Mending(unchanged=unchanged, arms=asked, **reading))
+        made |= {"unchanged": unchanged, "decisions": tuple(decisions)}
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -429,25 +426,208 @@ def _registered(
     arm, unchanged = evidence.judge.arm, asking.judge
     judge, shown = arm.applied(unchanged, suite) or (unchanged, suite)
     judge.begin(shown)
-    policy = {"replicates": arm.policy.replicates, "orders": arm.policy.orders}
-    settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text, **policy}
+    settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text}
+    settings |= {"replicates": arm.policy.replicates, "orders": arm.policy.orders}
     changes = [{change.what: change.value} for change in arm.changes]
     made = {"repaired": {"changes": changes, "settings": settings, "definition": judge.definition()}}
     if not has_template(judge) or len(judge.used) != 1:
-        where = repair_view.REPAIRED_FILE
-        asking.notes.append(f"The judge has no prompt of its own in the registry: {where} has its settings.")
+        asking.notes.append(f"The judge has no prompt of its own in the registry: {REPAIRED_FILE} has its settings.")
         return made
     old_name, _, old_alias = (getattr(unchanged, "prompt_uri", None) or "").removeprefix(REGISTRY).partition("@")
     name = name or old_name.partition("/")[0] or re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{judge.name}-repaired")
     alias = (old_alias or _ALIAS) if moves_alias else None
-    runs = {repair_view.TAG_BEFORE: evidence.baseline.run_id, repair_view.TAG_AFTER: evidence.judge.run_id}
-    told = {key: run for key, run in runs.items() if run}
-    tags = {**told, repair_view.TAG_SETTINGS: json.dumps(settings, sort_keys=True)}
+    runs = {TAG_BEFORE: str(evidence.baseline.run_id), TAG_AFTER: str(evidence.judge.run_id)}
+    tags = {**runs, TAG_SETTINGS: json.dumps(settings, sort_keys=True)}
     try:
         registered = register_template(judge.used[0], name, alias=alias, tags=tags, tracking_uri=uri)
-        for run_id in told.values():
+        for run_id in runs.values():
             link_prompt(registered.version, run_id, tracking_uri=uri)
     except (RecipeError, TrackingError) as error:
         asking.notes.append(f"The prompt was not registered: {error}")
         return made
     return {**made, "prompt": registered.version, "alias": alias}
+
+
+# --- what people see
+
+
+def _is_cut(axis: str) -> bool:
+    """Whether less of an axis, or a smaller lean, is better."""
+    return axis in LEANS or lower_is_better(axis)
+
+
+def change_state(change: AxisChange) -> str:
+    """Say what was decided, and without a difference how large a loss may be all the same."""
+    loss = change.largest_loss
+    if change.state != "no difference shown" or loss is None:
+        return change.state
+    return f"{change.state}; a loss of {loss:.2f} at most"
+
+
+CHANGES: Table[AxisChange] = Table.of(
+    field_column("arm", str, head="change", brief=True),
+    field_column("axis", axis_name, brief=True, words=True),
+    field_column("before", number_text, brief=True),
+    field_column("after", number_text, brief=True),
+    Column("gain", lambda row: number_text(row.gain, signed=True), value=lambda row: row.gain),
+    Column("95 % by task", lambda row: interval_text(row.low, row.high, signed=True), brief=True),
+    field_column("p_adjusted", p_text, head="p, adjusted"),
+    Column("decided", change_state, brief=True, words=True),
+    *map(field_column, ("low", "high", "state", "bound", "n", "n_clusters")),
+)
+
+
+class FrontPoint(NamedTuple):
+    """An arm by its price and by what it leaves of the problems."""
+
+    asked: AskedArm
+    left: float
+    """Sum of the sizes of the problems."""
+    half: str
+    outcome: str
+    on_front: bool = False
+
+    @property
+    def price(self) -> str:
+        """What it costs, in dollars or calls."""
+        n, usd = self.asked.calls_per_judgment, self.asked.usd_per_1k
+        calls = f"{n} call{'' if n == 1 else 's'} per judgment"
+        return calls if usd is None else f"{money_text(usd)} per 1,000 judgments"
+
+    def spot(self, words: str) -> Spot:
+        """Return its place on the map, with its name before what is said there."""
+        return Spot(x=self.asked.cost, y=self.left, words=f"{self.asked.arm.name}{words}")
+
+
+def _run_address(point: FrontPoint) -> str | None:
+    return FROM_RUN.run(point.asked.run_id) if point.asked.run_id else None
+
+
+ARMS: Table[FrontPoint] = Table.of(
+    field_column("asked.arm.name", str, head="change", brief=True, link=_run_address),
+    field_column("half", str, brief=True),
+    field_column("left", number_text, head="problems left", brief=True),
+    field_column("price", str, head="cost", brief=True),
+    Column("on front", lambda point: "yes" if point.on_front else "no"),
+    field_column("outcome", str, words=True),
+)
+
+
+def front_points(
+    unchanged: AskedArm | None, tried: Sequence[ReadArm], decisions: Sequence[ReadArm]
+) -> list[FrontPoint]:
+    """Return every arm with its price and what it leaves; the front is that of the half it is read on."""
+    points: list[FrontPoint] = []
+    for half, rows in (("held out", decisions), ("searched", tried)):
+        if unchanged is not None and rows:
+            own = [FrontPoint(row.asked, _left(row, "after"), half, _outcome(row)) for row in rows]
+            own.insert(0, FrontPoint(unchanged, _left(rows[0], "before"), half, "as it was"))
+            front = pareto(np.array([[point.asked.cost, point.left] for point in own]), (-1, -1))
+            points += [point._replace(on_front=bool(on)) for point, on in zip(own, front, strict=True)]
+    return points
+
+
+def _left(row: ReadArm, when: str) -> float:
+    """Add up the sizes of the problems, `before` or `after`."""
+    sizes = [(change.axis, float(getattr(change, when))) for change in row.on_problems]
+    return sum(abs(value) if _is_cut(axis) else 1 - value for axis, value in sizes)
+
+
+def _outcome(row: ReadArm) -> str:
+    promise = "promising" if row.is_promising else "not promising"
+    return (row.refusal or "mends, and no loss was seen") if row.decides else promise
+
+
+def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
+    """Draw what a judgment costs against what is left of the problems, by file name."""
+    if not points:
+        return {}
+    front = [point for point in points if point.on_front and point.half == points[0].half]
+    spots = [point.spot(f" ({point.half}): {point.left:.2f}, {point.price}") for point in points]
+    named = [point.spot(f": {point.left:.2f}") for point in front]
+    steps = sorted((spot.x, spot.y) for spot in named)
+    figure, axes = numbered_map(spots, named, list(zip(*steps, strict=True)))
+    # What is decided comes first and is drawn last: the searched half often has the same place.
+    for point in reversed(points):
+        colour, face = (PALETTE[0], PALETTE[0]) if point.half == "held out" else ("#888888", "white")
+        axes.plot([point.asked.cost], [point.left], marker="o", markersize=8, color=colour, markerfacecolor=face)
+    is_priced = points[0].asked.usd_per_1k is not None
+    if is_priced:
+        spread_prices(axes)
+    else:
+        axes.locator_params("x", integer=True, min_n_ticks=1)
+    axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel="problems left")
+    return {"cost_and_problems.png": figure}
+
+
+# --- sentences
+
+
+def _in_words(axis: str) -> str:
+    return str(WORDS["mended"].get(axis, axis_name(axis)))
+
+
+def recommending(best: ReadArm) -> list[str]:
+    """Say what mends the judge, by how much, and the largest loss that is not excluded."""
+    first, ability = best.better[0], best.ability
+    text = " and ".join(change.text for change in best.asked.arm.changes)
+    reading = best.asked.readings.get(first.axis)
+    ends = reading.cluster_interval if isinstance(reading, Estimate) else None
+    after = f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}"
+    cut = "cut" if _is_cut(first.axis) else "raised"
+    # What is recommended has a bound on its loss of ability.
+    bound = f"{_in_words(ability.axis)}: at most {ability.bound:.2f}" if ability else ""
+    lines = [
+        f"{text[0].upper()}{text[1:]} {cut} {_in_words(first.axis)} from {number_text(first.before)} to {after} and no "
+        f"loss was seen elsewhere ({bound})."
+    ]
+    if more := [_in_words(change.axis) for change in best.better[1:]]:
+        lines.append(f"Also better: {', '.join(more)}.")
+    undecided = [change for change in best.changes if change.state == "no difference shown" and change.largest_loss]
+    if undecided:
+        most = max(undecided, key=lambda change: change.largest_loss or 0.0)
+        lines.append(f"The largest loss not excluded: {most.largest_loss:.2f} ({axis_name(most.axis)}).")
+    return lines
+
+
+def not_mended(problems: Sequence[Finding], after: Mapping[str, Reading]) -> list[str]:
+    """Say which problems of the run the repaired judge still shows: what it cannot tell first, and how many more."""
+    before = {finding.axis for finding in problems}
+    left = [finding for finding in findings(after) if finding.axis in before and finding.state == "problem"]
+    if not left:
+        return []
+    left.sort(key=lambda finding: finding.axis != "ability")
+    more = f" Problems of the run that remain: {len(left)}." if left[1:] else ""
+    other = " Changes of a prompt seldom mend that: try another model." if left[0].axis == "ability" else ""
+    return [f"Not mended: {left[0].text[0].lower()}{left[0].text[1:]}{other}{more}"]
+
+
+def refusing(decisions: Sequence[ReadArm], n_tried: int) -> list[str]:
+    """Say that nothing is recommended, why, and how many tasks would tell."""
+    if not decisions:
+        return [f"Nothing is recommended: none of the {n_tried} changes that were tried looked promising."]
+    nearest = max(decisions, key=lambda row: (bool(row.better), not row.worse, row.mended))
+    worse, ability = [axis_name(change.axis) for change in nearest.worse], nearest.ability
+    why = f"it is worse on {', '.join(worse)}" if worse else nearest.refusal
+    lines = [f"Nothing is recommended. The nearest, {nearest.asked.arm.name}: {why}."]
+    seen = [change.tasks_to_tell for change in nearest.on_problems if change.gain > 0]
+    tasks = min(filter(None, seen), default=None)
+    if tasks and not nearest.better:
+        lines.append(f"About {tasks:,} held-out tasks would show a change as large as the one that was seen.")
+    elif not worse and ability and ability.bound and ability.gain > -MOST_LOST / 2:
+        # An interval shrinks with the root of the number of tasks.
+        needed = math.ceil(ability.n_clusters * (ability.bound / MOST_LOST) ** 2)
+        lines.append(f"About {needed} held-out tasks would exclude a loss of {MOST_LOST:.2f}, if there is none.")
+    return lines
+
+
+def repair_points(done: Repair) -> list[keys.Point]:
+    """Spell what a repair found: `repair/tried`, `repair/recommended`, and gain and interval of what is better."""
+    values: dict[str, float | None] = {"tried": len(done.tried), "decided": len(done.decisions), "usd": done.cost_usd}
+    values["recommended"] = (best := done.recommended) is not None
+    for change in best.better if best else ():
+        ends = {"gain": change.gain, "gain_ci_low": change.low, "gain_ci_high": change.high}
+        values |= {f"{change.axis}/{name}": value for name, value in ends.items()}
+    if best and best.ability:
+        values["ability_loss_at_most"] = best.ability.bound
+    return keys.known_points({f"repair/{name}": value for name, value in values.items()})

@@ -25,7 +25,7 @@ from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError
 from jrh_mlflow.home import private_folder, writable_home
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measuring.asked_items import ask_prepared
-from jrh_mlflow.measuring.resolve import Prepared, prepare, resolve_judge
+from jrh_mlflow.measuring.resolve import Prepared, judge_again, prepare
 from jrh_mlflow.models import trust
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import AskOptions, takes
@@ -33,7 +33,6 @@ from jrh_mlflow.schema.items import USABLE, Item
 from jrh_mlflow.show.numbers import money_text, quote_text
 from jrh_mlflow.stats.drift import moved_since, session_difference
 from jrh_mlflow.suites.suite import Suite, read_suite
-from jrh_mlflow.tracking.judges.identity import measured_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import LoggedRun, experiment_names, finished_runs, load_runs, run_file, run_id_of
 from jrh_mlflow.tracking.runs.store import (
@@ -186,11 +185,7 @@ def _looking(
     restart: bool = False,
 ) -> _Looking:
     """Find the watch of a run, or begin one."""
-    given = measured_judge(logged.run_id, tracking_uri=uri).judge() if judge is None else judge
-    asked = resolve_judge(given, tracking_uri=uri)
-    if asked.recorded or not logged.suite.has_texts:
-        why = "its answers were recorded earlier" if asked.recorded else "its suite was logged without texts"
-        raise RecipeError(f"Run {logged.run_id} cannot be watched: {why}, so nobody can be asked again.")
+    asked = judge_again(logged, judge, purpose="watched", tracking_uri=uri)
     name = None if traces is None else traces.removeprefix(PREFIX)
     kept = None if restart else _kept_watch(logged, uri, asked)
     if kept is not None:

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-IN_FLIGHT = 64
+from tests.benchmarks.peers import IN_FLIGHT, PEERS
+
 MODEL = "openai/gpt-4o-mini"
 
 
@@ -21,10 +22,17 @@ def main() -> None:
     name, url, n_calls, folder = sys.argv[1:]
     os.environ.update(OPENAI_API_KEY="sk-benchmark", LITELLM_LOCAL_MODEL_COST_MAP="True", JRH_HOME=folder)
     os.chdir(folder)
-    run = {"aiohttp": _aiohttp, "litellm": _litellm, "direct": _ours, "litellm transport": _ours}[name]
-    found = run(url, int(n_calls), **({"transport": name.split()[0]} if run is _ours else {}))
-    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found = _found(name, url, int(n_calls))
+    kilobytes = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    found["peak_mb"] = max(kilobytes) / 1024
     print(json.dumps(found))
+
+
+def _found(name: str, url: str, n_calls: int) -> dict[str, float]:
+    if name in PEERS:
+        return PEERS[name][0](url, _bodies(n_calls))
+    run = {"aiohttp": _aiohttp, "litellm": _litellm, "direct": _ours, "litellm transport": _ours}[name]
+    return run(url, n_calls, **({"transport": name.split()[0]} if run is _ours else {}))
 
 
 def _bodies(n_calls: int) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ One loopback server (a process of its own) answers after 100 ms; 64 calls are in
 of its own and prints wall time over the limit (calls x latency / 64), CPU milliseconds per call and peak memory;
 imports and first uses are start-up and not counted. Our transports run with all of it on: journal, parsing, costs, cap,
 MLflow run with artifacts, figures and traces. `logged` is the part of their wall time after the last answer, `warm` the
-time to serve all calls from the journal in a second run, without its logging.
+time to serve all calls from the journal in a second run, without its logging. `--peers` runs other tools beside them
+(`tests/benchmarks/peers.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.benchmarks.peers import PEERS, install
 from tests.loopback import LoopbackProcess
 
 LATENCY_S, IN_FLIGHT = 0.1, 64
@@ -33,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, nargs="+", default=[2000, 20000])
     parser.add_argument("--clients", nargs="+", default=list(CLIENTS), choices=CLIENTS)
+    parser.add_argument("--peers", action="store_true", help="other tools beside them, which it installs")
     parser.add_argument("--distinct", action="store_true", help="only the asking, every request another one")
     parser.add_argument("--stages", action="store_true", help="the same, with the CPU of each stage")
     parser.add_argument("--replicates", type=int, default=1, help="of `--distinct` and `--stages`")
@@ -40,28 +43,33 @@ def main() -> None:
     if options.distinct or options.stages:
         _asking(options.replicates, watched=options.stages)
         return
+    if options.peers:
+        install()
     row = "{:>7} {:18} {:>8} {:>8} {:>9} {:>8} {:>9} {:>9}"
     print(row.format("calls", "client", "wall s", "÷ limit", "CPU ms", "peak MB", "logged s", "warm s"))
-    for n_calls in options.calls:
+    plan = [(n_calls, client) for n_calls in options.calls for client in ("limit", *options.clients)]
+    # Those that are bound by CPU have the same ratio with more calls.
+    plan = [(n_calls, client) for n_calls, client in plan if not (client.startswith("litellm") and n_calls > 2000)]
+    plan += [(n_calls, client) for client, (_, n_calls) in PEERS.items() if options.peers]
+    for n_calls, client in plan:
         limit = n_calls * LATENCY_S / IN_FLIGHT
-        print(row.format(n_calls, "limit", f"{limit:.2f}", "1.00", "", "", "", ""))
-        for client in options.clients:
-            if client.startswith("litellm") and n_calls > 2000:
-                continue  # bound by CPU: the ratio does not change, only the patience
-            found = _measure(client, n_calls)
-            print(
-                row.format(
-                    n_calls,
-                    client,
-                    f"{found['wall']:.2f}",
-                    f"{found['wall'] / limit:.2f}",
-                    f"{1000 * found['cpu'] / n_calls:.2f}",
-                    f"{found['peak_mb']:.0f}",
-                    f"{found['logging']:.2f}" if "logging" in found else "",
-                    f"{found['warm']:.2f}" if "warm" in found else "",
-                ),
-                flush=True,
-            )
+        if client == "limit":
+            print(row.format(n_calls, client, f"{limit:.2f}", "1.00", "", "", "", ""))
+            continue
+        found = _measure(client, n_calls)
+        print(
+            row.format(
+                n_calls,
+                client,
+                f"{found['wall']:.2f}",
+                f"{found['wall'] / limit:.2f}",
+                f"{1000 * found['cpu'] / n_calls:.2f}",
+                f"{found['peak_mb']:.0f}",
+                f"{found['logging']:.2f}" if "logging" in found else "",
+                f"{found['warm']:.2f}" if "warm" in found else "",
+            ),
+            flush=True,
+        )
 
 
 def _asking(replicates: int, *, watched: bool) -> None:

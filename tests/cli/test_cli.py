@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.cli.main import COMMANDS
+from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.suites import datasheet_suite
 from tests import processes
@@ -42,6 +43,8 @@ def test_evaluate_prints_json_and_logs_the_run(store_uri: str) -> None:
     arguments = (
         "--judge",
         f"{ROOT / 'recipes' / 'own_judge.py'}:judge",
+        "--suite",
+        "datasheet-short",
         "--experiment",
         "tests",
         "--traces",
@@ -53,7 +56,7 @@ def test_evaluate_prints_json_and_logs_the_run(store_uri: str) -> None:
     (facts,) = json.loads(done.stdout)
     assert facts["judge"] == "own_judge:judge"
     assert facts["simulated"] is False
-    assert facts["metrics"]["calls/total"] == 1064
+    assert facts["metrics"]["calls/total"] == 2 * len(load_suite("datasheet-short"))
 
 
 def test_options_that_were_given_override_the_recipe_and_defaults_do_not(

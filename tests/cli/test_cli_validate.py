@@ -70,15 +70,20 @@ def test_decisions_that_err_too_often_end_with_1_and_are_named(monkeypatch, caps
 
 
 def test_corrected_rates_that_do_not_hold_end_with_1_and_are_named(monkeypatch, capsys) -> None:
+    from jrh_mlflow.simulations import simulated_labels
     from jrh_mlflow.stats import corrected_rates
 
     def narrow(share: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
         return share - 0.001, share + 0.001
 
+    # One that holds, and one that does not.
+    two = replace(simulated_labels.CORRECTIONS, worlds=lambda size, apply: simulated_labels.STATED[2:4])
+    parts = [replace(part, simulations=(two,)) if part.word == "corrected" else part for part in simulations.PARTS]
+    monkeypatch.setattr(simulations, "PARTS", tuple(parts))
     monkeypatch.setattr(corrected_rates, "beta_share", narrow)
     assert run("--quick", "--only", "corrected", "--json", monkeypatch=monkeypatch) == 1
     shown = capsys.readouterr()
-    assert "miss their promise, first rate 0.7, se 0.9, sp 0.8: 100 stratified of 1,000: FAILS" in shown.err
+    assert "1 check(s) miss their promise, first rate 0.7, se 0.9, sp 0.8: 100 stratified of 1,000: FAILS" in shown.err
     facts = json.loads(shown.out)
     assert facts["estimators"] == facts["intervals"] == facts["agreement"] == facts["alignment"] == []
     assert {"scenario", "bias", "coverage", "width", "naive_coverage", "refused"} <= facts["corrected"][0].keys()

@@ -31,7 +31,7 @@ def suite(code: str) -> jrh.Suite:
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> LanguageComparison:
     store = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
-    where: dict[str, Any] = {"tracking_uri": store, "experiment": "tests", "progress": False}
+    where: dict[str, Any] = {"tracking_uri": store, "experiment": "tests", "traces": "none", "progress": False}
     runs = [
         jrh.evaluate(judge, suite(code), **where) for judge in (counts_in_english, OVERLAP) for code in ("zh", "en")
     ]
@@ -65,8 +65,9 @@ def test_the_table_is_markdown_data_and_a_frame(table):
 
 
 def test_what_cannot_be_put_side_by_side_is_said(store_uri):
-    where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "progress": False}
-    first, again = (jrh.evaluate(jrh.scripted.AlwaysFirst(), suite("de"), **where) for _ in range(2))
+    where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "traces": "none", "progress": False}
+    german = jrh.datasheet_suite(language="de", n_tasks=2, depth=1)
+    first, again = (jrh.evaluate(jrh.scripted.AlwaysFirst(), german, **where) for _ in range(2))
     with pytest.raises(RecipeError, match="has two runs in German"):
         jrh.by_language([first, again])
     with pytest.raises(RecipeError, match="at least two runs"):

@@ -61,7 +61,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def runs(store_uri: str, home: None) -> dict[str, str]:
     """Run ids by judge, on one suite of pairs and on one of responses."""
-    pairs, points = jrh.datasheet_suite(n_tasks=8, depth=1), pointwise_suite()
+    pairs, points = jrh.datasheet_suite(n_tasks=6, depth=1), pointwise_suite()
     judged = {
         "first": (jrh.scripted.AlwaysFirst(), pairs),
         "oracle": (jrh.scripted.Oracle(), pairs),

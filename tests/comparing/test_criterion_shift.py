@@ -83,7 +83,7 @@ def test_arms_are_named_by_judge_and_criterion_once(judge: Judge, names: list[st
 
 def test_a_description_that_is_too_long_points_to_an_artifact_that_is_there(store_uri: str) -> None:
     criteria = [Criterion(name=f"criterion_{number}", text=f"Text {number}.") for number in range(6)]
-    suite, where = jrh.datasheet_suite(n_tasks=2, depth=5), {"experiment": "tests", "tracking_uri": store_uri}
+    suite, where = jrh.datasheet_suite(n_tasks=1, depth=5), {"experiment": "tests", "tracking_uri": store_uri}
     done = jrh.criterion_shift(lambda shown: "1", suite, criteria=criteria, traces="none", **where)
     client = MlflowClient(tracking_uri=store_uri)
     note = client.get_run(done.run_id).data.tags["mlflow.note.content"]
@@ -104,7 +104,7 @@ def test_a_callable_is_told_the_criterion_and_its_answers(store_uri: str) -> Non
             return "1"
         return "tie" if "surface form" in (shown.rubric or "") else "2"
 
-    suite, where = jrh.datasheet_suite(n_tasks=2, depth=2), {"experiment": "tests", "tracking_uri": store_uri}
+    suite, where = jrh.datasheet_suite(n_tasks=1, depth=1), {"experiment": "tests", "tracking_uri": store_uri}
     done = jrh.criterion_shift(literal, suite, criteria=("forced", "allowed", "strict"), traces="none", **where)
     assert done.arms["forced"].metrics["positional_false_preference/rate"] == 1.0
     assert done.arms["strict"].metrics["no_preference/rate"] == 1.0

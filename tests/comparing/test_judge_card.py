@@ -66,7 +66,7 @@ def test_a_card_holds_no_text_no_rubric_no_key_and_no_address(tmp_path, store_ur
         judge = jrh.PromptedJudge(
             "openai/gpt-4o", api_base=server.url, rubric="Our secret rubric: be kind.", temperature=0.5
         )
-        suite = jrh.datasheet_suite(n_tasks=1, depth=2)
+        suite = jrh.datasheet_suite(n_tasks=1, depth=1)
         done = jrh.evaluate(judge, suite, tracking_uri=store_uri, journal=tmp_path / "j.db", progress=False)
         made = judge_card(done.run_id, tracking_uri=store_uri)
         for text in (made.to_json(), made.to_markdown(), made.to_html()):

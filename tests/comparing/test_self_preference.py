@@ -15,8 +15,8 @@ from scipy.special import expit
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
-from jrh_mlflow.comparing.self_preference_report import COLUMNS, measure_self_preference
-from jrh_mlflow.comparing.self_preference_view import LIMIT
+from jrh_mlflow.comparing.answer_pairs import COLUMNS
+from jrh_mlflow.comparing.self_preference import LIMIT, measure_self_preference
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.loopback import LoopbackServer, Reply

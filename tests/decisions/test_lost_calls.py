@@ -51,11 +51,11 @@ def reading(frame: pd.DataFrame, axis: str) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("rate", "lost", "n_tasks"), [(0.1, (0.25, 0.02), 200), (0.05, (0.95, 0.0), 100)], ids=["some hits", "all hits"]
+    ("rate", "lost", "n_tasks"), [(0.1, (0.35, 0.005), 200), (0.045, (0.95, 0.0), 130)], ids=["some hits", "all hits"]
 )
 def test_a_judge_at_the_limit_does_not_hold_because_its_hits_were_lost(rate, lost, n_tasks):
     rng, holds, alone, counted = np.random.default_rng(5), 0, 0, 0
-    for _ in range(40):
+    for _ in range(10):
         judge = JudgeCalls(calls=calls(rng, rate=rate, lost=lost, n_tasks=n_tasks))
         found = check(judge, f"dark_current <= {rate - 1e-9}")
         if found.estimate is None:
@@ -67,9 +67,9 @@ def test_a_judge_at_the_limit_does_not_hold_because_its_hits_were_lost(rate, los
         low, high = deciding_ends(without_losses(read))
         assert (found.low, found.high) == (low, high), "the printed interval stays that of the answers that came"
         alone += high is not None and high <= rate
-    assert counted > 10
+    assert counted > 5
     assert holds <= 0.1 * counted
-    assert alone > 0.1 * counted, "without the lost calls it would hold too often"
+    assert alone > 0.2 * counted, "without the lost calls it would hold too often"
 
 
 def test_a_rule_that_only_lost_calls_leave_open_says_so():

@@ -46,16 +46,18 @@ class Page(HTMLParser):
             self.links.append(of["href"])
 
 
+SPHINX = "import gc, runpy; gc.disable(); runpy.run_module('sphinx', run_name='__main__')"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as `make docs` does; a warning is an error."""
     folder = tmp_path_factory.mktemp("site")
     [options] = re.findall(r"python -m sphinx (.*) -d \S+ -b html", (ROOT / "Makefile").read_text(encoding="utf-8"))
-    sphinx = "import runpy; runpy.run_module('sphinx', run_name='__main__')"
     where = ("-b", "html", "-d", folder / "doctrees", ROOT / "docs", folder / "html")
     # A fifth of the work is to curl quotes, and to copy every public name into the navigation of every page.
     quick = ("-D", "toc_object_entries=0", "-D", "smartquotes=0")
-    done = processes.run(sphinx, *options.split(), *quick, *where)
+    done = processes.run(SPHINX, *options.split(), *quick, *where)
     assert done.returncode == 0, done.stderr
     return folder / "html"
 

@@ -25,7 +25,7 @@ MODEL = "openai/gpt-4o-mini"
 
 @pytest.fixture(scope="module")
 def small() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=2, depth=2)
+    return jrh.datasheet_suite(n_tasks=1, depth=2)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_line_is_a_call_under_its_journal_key_with_the_body_of_the_direct_tran
 def test_a_batch_and_a_live_run_give_the_same_metrics(
     small: jrh.Suite, journal: Journal, server: LoopbackServer, tmp_path: Path, store_uri: str
 ) -> None:
-    judge, where = judge_at(server), {"tracking_uri": store_uri, "experiment": "tests"}
+    judge, where = judge_at(server), {"tracking_uri": store_uri, "experiment": "tests", "traces": "none"}
     done = export_batch(judge, small, journal, tmp_path / "requests.jsonl")
     results = play_provider(read(*done.files), server)
     random.Random(1).shuffle(results)

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from jrh_mlflow.engine.batch import ImportSummary, export_batch, import_batch, r
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.prices import cost_micro, price_of, response_micro
-from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.schema.requests import Request, Response
 from tests.engine.batch_tools import Line, answered, completion, http_error, read, write
 from tests.engine.journal_tools import give_back
 
@@ -34,10 +35,16 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield book
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, suite = tmp_path_factory.mktemp("exported"), jrh.datasheet_suite(n_tasks=1, depth=2)
+    with open_journal(folder / "journal.db") as empty:
+        return export_batch(JUDGE, suite, empty, folder / "requests.jsonl").files[0]
+
+
 @pytest.fixture
-def requests(tmp_path: Path, journal: Journal) -> Path:
-    suite = jrh.datasheet_suite(n_tasks=1, depth=2)
-    return export_batch(JUDGE, suite, journal, tmp_path / "requests.jsonl").files[0]
+def requests(tmp_path: Path, exported: Path) -> Path:
+    return Path(shutil.copy(exported, tmp_path))
 
 
 @pytest.fixture
@@ -273,20 +280,41 @@ def test_files_that_do_not_exist_are_named(requests: Path, journal: Journal, tmp
         import_batch(requests, [], journal, JUDGE)
 
 
+def some_of(keys: list[str], requests: Path) -> tuple[list[str], list[Line]]:
+    """Six requests, two of them identical: for each whose id is not ours ten thousand keys are tried."""
+    lines = read(requests)
+    equal = next([n, m] for n in range(len(lines)) for m in range(n) if lines[n]["body"] == lines[m]["body"])
+    chosen = sorted({*range(6), *equal})
+    return [keys[n] for n in chosen], [lines[n] for n in chosen]
+
+
 def test_files_with_ids_of_another_kind_are_matched_by_what_was_sent(
     bring: Callable[..., ImportSummary], requests: Path, journal: Journal, keys: list[str]
 ) -> None:
-    lines = read(requests)
+    keys, lines = some_of(keys, requests)
     write(requests, [{**line, "custom_id": f"request-{n}"} for n, line in enumerate(lines)])
     assert bring(*(answered(f"request-{n}") for n in range(len(lines)))).answered == len(keys)
     assert set(journal.get_many(keys)) == set(keys), "each of several identical requests has its own key"
 
 
+def test_of_an_id_that_cannot_be_ours_no_key_is_looked_for(
+    bring: Callable[..., ImportSummary], requests: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, lines = some_of(keys, requests)
+    write(requests, [{**line, "custom_id": f"request-{n}"} for n, line in enumerate(lines)])
+    hashed: list[int] = []
+    key = Request.key
+    monkeypatch.setattr(Request, "key", lambda request, number: hashed.append(number) or key(request, number))
+    bring(*(answered(f"request-{n}") for n in range(len(lines))))
+    assert len(hashed) <= 20 * len(lines)
+
+
 def test_an_id_of_ours_that_does_not_fit_is_matched_by_what_was_sent_only_when_that_is_asked_for(
     bring: Callable[..., ImportSummary], requests: Path, journal: Journal, keys: list[str]
 ) -> None:
+    keys, lines = some_of(keys, requests)
     older = [hashlib.sha256(key.encode()).hexdigest() for key in keys]
-    write(requests, [{**line, "custom_id": name} for line, name in zip(read(requests), older, strict=True)])
+    write(requests, [{**line, "custom_id": name} for line, name in zip(lines, older, strict=True)])
     with pytest.raises(RecipeError, match="--by-request"):
         bring(*map(answered, older))
     assert bring(*map(answered, older), by_request=True).answered == len(keys)

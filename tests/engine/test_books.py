@@ -16,13 +16,12 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow import evaluate
 from jrh_mlflow.engine.budget import Paid, bill
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import BudgetError, JudgeError
 from tests.generation.tools import PRICES as WRITERS_PRICES
 from tests.generation.tools import Player, rows, run
-from tests.ledger import MODEL, PRICES, SUITE, VERDICT, Cell, body_of, judge_at, newest_run, of_metrics
+from tests.ledger import MODEL, PRICES, SEARCHED, SUITE, VERDICT, Cell, body_of, judge_at, newest_run, of_metrics
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import Body
 
@@ -31,6 +30,11 @@ pytestmark = pytest.mark.usefixtures("without_back_off")
 UNUSABLE = body_of(None)
 """HTTP 200 without a message that tells its usage: paid, and asked for once more."""
 CUT = Reply(text=VERDICT, cut=True)
+
+
+def evaluate(judge: jrh.PromptedJudge, suite: jrh.Suite, **options: Any) -> jrh.Evaluation:
+    """Measure a judge and log it, without traces, at which no test of this file looks."""
+    return jrh.evaluate(judge, suite, **{"traces": "none", "prices": PRICES, **options})
 
 
 def shown(server: LoopbackServer, store_uri: str, run_id: str) -> Cell:
@@ -59,7 +63,6 @@ def test_a_run_that_a_cap_ends_between_two_attempts_shows_what_they_told(
             evaluate(
                 judge_at(server),
                 SUITE,
-                prices=PRICES,
                 tracking_uri=store_uri,
                 max_usd=cap,
                 concurrency=4,
@@ -85,7 +88,6 @@ def test_a_run_that_is_interrupted_between_two_attempts_shows_what_they_told(sto
             evaluate(
                 judge_at(server),
                 SUITE,
-                prices=PRICES,
                 tracking_uri=store_uri,
                 concurrency=3,
                 journal=tmp_path / "j.db",
@@ -108,7 +110,6 @@ def test_a_call_that_is_asked_once_more_at_the_end_shows_both_times(store_uri: s
         done = evaluate(
             judge_at(server),
             SUITE,
-            prices=PRICES,
             tracking_uri=store_uri,
             concurrency=2,
             journal=tmp_path / "j.db",
@@ -122,7 +123,7 @@ def test_a_call_that_is_asked_once_more_at_the_end_shows_both_times(store_uri: s
 def test_a_run_whose_first_answers_cannot_be_used_shows_what_they_cost(store_uri: str, tmp_path: Path) -> None:
     with LoopbackServer(reply=lambda _: UNUSABLE) as server:
         with pytest.raises(JudgeError):
-            evaluate(judge_at(server), prices=PRICES, tracking_uri=store_uri, concurrency=2, journal=tmp_path / "j.db")
+            evaluate(judge_at(server), SEARCHED, tracking_uri=store_uri, concurrency=2, journal=tmp_path / "j.db")
         run_id = newest_run(store_uri, "evaluate")
         cell = shown(server, store_uri, run_id)
     assert MlflowClient(store_uri).get_run(run_id).info.status == "FAILED"
@@ -138,7 +139,6 @@ def test_a_judge_of_single_responses_shows_the_half_of_a_pair_that_has_no_other(
             evaluate(
                 judge,
                 SUITE,
-                prices=PRICES,
                 tracking_uri=store_uri,
                 concurrency=2,
                 max_usd=0.004,
@@ -155,7 +155,7 @@ def test_a_sweep_that_measures_nothing_shows_what_it_cost(store_uri: str, tmp_pa
         with pytest.raises(JudgeError):
             jrh.sweep(
                 {"models": models},
-                jrh.datasheet_suite(n_tasks=4, depth=1),
+                SEARCHED,
                 prices=PRICES,
                 tracking_uri=store_uri,
                 concurrency=2,

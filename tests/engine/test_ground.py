@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,13 +14,26 @@ from jrh_mlflow.engine.budget import Paid, bill
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
-from tests import postgres
+from tests import postgres, processes
 from tests.engine.journal_tools import start_python
 from tests.ledger import MODEL, PRICES, SUITE, VERDICT, judge_at
 from tests.loopback import LoopbackServer
 from tests.loopback_replies import Body
 
 N_CALLS = 2 * len(SUITE)
+READ_ONLY = """
+import ctypes, os, subprocess, sys
+
+disk, uid, gid = sys.argv.pop(1), os.getuid(), os.getgid()
+new_user, new_mounts = 0x10000000, 0x00020000
+assert ctypes.CDLL(None).unshare(new_user | new_mounts) == 0
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+    with open(f"/proc/self/{name}", "w") as file:
+        file.write(text)
+subprocess.run(["mount", "--bind", disk, disk], check=True)
+subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
+"""
+"""A process to which a folder is a disk that is read-only."""
 ASKING = """
 import resource, sys
 from jrh_mlflow.engine import ask_calls
@@ -67,17 +78,13 @@ def test_a_run_on_a_disk_that_fills_up_pays_nothing_twice(room: int, tmp_path: P
 
 
 def test_on_a_disk_that_is_read_only_nothing_is_sent(tmp_path: Path) -> None:
-    disk, script = tmp_path / "disk", tmp_path / "script.py"
+    disk = tmp_path / "disk"
     disk.mkdir()
-    script.write_text(ASKING)
-    mounted = f"mount --bind {disk} {disk} && mount -o remount,bind,ro {disk} && exec"
-    if shutil.which("unshare") is None or subprocess.call(["unshare", "-rm", "sh", "-c", f"{mounted} true"]):
+    mounted = f"mount --bind {disk} {disk} && mount -o remount,bind,ro {disk}"
+    if shutil.which("unshare") is None or subprocess.call(["unshare", "-rm", "sh", "-c", mounted]):
         pytest.skip("needs a file system of its own, so user namespaces")
     with LoopbackServer(reply=lambda _: VERDICT) as server:
-        command = [sys.executable, str(script), server.url, str(disk / "j.db"), "0"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        mounting = ["unshare", "-rm", "sh", "-c", f'{mounted} "$@"', "sh", *command]
-        ended = subprocess.run(mounting, env=environment, capture_output=True, text=True, check=False)
+        ended = processes.run(READ_ONLY + ASKING, disk, server.url, disk / "j.db", 0)
         assert ended.stdout.startswith("ended:"), ended.stderr
         assert server.counts["requests"] == 0
 

@@ -58,7 +58,7 @@ def run_and_kill(address: str, trial: int, chance: random.Random) -> tuple[set[s
     """Let a writer run for a random while, kill it, and return the keys it had sent and those it had kept."""
     child = start_python(WRITER, address, str(trial))
     assert child.stdout
-    lines = [child.stdout.readline() for _ in range(chance.randrange(1, 800))]
+    lines = [child.stdout.readline() for _ in range(chance.randrange(1, 300))]
     time.sleep(chance.random() / 50)
     child.kill()
     rest, _ = child.communicate()

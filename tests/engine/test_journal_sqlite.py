@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ from tests.engine.journal_tools import ask, run_at_once
 N_ANSWERS = 200
 
 
+@functools.cache
 def noise(number: int) -> str:
     """Return text that is long enough for overflow pages, also when it is compressed."""
     return random.Random(number).randbytes(4_000).hex()
@@ -43,14 +45,19 @@ async def fill(journal: Journal) -> None:
     await asyncio.gather(*[answer(i) for i in range(N_ANSWERS)])
 
 
-@pytest.fixture
-def filled(tmp_path: Path) -> Path:
-    """A closed journal of 200 answers, 600 micro-dollars."""
-    path = tmp_path / "journal.db"
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("filled") / "journal.db"
     with open_journal(path) as journal:
         journal.open_budget("b", 10_000)
         asyncio.run(fill(journal))
     return path
+
+
+@pytest.fixture
+def filled(filled_once: Path, tmp_path: Path) -> Path:
+    """A closed journal of 200 answers, 600 micro-dollars, in a folder of its own."""
+    return Path(shutil.copy(filled_once, tmp_path))
 
 
 def smash(path: Path, start: int, length: int) -> None:
@@ -73,8 +80,8 @@ def served(journal: Journal) -> int:
     return sum(text is not None for text in found.values())
 
 
-def test_a_clean_close_leaves_the_database_and_nothing_else(filled: Path) -> None:
-    assert [path.name for path in filled.parent.iterdir()] == ["journal.db"]
+def test_a_clean_close_leaves_the_database_and_nothing_else(filled_once: Path) -> None:
+    assert [path.name for path in filled_once.parent.iterdir()] == ["journal.db"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def requests() -> list[str]:
     judge = jrh.PromptedJudge("openai/gpt-4o-mini")
     numbering = Numbering(judge)
     calls = plan_calls(jrh.load_suite("datasheet-short"), judge, replicates=1)
-    return list(dict.fromkeys(numbering.prepare(call)[0].canonical() for call in calls))
+    return list(dict.fromkeys(numbering.prepare(call)[0].canonical() for call in calls))[:64]
 
 
 async def answer_all(journal: Journal, texts: list[str], *, replicates: int = 1) -> None:

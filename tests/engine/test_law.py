@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls
 from jrh_mlflow.engine.budget import bill
 from jrh_mlflow.engine.calls import plan_calls
@@ -65,13 +66,15 @@ UNUSABLE = {
 }
 
 
-def ask(server: LoopbackServer, journal: Path, transport: Transports) -> tuple[pd.DataFrame, dict[str, float]]:
+def ask(
+    server: LoopbackServer, journal: Path, transport: Transports, *, suite: jrh.Suite = TINY, concurrency: int = 1
+) -> tuple[pd.DataFrame, dict[str, float]]:
     """Ask what an evaluation asks; return the calls and what it would show of their cost."""
     judge = judge_at(server)
-    settings = ClientSettings(concurrency=1, price=judge.price(PRICES), transport=transport)
+    settings = ClientSettings(concurrency=concurrency, price=judge.price(PRICES), transport=transport)
     with open_journal(journal) as book:
-        calls = plan_calls(TINY, judge, replicates=1)
-        asked = ask_calls(judge, calls, concurrency=1, journal=book, settings=settings)
+        calls = plan_calls(suite, judge, replicates=1)
+        asked = ask_calls(judge, calls, concurrency=concurrency, journal=book, settings=settings)
     frame = calls_frame(asked.records)
     return frame, keys.last_values(keys.call_points(frame, seconds=1.0, paid=asked.paid))
 
@@ -86,11 +89,11 @@ def test_content_in_parts_is_read_as_the_text_it_is(transport: Transports, tmp_p
 
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_an_answer_that_is_not_usable_counts_among_the_first_and_costs_what_it_tells(
-    transport: Transports, case: str, store_uri: str, tmp_path: Path
+    transport: Transports, case: str, tmp_path: Path
 ) -> None:
     with LoopbackServer(reply=lambda _: UNUSABLE[case]) as server:
         with pytest.raises(JudgeError) as stopped:
-            evaluate(judge_at(server), prices=PRICES, tracking_uri=store_uri, concurrency=2, journal=tmp_path / "j.db")
+            ask(server, tmp_path / "j.db", transport, suite=SMALL, concurrency=2)
         assert 20 <= server.counts["requests"] <= 20 + 2
         assert booked_micro(tmp_path / "j.db") == billed_micro(server)
     # By the first answers, or by the circuit: both say what to do, which a count of failed calls does not.
@@ -98,6 +101,7 @@ def test_an_answer_that_is_not_usable_counts_among_the_first_and_costs_what_it_t
     assert re.search("20 (malformed|times before)", str(stopped.value))
 
 
+@pytest.mark.usefixtures("without_back_off")
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_an_answer_that_is_not_usable_is_asked_for_once_more_and_no_oftener(
     transport: Transports, case: str, tmp_path: Path
@@ -155,17 +159,14 @@ def now_and_then(bad: Reply) -> Callable[[Body], str | Reply]:
     return lambda _: bad if next(turns) % 7 == 3 else VERDICT
 
 
-def test_unusable_answers_between_good_ones_cost_what_they_told(
-    transport: Transports, store_uri: str, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("without_back_off")
+def test_unusable_answers_between_good_ones_cost_what_they_told(transport: Transports, tmp_path: Path) -> None:
     with LoopbackServer(reply=now_and_then(UNUSABLE["no message"])) as server:
-        done = evaluate(
-            judge_at(server), SMALL, prices=PRICES, tracking_uri=store_uri, concurrency=1, journal=tmp_path / "j.db"
-        )
+        calls, metrics = ask(server, tmp_path / "j.db", transport, suite=SMALL)
         assert booked_micro(tmp_path / "j.db") == billed_micro(server)
-    assert set(done.calls["outcome"]) <= {"verdict", "error"}
-    assert done.metrics["cost/usd"] == pytest.approx(billed_micro(server) / 1e6)
-    assert done.metrics["cost/attempts"] == server.counts["requests"]
+    assert set(calls["outcome"]) <= {"verdict", "error"}
+    assert metrics["cost/usd"] == pytest.approx(billed_micro(server) / 1e6)
+    assert metrics["cost/attempts"] == server.counts["requests"]
 
 
 def booked_of(usage: dict[str, Any], journal: Path, transport: Transports, prices: Overrides | None = None) -> float:

@@ -50,21 +50,31 @@ async def whole_run(service: Service, n: int, *, concurrency: int, policy: Retry
     return ended
 
 
-@pytest.mark.parametrize("concurrency", [3, 8, 64])
-@pytest.mark.parametrize("kind", ["server", "unreachable", "connection"])
-@pytest.mark.parametrize("minutes", [1, 9])
+@pytest.mark.parametrize(
+    ("kind", "concurrency", "minutes"),
+    [
+        ("server", 3, 1),
+        ("server", 3, 9),
+        ("server", 8, 9),
+        ("server", 64, 9),
+        ("unreachable", 3, 9),
+        ("unreachable", 8, 1),
+        ("connection", 8, 9),
+        ("connection", 64, 1),
+    ],
+)
 def test_an_outage_in_the_middle_delays_every_call_and_loses_none(
     kind: FailureKind, concurrency: int, minutes: int
 ) -> None:
     service = Service(kind, down=(2.0, 2.0 + 60 * minutes))
 
     async def scenario() -> tuple[list[str], float]:
-        return await whole_run(service, 60 * concurrency, concurrency=concurrency), now()
+        return await whole_run(service, 40 * concurrency, concurrency=concurrency), now()
 
     ended, seconds = run(scenario())
-    assert ended == ["answer"] * 60 * concurrency
+    assert ended == ["answer"] * 40 * concurrency
     # Noticed within one pause, and reopened for all at once.
-    assert seconds <= 2 + 60 * minutes + LONGEST_PROBE_S + 1 + 2 * 60 * 0.1
+    assert seconds <= 2 + 60 * minutes + LONGEST_PROBE_S + 1 + 2 * 40 * 0.1
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])

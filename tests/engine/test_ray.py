@@ -115,7 +115,7 @@ def in_flight(address: str) -> list[int]:
 
 
 def test_an_evaluation_on_ray_reads_as_at_home_and_is_not_paid_again(small: jrh.Suite, store_uri: str) -> None:
-    where = {"tracking_uri": store_uri, "experiment": "tests", "replicates": 2, "prices": PRICES}
+    where = {"tracking_uri": store_uri, "experiment": "tests", "replicates": 2, "prices": PRICES, "traces": "none"}
     with LoopbackServer(reply=first_or_tie) as server:
         home = jrh.evaluate(judge_at(server), small, journal="home.db", max_usd=100, **where)
         n_calls = server.counts["requests"]

@@ -49,7 +49,7 @@ def pairs() -> jrh.Suite:
             v=f"right {number}",
             better="uv"[number % 2],
         )
-        for number in range(12)
+        for number in range(8)
     ]
     return jrh.Suite(name="hand-pairs", items=items)
 
@@ -67,7 +67,7 @@ def graded() -> jrh.Suite:
             answers=("1", "2", "3"),
             expected="123"[number % 3],
         )
-        for number in range(18)
+        for number in range(12)
     ]
     return jrh.Suite(name="hand-grades", items=items)
 

@@ -105,7 +105,6 @@ def test_a_judge_of_a_measured_name_that_differs_is_stale(
     ("changed", "what"),
     [
         ({"rubric": "Be brief."}, {"prompt"}),
-        ({"prompt": "Which of {candidates}?\n"}, {"prompt"}),
         ({"temperature": 0.5}, {"settings"}),
     ],
 )

@@ -15,6 +15,7 @@ from jrh_mlflow.generation.generate import GenerationRun, run_generation
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
+from tests.generation.tools import unlogged
 from tests.loopback import LoopbackServer, Reply
 from tests.suites.transcripts.logs import sample, scored, write_log
 
@@ -117,8 +118,8 @@ def edited(form: dict[str, Any], shown: str) -> dict[str, Any]:
     return form
 
 
-def run(source: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> GenerationRun:
-    """Generate with an editor on the loopback server, and with another model as verifier."""
+def run(source: object, server: LoopbackServer | None, store_uri: str | None, **options: Any) -> GenerationRun:
+    """Generate with an editor on the loopback server, another model as verifier; without a store, log nothing."""
     if server is not None:
         ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
         options.setdefault("generator", Generator(EDITOR, api_base=server.url, **ramp))
@@ -128,4 +129,5 @@ def run(source: object, server: LoopbackServer | None, store_uri: str, **options
     options.setdefault("rubric", RUBRIC)
     options.setdefault("tests", BOTH)
     options |= {"dataset": source, "tracking_uri": store_uri, "experiment": "tests", "progress": False}
-    return run_generation(GenerationSettings.checked(options))
+    settings = GenerationSettings.checked(options)
+    return run_generation(settings) if store_uri is not None else unlogged(settings)

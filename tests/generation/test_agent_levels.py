@@ -49,10 +49,10 @@ def grading(*, never: str = "none") -> AgentPlayer:
     return AgentPlayer(plan=lambda *_: steps(5), edit=edit, verdict=verdict)
 
 
-def test_every_level_becomes_an_item_that_the_verifier_confirms(log: Path, store_uri: str) -> None:
+def test_every_level_becomes_an_item_that_the_verifier_confirms(log: Path) -> None:
     player = grading()
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=[{"name": BREAK, "levels": "all"}], scale=MEANINGS)
+        done = run(log, server, None, tests=[{"name": BREAK, "levels": "all"}], scale=MEANINGS)
     made = [item for item in done.suite.items if item.condition == BREAK and item.task.endswith("/1")]
     assert [(item.id.partition("/1/")[2], item.expected) for item in made] == [
         (BREAK, "1"),
@@ -73,12 +73,12 @@ def test_every_level_becomes_an_item_that_the_verifier_confirms(log: Path, store
         assert all("on the scale 1, 2, 3, 4 from low to high" in shown for shown in aims)
 
 
-def test_score_levels_of_a_rubric_are_levels_with_their_meanings(log: Path, store_uri: str) -> None:
+def test_score_levels_of_a_rubric_are_levels_with_their_meanings(log: Path) -> None:
     levels = [{"score": int(level), "label": meaning} for level, meaning in MEANINGS.items()]
     rubric = [{"id": "consent", "instructions": RUBRIC, "score_levels": levels}]
     player = grading()
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=f'{BREAK}:levels="2,3"', rubric=rubric, labels=None)
+        done = run(log, server, None, tests=f'{BREAK}:levels="2,3"', rubric=rubric, labels=None)
     made = [item for item in done.suite.items if item.condition == BREAK]
     assert [(item.id.rpartition("@")[2], item.expected) for item in made] == [
         (f"consent/{BREAK}/2", "2"),
@@ -87,18 +87,14 @@ def test_score_levels_of_a_rubric_are_levels_with_their_meanings(log: Path, stor
     assert any("gives exactly 2 (asks too late)" in shown for shown in player.told("plan"))
 
 
-def test_the_end_that_a_test_aims_at_by_itself_is_the_same_item_with_and_without_levels(
-    log: Path, store_uri: str
-) -> None:
+def test_the_end_that_a_test_aims_at_by_itself_is_the_same_item_with_and_without_levels(log: Path) -> None:
     with LoopbackServer(reply=grading()) as server:
-        plain = run(log, server, store_uri, scale=(1, 4))
+        plain = run(log, server, None, scale=(1, 4))
         sent = server.counts["requests"]
         tests = [f"{BREAK}:levels=1", {"name": MEND, "levels": [4]}]
-        ends = run(log, server, store_uri, tests=tests, scale=(1, 4))
+        ends = run(log, server, None, tests=tests, scale=(1, 4))
         assert server.counts["requests"] == sent
-        some = run(
-            log, server, store_uri, tests=[f'{BREAK}:levels="2,4"', {"name": MEND, "levels": [1, 4]}], scale=(1, 4)
-        )
+        some = run(log, server, None, tests=[f'{BREAK}:levels="2,4"', {"name": MEND, "levels": [1, 4]}], scale=(1, 4))
     assert ends.suite.sha256 == plain.suite.sha256
     assert [item.id.partition("/1/")[2] for item in some.suite.items if "/1/" in item.id] == [
         "baseline",
@@ -110,10 +106,10 @@ def test_the_end_that_a_test_aims_at_by_itself_is_the_same_item_with_and_without
     assert some.suite.origin["tests"].keys() == {BREAK, MEND}
 
 
-def test_a_level_that_the_verifier_does_not_confirm_is_planned_again_and_set_aside(log: Path, store_uri: str) -> None:
+def test_a_level_that_the_verifier_does_not_confirm_is_planned_again_and_set_aside(log: Path) -> None:
     player = grading(never="2")
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=f"{BREAK}:levels=all", scale=(1, 4), plans=2)
+        done = run(log, server, None, tests=f"{BREAK}:levels=all", scale=(1, 4), plans=2)
     assert [one.id.rpartition("/")[2] for one in done.made.set_aside] == ["2"] * 3
     assert all("validator answers '3', expected '2'" in one.reason for one in done.made.set_aside)
     assert any("a judge still gave the answer '3'" in shown for shown in player.told("plan"))
@@ -130,7 +126,9 @@ def test_judges_are_measured_on_levels_as_on_a_scale(log: Path, store_uri: str) 
         found = re.search(r"Consent was had in (\d)", said)
         return str(min(4, int(found[1]) + 1)) if found else "4"
 
-    read = jrh.evaluate(generous, suite, tracking_uri=store_uri, experiment="tests", progress=False).metrics
+    read = jrh.evaluate(
+        generous, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none"
+    ).metrics
     assert read[f"{BREAK}/accuracy/rate"] == pytest.approx(1 / 4)
     assert read[f"{BREAK}/mae/value"] == pytest.approx(3 / 4)
     assert read[f"{BREAK}/within_one/rate"] == pytest.approx(1.0)
@@ -138,8 +136,8 @@ def test_judges_are_measured_on_levels_as_on_a_scale(log: Path, store_uri: str) 
     assert read[f"{BREAK}/mae/n"] == 12
 
 
-def test_rules_make_the_end_they_can_make_and_set_the_other_levels_aside(log: Path, store_uri: str) -> None:
-    done = run(log, None, store_uri, tests=f"{BREAK}:levels=all", scale=(1, 4))
+def test_rules_make_the_end_they_can_make_and_set_the_other_levels_aside(log: Path) -> None:
+    done = run(log, None, None, tests=f"{BREAK}:levels=all", scale=(1, 4))
     made = [item for item in done.suite.items if item.condition == BREAK]
     assert [(item.expected, item.meta["generator"]) for item in made] == [("1", "offline rules")] * 3
     assert len(done.made.set_aside) == 9
@@ -159,10 +157,10 @@ def test_rules_make_the_end_they_can_make_and_set_the_other_levels_aside(log: Pa
     ],
 )
 def test_levels_that_make_no_sense_are_refused(
-    levels: object, options: dict[str, object], message: str, log: Path, store_uri: str
+    levels: object, options: dict[str, object], message: str, log: Path
 ) -> None:
     with pytest.raises(RecipeError, match=message):
-        run(log, None, store_uri, tests=[{"name": BREAK, "levels": levels}], **options)
+        run(log, None, None, tests=[{"name": BREAK, "levels": levels}], **options)
 
 
 def test_levels_are_a_parameter_like_any_other(log: Path, store_uri: str, tmp_path: Path) -> None:
@@ -175,10 +173,8 @@ def test_levels_are_a_parameter_like_any_other(log: Path, store_uri: str, tmp_pa
     assert json.loads(done.stdout)["tests"][BREAK]["set_aside"] == 9
 
 
-def test_edited_levels_go_into_a_log_of_inspect_under_names_of_their_own(
-    log: Path, store_uri: str, tmp_path: Path
-) -> None:
+def test_edited_levels_go_into_a_log_of_inspect_under_names_of_their_own(log: Path, tmp_path: Path) -> None:
     with LoopbackServer(reply=grading()) as server:
-        suite = run(log, server, store_uri, tests=f"{BREAK}:levels=all", scale=(1, 4)).suite
+        suite = run(log, server, None, tests=f"{BREAK}:levels=all", scale=(1, 4)).suite
     edits = export_inspect(suite, [log], tmp_path / "edited.eval")
     assert [edit.meta["expected"] for edit in edits[:4]] == ["1", "2", "3", "4"]

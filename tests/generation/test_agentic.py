@@ -58,12 +58,12 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder, player = tmp_path_factory.mktemp("made"), AgentPlayer()
     with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=player, latency=0.02) as server:
         patch.setenv("OPENAI_API_KEY", KEY)
         where = {"group": "metadata.topic", "journal": str(folder / "journal.db")}
-        done = run(booking_log(folder / "booking.eval"), server, store_uri, **where)
+        done = run(booking_log(folder / "booking.eval"), server, None, **where)
         return Made(done, player, server.counts["max_in_flight"])
 
 
@@ -134,19 +134,17 @@ def test_a_verifier_that_always_says_no_lets_nothing_through_and_the_report_says
     assert len(again) == 3
 
 
-def test_labels_come_from_the_objective_and_an_item_the_verifier_doubts_is_not_emitted(
-    log: Path, store_uri: str
-) -> None:
+def test_labels_come_from_the_objective_and_an_item_the_verifier_doubts_is_not_emitted(log: Path) -> None:
     with LoopbackServer(reply=AgentPlayer(verdict=lambda shown: "violation")) as server:
-        done = run(log, server, store_uri, plans=1)
+        done = run(log, server, None, plans=1)
     assert {item.condition for item in done.suite.items} == {"baseline", BREAK}
     assert {one.condition for one in done.made.set_aside} == {MEND}
 
 
-def test_a_plan_for_a_message_that_does_not_exist_is_rejected_and_asked_again(log: Path, store_uri: str) -> None:
+def test_a_plan_for_a_message_that_does_not_exist_is_rejected_and_asked_again(log: Path) -> None:
     player = AgentPlayer(plan=lambda shown, _: steps(2) if "does not exist" in shown else steps(2, 99))
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=BREAK)
+        done = run(log, server, None, tests=BREAK)
     bodies = player.briefs["plan"][:]
     assert len(bodies) == 6
     again = [body for body in bodies if "step 2 names message 99, which does not exist" in str(body["messages"])]
@@ -157,10 +155,10 @@ def test_a_plan_for_a_message_that_does_not_exist_is_rejected_and_asked_again(lo
     ]
 
 
-def test_a_planner_that_never_gives_a_valid_plan_is_set_aside_with_the_reason(log: Path, store_uri: str) -> None:
+def test_a_planner_that_never_gives_a_valid_plan_is_set_aside_with_the_reason(log: Path) -> None:
     player = AgentPlayer(plan=lambda *_: steps(1))
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=BREAK, attempts=2)
+        done = run(log, server, None, tests=BREAK, attempts=2)
     assert len(done.suite) == 3
     assert len(player.briefs["plan"]) == 6
     assert not player.briefs["edit"]
@@ -170,7 +168,7 @@ def test_a_planner_that_never_gives_a_valid_plan_is_set_aside_with_the_reason(lo
     }
 
 
-def test_an_editor_that_drops_a_tool_call_is_told_and_tried_again(log: Path, store_uri: str) -> None:
+def test_an_editor_that_drops_a_tool_call_is_told_and_tried_again(log: Path) -> None:
     def careless(form: dict[str, Any], shown: str) -> dict[str, Any]:
         answer = edited(form, shown)
         if "tool_calls" in answer and "was rejected" not in shown:
@@ -179,13 +177,13 @@ def test_an_editor_that_drops_a_tool_call_is_told_and_tried_again(log: Path, sto
 
     player = AgentPlayer(edit=careless)
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=BREAK)
+        done = run(log, server, None, tests=BREAK)
     step = first(done.suite.items, BREAK).meta["steps"][0]
     assert (step["attempts"], step["rejected"]) == (2, ["`tool_calls` must list the 2 calls of the message"])
     assert sum("must list the 2 calls" in told for told in player.told("edit")) == 3
 
 
-def test_a_step_that_cannot_be_done_leads_to_another_plan(log: Path, store_uri: str) -> None:
+def test_a_step_that_cannot_be_done_leads_to_another_plan(log: Path) -> None:
     def stuck(form: dict[str, Any], shown: str) -> dict[str, Any]:
         return form if "tool_calls" in form else edited(form, shown)
 
@@ -193,55 +191,55 @@ def test_a_step_that_cannot_be_done_leads_to_another_plan(log: Path, store_uri: 
         edit=stuck, plan=lambda shown, _: steps(5) if "could not be carried out" in shown else steps(2)
     )
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=BREAK, attempts=2)
+        done = run(log, server, None, tests=BREAK, attempts=2)
     meta = first(done.suite.items, BREAK).meta
     assert meta["edited"] == [5]
     assert meta["attempts"] == 2
     assert meta["earlier_plans"][0]["problem"] == "the message is unchanged: the step was not carried out"
 
 
-def test_a_summary_that_fails_is_replaced_by_the_step_itself(log: Path, store_uri: str) -> None:
+def test_a_summary_that_fails_is_replaced_by_the_step_itself(log: Path) -> None:
     player = AgentPlayer(summary=Reply(refusal="No."))
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, tests=BREAK, attempts=1)
+        done = run(log, server, None, tests=BREAK, attempts=1)
     assert first(done.suite.items, BREAK).meta["summaries"] == [
         "Message 2: book late (2)",
         "Message 2: book late (2)\nMessage 5: book late (5)",
     ]
 
 
-def test_a_second_run_sends_nothing_and_makes_the_same_suite(log: Path, store_uri: str) -> None:
+def test_a_second_run_sends_nothing_and_makes_the_same_suite(log: Path) -> None:
     player = AgentPlayer(plan=lambda shown, heat: Reply(refusal="No.") if heat < 0.8 else steps(2, 5))
     with LoopbackServer(reply=player) as server:
-        whole = run(log, server, store_uri, prices=PRICES)
+        whole = run(log, server, None, prices=PRICES)
         sent = server.counts["requests"]
-        again = run(log, server, store_uri, prices=PRICES)
+        again = run(log, server, None, prices=PRICES)
     assert len(whole.suite) == 9
     assert server.counts["requests"] == sent
     assert again.suite.sha256 == whole.suite.sha256
     assert again.metrics["calls/cached"] == again.metrics["calls/total"]
 
 
-def test_stopped_by_the_cap_it_goes_on_where_it_was_and_pays_nothing_twice(log: Path, store_uri: str) -> None:
+def test_stopped_by_the_cap_it_goes_on_where_it_was_and_pays_nothing_twice(log: Path) -> None:
     prices = {EDITOR: (1000.0, 2000.0), VERIFIER: (1000.0, 2000.0)}
     options: dict[str, Any] = {"prices": prices, "max_tokens": 256, "concurrency": 1}
     with LoopbackServer(reply=AgentPlayer()) as server:
-        whole = run(log, server, store_uri, journal="whole.db", **options)
+        whole = run(log, server, None, journal="whole.db", **options)
         total, bill = server.counts["requests"], whole.metrics["cost/usd"]
-        capped = run(log, server, store_uri, max_usd=bill / 2, **options)
+        capped = run(log, server, None, max_usd=bill / 2, **options)
         assert str(capped.truncated).startswith("budget: ")
         assert 3 < len(capped.suite) < 9
         assert total < server.counts["requests"] < 2 * total
-        rest = run(log, server, store_uri, max_usd=10 * bill, **options)
+        rest = run(log, server, None, max_usd=10 * bill, **options)
     assert server.counts["requests"] == 2 * total
     assert rest.suite.sha256 == whole.suite.sha256
 
 
-def test_transcripts_with_the_same_text_get_answers_of_their_own(store_uri: str) -> None:
+def test_transcripts_with_the_same_text_get_answers_of_their_own() -> None:
     talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello. At 19:00?"}]
     player = AgentPlayer(plan=lambda *_: steps(1))
     with LoopbackServer(reply=player) as server:
-        done = run([{"id": "a", "messages": talk}, {"id": "b", "messages": talk}], server, store_uri, tests=BREAK)
+        done = run([{"id": "a", "messages": talk}, {"id": "b", "messages": talk}], server, None, tests=BREAK)
     assert [item.task for item in done.suite.items if item.condition == BREAK] == ["a", "b"]
     assert {part: len(bodies) for part, bodies in player.briefs.items()} == {
         "plan": 2,
@@ -252,25 +250,25 @@ def test_transcripts_with_the_same_text_get_answers_of_their_own(store_uri: str)
     }
 
 
-def test_on_a_scale_the_tests_aim_at_its_ends(log: Path, store_uri: str) -> None:
+def test_on_a_scale_the_tests_aim_at_its_ends(log: Path) -> None:
     player = AgentPlayer(verdict=lambda shown: "1" if "23:00" in shown else "5")
     with LoopbackServer(reply=player) as server:
-        done = run(log, server, store_uri, scale=(1, 5))
+        done = run(log, server, None, scale=(1, 5))
     expected = {(item.condition, item.expected) for item in done.suite.items}
     assert expected == {("baseline", None), (BREAK, "1"), (MEND, "5")}
 
 
-def test_a_dead_service_ends_the_generation(log: Path, store_uri: str) -> None:
+def test_a_dead_service_ends_the_generation(log: Path) -> None:
     from jrh_mlflow.errors import JudgeError
 
     with LoopbackServer(reply=lambda body: error_reply(401, "Wrong key.", code="invalid_api_key")) as server:
         with pytest.raises(JudgeError):
-            run(log, server, store_uri, concurrency=2)
+            run(log, server, None, concurrency=2)
         with open_journal(Path(".jrh") / "journal.db") as book:
             assert book.summary().answered == 0
 
 
-def test_a_quote_sends_nothing_and_covers_the_bill(log: Path, store_uri: str) -> None:
+def test_a_quote_sends_nothing_and_covers_the_bill(log: Path) -> None:
     with LoopbackServer(reply=AgentPlayer()) as server:
         generator = Generator(EDITOR, api_base=server.url)
         judge = PromptedJudge(VERIFIER, api_base=server.url, max_tokens=64)
@@ -286,7 +284,7 @@ def test_a_quote_sends_nothing_and_covers_the_bill(log: Path, store_uri: str) ->
             )
         )
         assert server.counts["requests"] == 0
-        done = run(log, server, store_uri, tests=BREAK, prices=PRICES)
+        done = run(log, server, None, tests=BREAK, prices=PRICES)
     assert (quote.seeds, quote.items, quote.validator_calls, quote.max_validator_calls) == (3, 6, 3, 9)
     assert quote.usd is not None
     assert quote.worst_usd is not None
@@ -295,21 +293,21 @@ def test_a_quote_sends_nothing_and_covers_the_bill(log: Path, store_uri: str) ->
     assert done.metrics["calls/total"] <= quote.max_generator_calls + quote.max_validator_calls
 
 
-def test_the_worst_case_is_counted_with_the_longest_prompt_there_can_be(store_uri: str) -> None:
+def test_the_worst_case_is_counted_with_the_longest_prompt_there_can_be() -> None:
     talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "At 19:00. " * 4000}]
     player = AgentPlayer(plan=lambda *_: steps(1))
     told = {"tests": BREAK, "rubric": RUBRIC, "labels": LABELS, "validator": "none", "prices": {EDITOR: (1.0, 0.0)}}
     with LoopbackServer(reply=player) as server:
         generator = Generator(EDITOR, api_base=server.url)
         quote = price_generation(GenerationSettings(dataset=talk, generator=generator, **told))
-        run(talk, server, store_uri, generator=generator, **told)
+        run(talk, server, None, generator=generator, **told)
     bodies = [body["messages"][-1]["content"] for part in player.briefs.values() for body in part]
     assert quote.worst_usd is not None
     # The editor is shown the message, and the form of its answer with the same text.
     assert quote.worst_usd * 1e6 > quote.max_generator_calls * max(map(len, bodies))
 
 
-def test_a_function_may_edit_and_any_judge_may_verify(log: Path, store_uri: str) -> None:
+def test_a_function_may_edit_and_any_judge_may_verify(log: Path) -> None:
     player = AgentPlayer()
 
     def writer(brief: str, temperature: float | None) -> str:
@@ -319,7 +317,7 @@ def test_a_function_may_edit_and_any_judge_may_verify(log: Path, store_uri: str)
     done = run(
         log,
         None,
-        store_uri,
+        None,
         generator=writer,
         validator=lambda shown: LABELS["23:00" in json.dumps([message.content for message in shown.transcript])],
     )

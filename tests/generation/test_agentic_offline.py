@@ -31,15 +31,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(log: Path, store_uri: str) -> GenerationRun:
+def both(log: Path) -> GenerationRun:
     """Both tests, by rule."""
-    return run(log, None, store_uri)
+    return run(log, None, None)
 
 
 @pytest.fixture(scope="module")
-def broken(log: Path, store_uri: str) -> GenerationRun:
+def broken(log: Path) -> GenerationRun:
     """A breach in every transcript, by rule."""
-    return run(log, None, store_uri, tests=BREAK)
+    return run(log, None, None, tests=BREAK)
 
 
 def cli(*arguments: object) -> Result:
@@ -64,9 +64,9 @@ def test_without_a_model_a_stated_breach_and_a_matching_tool_call_are_written_in
     assert any("Written by rules" in note for note in broken.made.notes)
 
 
-def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, both: GenerationRun, store_uri: str) -> None:
+def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, both: GenerationRun) -> None:
     known: dict[str, Any] = {"columns": {"label": "scores.consent"}, "values": {"C": LABELS[0], "I": LABELS[1]}}
-    done = run(log, None, store_uri, **known)
+    done = run(log, None, None, **known)
     assert [item.expected for item in done.suite.items if item.condition == "baseline"] == [
         "violation",
         "no violation",
@@ -79,11 +79,9 @@ def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, both: Genera
     assert any("not known" in note for note in both.made.notes)
 
 
-def test_a_breach_written_in_by_rule_is_taken_out_by_rule(
-    log: Path, broken: GenerationRun, store_uri: str, tmp_path: Path
-) -> None:
+def test_a_breach_written_in_by_rule_is_taken_out_by_rule(log: Path, broken: GenerationRun, tmp_path: Path) -> None:
     export_inspect(broken.suite, [log], tmp_path / "broken.eval")
-    mended = run(tmp_path / "broken.eval", None, store_uri, tests=MEND).suite
+    mended = run(tmp_path / "broken.eval", None, None, tests=MEND).suite
     talk = next(item.transcript for item in mended.items if item.condition == MEND)
     original = next(item.transcript for item in broken.suite.items if item.condition == "baseline")
     assert [(one.content, one.tool_calls) for one in talk or ()] == [
@@ -91,19 +89,17 @@ def test_a_breach_written_in_by_rule_is_taken_out_by_rule(
     ]
 
 
-def test_a_verifier_that_is_named_is_asked_about_rules_too(log: Path, store_uri: str) -> None:
-    done = run(log, None, store_uri, tests=BREAK, validator=lambda shown: "no violation")
+def test_a_verifier_that_is_named_is_asked_about_rules_too(log: Path) -> None:
+    done = run(log, None, None, tests=BREAK, validator=lambda shown: "no violation")
     assert len(done.suite) == 3
     assert all("expected 'violation'" in one.reason for one in done.made.set_aside)
 
 
-def test_the_same_log_gives_the_same_suite_wherever_it_lies(
-    log: Path, both: GenerationRun, store_uri: str, tmp_path: Path
-) -> None:
+def test_the_same_log_gives_the_same_suite_wherever_it_lies(log: Path, both: GenerationRun, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / log.name
     other.parent.mkdir()
     other.write_bytes(log.read_bytes())
-    assert run(other, None, store_uri).suite.sha256 == both.suite.sha256
+    assert run(other, None, None).suite.sha256 == both.suite.sha256
 
 
 def test_edited_transcripts_are_written_back_and_read_by_inspect_itself(
@@ -173,36 +169,36 @@ def test_the_tests_are_listed_and_their_prompts_shown() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_made(
-    source: str, options: dict[str, Any], problem: str, log: Path, store_uri: str
+    source: str, options: dict[str, Any], problem: str, log: Path
 ) -> None:
     given = {"log": log, "rows": rows(2), "talk": TALK}[source]
     with pytest.raises(RecipeError, match=problem):
-        run(given, None, store_uri, **options)
+        run(given, None, None, **options)
 
 
-def test_a_log_without_samples_and_one_without_an_assistant_give_clear_results(tmp_path: Path, store_uri: str) -> None:
+def test_a_log_without_samples_and_one_without_an_assistant_give_clear_results(tmp_path: Path) -> None:
     from inspect_ai.model import ChatMessageUser
 
     from tests.suites.transcripts.logs import sample
 
     with pytest.raises(RecipeError, match=r"empty\.eval holds no samples"):
-        run(write_log(tmp_path / "empty.eval", []), None, store_uri)
+        run(write_log(tmp_path / "empty.eval", []), None, None)
     silent = write_log(tmp_path / "silent.eval", [sample(messages=[ChatMessageUser(content="Hi")])])
-    done = run(silent, None, store_uri)
+    done = run(silent, None, None)
     assert {one.reason for one in done.made.set_aside} == {
         "none of the 1 messages is the assistant's: there is nothing to edit"
     }
 
 
-def test_messages_and_transcripts_are_taken_as_they_are(store_uri: str) -> None:
-    from_messages = run(TALK, None, store_uri, tests="paper", labels=LABELS)
+def test_messages_and_transcripts_are_taken_as_they_are() -> None:
+    from_messages = run(TALK, None, None, tests="paper", labels=LABELS)
     assert [item.condition for item in from_messages.suite.items] == ["baseline", BREAK, MEND]
     read = list(read_transcripts(TALK))
-    assert run(read, None, store_uri).suite.sha256 == from_messages.suite.sha256
+    assert run(read, None, None).suite.sha256 == from_messages.suite.sha256
 
 
-def test_a_draw_takes_some_of_the_transcripts(log: Path, store_uri: str) -> None:
-    done = run(log, None, store_uri, n=2, stratify="metadata.topic")
+def test_a_draw_takes_some_of_the_transcripts(log: Path) -> None:
+    done = run(log, None, None, n=2, stratify="metadata.topic")
     topics = {one.id: one.metadata["topic"] for one in read_transcripts(log)}
     assert sorted(topics[item.task] for item in done.suite.items if item.condition == "baseline") == ["Dinner", "Lunch"]
 
@@ -211,7 +207,9 @@ def test_a_suite_of_responses_is_reported_by_its_group_too(store_uri: str) -> No
     grouped = [{**row, "topic": "odd" if number % 2 else "even"} for number, row in enumerate(rows(6))]
     suite = run(grouped, None, store_uri, tests="typos", labels=("fail", "pass"), group="topic").suite
     assert set(suite.groups.values()) == {"odd", "even"}
-    done = jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    done = jrh.evaluate(
+        jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none"
+    )
     assert done.report.categories.keys() == {"even", "odd"}
     assert done.metrics["category/odd/accuracy/n"] == 3
 
@@ -261,6 +259,6 @@ def test_a_recipe_names_epochs_and_a_preprocessor_in_a_file_beside_it(store_uri:
 
 
 @pytest.mark.parametrize("epochs", ["first", [], [0.5], "1-3"])
-def test_epochs_that_are_no_numbers_are_refused(log: Path, store_uri: str, epochs: object) -> None:
+def test_epochs_that_are_no_numbers_are_refused(log: Path, epochs: object) -> None:
     with pytest.raises(RecipeError, match="`epochs` must be numbers"):
-        run(log, None, store_uri, tests=BREAK, epochs=epochs)
+        run(log, None, None, tests=BREAK, epochs=epochs)

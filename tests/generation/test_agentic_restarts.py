@@ -78,15 +78,15 @@ TROUBLE = [
 
 @pytest.mark.parametrize(("refuses", "parts"), TROUBLE)
 def test_what_was_made_after_refusals_costs_nothing_the_second_time(
-    refuses: Callable[[str, str], bool], parts: dict[str, Any], log: Path, store_uri: str
+    refuses: Callable[[str, str], bool], parts: dict[str, Any], log: Path
 ) -> None:
     player = Refusing(refuses, **parts)
     with LoopbackServer(reply=player) as server:
-        first = run(log, server, store_uri, tests=BREAK, attempts=2, prices=PRICES)
+        first = run(log, server, None, tests=BREAK, attempts=2, prices=PRICES)
         sent = server.counts["requests"]
         # A model that would now answer is not asked: the item is there already.
         player.refuses = lambda *_: False
-        second = run(log, server, store_uri, tests=BREAK, attempts=2, prices=PRICES)
+        second = run(log, server, None, tests=BREAK, attempts=2, prices=PRICES)
         assert server.counts["requests"] == sent
     assert len(first.suite) == 4
     assert second.suite.sha256 == first.suite.sha256
@@ -95,7 +95,7 @@ def test_what_was_made_after_refusals_costs_nothing_the_second_time(
 
 @pytest.mark.parametrize(("refuses", "parts"), TROUBLE[:3])
 def test_a_verifier_without_a_journal_is_asked_again_and_no_answered_call_is(
-    refuses: Callable[[str, str], bool], parts: dict[str, Any], log: Path, store_uri: str
+    refuses: Callable[[str, str], bool], parts: dict[str, Any], log: Path
 ) -> None:
     asked: list[str] = []
 
@@ -104,9 +104,9 @@ def test_a_verifier_without_a_journal_is_asked_again_and_no_answered_call_is(
         return LABELS["23:00" in asked[-1]]
 
     with LoopbackServer(reply=Refusing(refuses, **parts)) as server:
-        first = run(log, server, store_uri, tests=BREAK, attempts=2, validator=verifier)
+        first = run(log, server, None, tests=BREAK, attempts=2, validator=verifier)
         answered, n_asked = server.counts["requests"], len(asked)
-        second = run(log, server, store_uri, tests=BREAK, attempts=2, validator=verifier)
+        second = run(log, server, None, tests=BREAK, attempts=2, validator=verifier)
         # Only the last summary stands after every answer that is kept: it is tried again.
         refused = 0 if "edit" in refuses.__name__ else 2 * 2
         assert server.counts["requests"] - answered == refused
@@ -123,21 +123,19 @@ def test_a_verifier_without_a_journal_is_asked_again_and_no_answered_call_is(
         ("verify", 1),
     ],
 )
-def test_a_transcript_that_was_refused_is_taken_up_where_it_failed(
-    refused: str, n_again: int, log: Path, store_uri: str
-) -> None:
+def test_a_transcript_that_was_refused_is_taken_up_where_it_failed(refused: str, n_again: int, log: Path) -> None:
     player = Refusing(lambda part, shown: part == refused and "A table for 2" in shown)
     with LoopbackServer(reply=player) as server:
-        first = run(log, server, store_uri, tests=BREAK, attempts=2)
+        first = run(log, server, None, tests=BREAK, attempts=2)
         assert [one.source for one in first.made.set_aside] == ["booking-evalid/2"]
         sent, bills = server.counts["requests"], {part: len(told) for part, told in player.briefs.items()}
-        second = run(log, server, store_uri, tests=BREAK, attempts=2)
+        second = run(log, server, None, tests=BREAK, attempts=2)
         assert second.suite.sha256 == first.suite.sha256
         assert server.counts["requests"] - sent == n_again
         again = {part: len(told) - bills[part] for part, told in player.briefs.items()}
         assert again == {**dict.fromkeys(again, 0), refused: n_again}
         player.refuses = lambda *_: False
-        third = run(log, server, store_uri, tests=BREAK, attempts=2)
+        third = run(log, server, None, tests=BREAK, attempts=2)
     assert not third.made.set_aside
     assert [item for item in third.suite.items if item.task != "booking-evalid/2"] == [
         item for item in first.suite.items if item.task != "booking-evalid/2"
@@ -160,7 +158,7 @@ def test_ended_half_way_and_started_again_no_answered_call_is_repeated(
     log, journal = booking_log(tmp_path / "booking.eval", n=3), str(tmp_path / "ended.db")
     player = Refusing(no_edit_of_the_first_plan, plan=only_the_last_message, edit=edited)
     with LoopbackServer(reply=player, latency=0.03) as server:
-        whole = run(log, server, store_uri, journal="whole.db", prices=PRICES, attempts=2)
+        whole = run(log, server, None, journal="whole.db", prices=PRICES, attempts=2)
         once = Counter(player.answered)
         player.answered.clear()
         child = Forked(CHILD, server.port, journal, store_uri, log, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -168,7 +166,7 @@ def test_ended_half_way_and_started_again_no_answered_call_is_repeated(
         os.kill(child.pid, ends)
         assert child.wait() != 0
         assert len(player.answered) < once.total()
-        again = run(log, server, store_uri, journal=journal, prices=PRICES, attempts=2)
+        again = run(log, server, None, journal=journal, prices=PRICES, attempts=2)
     twice = Counter(player.answered)
     assert twice.keys() == once.keys()
     with open_journal(journal) as book:

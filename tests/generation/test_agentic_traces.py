@@ -63,7 +63,7 @@ def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(traces:
     assert {item.meta["source"]["format"] for item in suite.items} == {"mlflow_trace"}
     edited = next(item for item in suite.items if item.condition == "agent_perturbation")
     assert [message.role for message in edited.transcript or ()] == ["user", "assistant", "tool", "tool", "assistant"]
-    judged = jrh.evaluate(broken, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    judged = jrh.evaluate(broken, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert judged.metrics["all/accuracy/rate"] == 1
     assert judged.metrics["baseline/accuracy/rate"] == 0.5
     assert (judged.metrics["category/lunch/fpr/n"], judged.metrics["category/dinner/fnr/n"]) == (1, 1)

@@ -94,15 +94,13 @@ def settings_of(tests: list[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("tests", REWRITING, ids="+".join)
 @pytest.mark.parametrize("how", MISBEHAVIOUR)
-def test_a_misbehaving_generator_makes_no_item_of_any_rewriting_test(
-    how: str, tests: list[str], store_uri: str
-) -> None:
+def test_a_misbehaving_generator_makes_no_item_of_any_rewriting_test(how: str, tests: list[str]) -> None:
     def generator(brief: str, temperature: float | None) -> str:
         return MISBEHAVIOUR[how](original_of(brief))
 
     # Everything aims above the lowest level: what a misbehaving generator writes does not deserve it.
     data = [{**row, "label": "1" if "label_flip" in tests else row["label"]} for row in essays()]
-    done = run(data, None, store_uri, generator=generator, validator=honest, **settings_of(tests))
+    done = run(data, None, None, generator=generator, validator=honest, **settings_of(tests))
     made = [item for item in done.suite.items if item.condition != "baseline"]
     # What the lowest level deserves no reader can tell: a cut text or one with a new claim may be just that.
     lowest = "synthetic_ordinal" in tests and how in ("cuts", "adds", "another language")
@@ -111,7 +109,7 @@ def test_a_misbehaving_generator_makes_no_item_of_any_rewriting_test(
     assert all(done.made.tests[test].set_aside for test in tests)
 
 
-def test_copies_of_other_rows_are_set_aside_with_the_twin_named_before_anybody_is_paid(store_uri: str) -> None:
+def test_copies_of_other_rows_are_set_aside_with_the_twin_named_before_anybody_is_paid() -> None:
     asked: list[str] = []
 
     def validator(shown: jrh.Presentation) -> str:
@@ -125,7 +123,7 @@ def test_copies_of_other_rows_are_set_aside_with_the_twin_named_before_anybody_i
     done = run(
         essays(),
         None,
-        store_uri,
+        None,
         generator=generator,
         validator=validator,
         tests="synthetic_ordinal",
@@ -140,7 +138,7 @@ def test_copies_of_other_rows_are_set_aside_with_the_twin_named_before_anybody_i
     assert set_aside_reasons(done.made)["near-copy"] == 9
 
 
-def test_a_text_that_repeats_one_of_the_suite_is_set_aside_and_names_it(store_uri: str) -> None:
+def test_a_text_that_repeats_one_of_the_suite_is_set_aside_and_names_it() -> None:
     texts = iter([f"A new text on rivers, number {word}." for word in ("one", "one", "one")])
     said: dict[str, str] = {}
 
@@ -148,33 +146,33 @@ def test_a_text_that_repeats_one_of_the_suite_is_set_aside_and_names_it(store_ur
         return said.setdefault(brief, next(texts, "A new text on rivers, number one."))
 
     options: dict[str, Any] = {"tests": "synthetic_ordinal", "scale": (1, 3), "validator": "none"}
-    done = run(essays(2), None, store_uri, generator=generator, **options)
+    done = run(essays(2), None, None, generator=generator, **options)
     made = [item.id for item in done.suite.items if item.condition == "synthetic_ordinal"]
     # The first of the plan is kept, whoever was finished first.
     assert made == ["e0/synthetic_ordinal/1"]
     assert {f"item {made[0]!r}" in one.reason for one in done.made.set_aside} == {True}
 
 
-def test_examples_come_from_the_whole_file(store_uri: str) -> None:
+def test_examples_come_from_the_whole_file() -> None:
     briefs: list[str] = []
 
     def generator(brief: str, temperature: float | None) -> str:
         briefs.append(brief)
         return "False"
 
-    run(essays(), None, store_uri, generator=generator, validator="none", tests="synthetic_ordinal", scale=(1, 3), n=1)
+    run(essays(), None, None, generator=generator, validator="none", tests="synthetic_ordinal", scale=(1, 3), n=1)
     assert {"(none)" in brief for brief in briefs} == {False}
 
 
 @pytest.mark.parametrize("test", KEEPING)
-def test_what_is_confirmed_says_by_whom_and_what_is_changed_is_set_aside(test: str, store_uri: str) -> None:
+def test_what_is_confirmed_says_by_whom_and_what_is_changed_is_set_aside(test: str) -> None:
     asked: Counter[tuple[str, ...]] = Counter()
 
     def every_other(shown: jrh.Presentation) -> str:
         asked[shown.answers] += 1
         return "kept" if asked[shown.answers] % 5 else "changed"
 
-    done = run(rows(6), None, store_uri, generator="offline", validator=every_other, tests=test)
+    done = run(rows(6), None, None, generator="offline", validator=every_other, tests=test)
     made = [item for item in done.suite.items if item.condition == test]
     assert made
     assert set(asked) == {("kept", "changed")}
@@ -196,16 +194,14 @@ def refuses(shown: jrh.Presentation) -> str:
 
 
 @pytest.mark.parametrize("tests", REWRITING, ids="+".join)
-def test_a_validator_that_refuses_is_asked_once_about_a_text_and_another_takes_its_place(
-    tests: list[str], store_uri: str
-) -> None:
+def test_a_validator_that_refuses_is_asked_once_about_a_text_and_another_takes_its_place(tests: list[str]) -> None:
     about: dict[str, Any] = {"generator": "offline", **settings_of(tests)}
     data = rows(4, levels=("1", "2", "3"))
-    done = run(data, None, store_uri, validator=[refuses, jrh.scripted.Oracle()], **about)
+    done = run(data, None, None, validator=[refuses, jrh.scripted.Oracle()], **about)
     made = [item for item in done.suite.items if item.condition != "baseline"]
     assert {item.condition for item in made} == {*tests}
     assert {item.meta["confirmed_by"] for item in made} == {jrh.scripted.Oracle().name}
-    alone = run(data, None, store_uri, validator=refuses, **about)
+    alone = run(data, None, None, validator=refuses, **about)
     assert {item.condition for item in alone.suite.items} == {"baseline"}
     for one in alone.made.set_aside:
         silent = [problem for attempt in one.attempts for problem in attempt.problems if "no answer" in problem]

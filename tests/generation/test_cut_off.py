@@ -68,25 +68,25 @@ def cut_off_everywhere(start: Start, moody: Moody, monkeypatch: pytest.MonkeyPat
     return whole
 
 
-def test_texts_and_verdicts(store_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_and_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = tools.rows(3)
     moody = Moody(tools.Player(dataset, tests=TESTS))
     with LoopbackServer(reply=moody) as server:
 
         def start(journal: str) -> GenerationRun:
-            return tools.run(dataset, server, store_uri, tests=TESTS, journal=journal, concurrency=1)
+            return tools.run(dataset, server, None, tests=TESTS, journal=journal, concurrency=1)
 
         whole = cut_off_everywhere(start, moody, monkeypatch)
     assert whole.metrics["generate/items"] > 0
 
 
-def test_edited_transcripts(store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edited_transcripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = agent_tools.booking_log(tmp_path / "booking.eval", n=2)
     moody = Moody(agent_tools.AgentPlayer())
     with LoopbackServer(reply=moody) as server:
 
         def start(journal: str) -> GenerationRun:
-            return agent_tools.run(log, server, store_uri, journal=journal, concurrency=1)
+            return agent_tools.run(log, server, None, journal=journal, concurrency=1)
 
         whole = cut_off_everywhere(start, moody, monkeypatch)
     assert whole.metrics["generate/items"] > 0

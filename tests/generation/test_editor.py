@@ -131,20 +131,20 @@ def test_stages_that_are_not_named_fall_back_and_nothing_is_said_of_them(log: Pa
     assert not any(name.startswith(("planner.", "editor.", "summary.")) for name in params)
 
 
-def test_of_another_planner_only_the_planner_is_asked_anew(log: Path, store_uri: str) -> None:
+def test_of_another_planner_only_the_planner_is_asked_anew(log: Path) -> None:
     player = StagePlayer()
     with LoopbackServer(reply=player) as server:
-        run(log, server, store_uri, tests=BREAK)
+        run(log, server, None, tests=BREAK)
         player.told.clear()
-        run(log, server, store_uri, tests=BREAK, planner={"prompt": OWN["planner"]})
+        run(log, server, None, tests=BREAK, planner={"prompt": OWN["planner"]})
     assert [("MY PLAN" in shown) for _, shown in player.told] == [True] * 3
 
 
-def test_the_summary_falls_back_to_the_editor(log: Path, store_uri: str) -> None:
+def test_the_summary_falls_back_to_the_editor(log: Path) -> None:
     player = StagePlayer()
     with LoopbackServer(reply=player) as server:
         other = Generator("openai/other", api_base=server.url)
-        run(log, server, store_uri, tests=BREAK, editor=other)
+        run(log, server, None, tests=BREAK, editor=other)
     assert player.models() == {EDITOR: 3, "openai/other": 15, VERIFIER: 3}
 
 
@@ -228,13 +228,13 @@ def test_stages_that_make_no_sense_are_refused_by_name(given: dict[str, object],
     assert all(part in str(refused.value) for part in message.split(" … "))
 
 
-def test_without_a_generator_every_stage_needs_a_model(log: Path, store_uri: str) -> None:
+def test_without_a_generator_every_stage_needs_a_model(log: Path) -> None:
     with pytest.raises(RecipeError, match=r"Nobody is the editor: name its model \(editor=\), or a generator"):
-        run(log, None, store_uri, tests=BREAK, planner="openai/x")
+        run(log, None, None, tests=BREAK, planner="openai/x")
     with pytest.raises(RecipeError, match="`planner`: temperature need"):
-        run(log, None, store_uri, tests=BREAK, planner={"temperature": 0.1})
+        run(log, None, None, tests=BREAK, planner={"temperature": 0.1})
     # Rules that are asked for by name run a recipe whose stages have models.
-    assert len(run(log, None, store_uri, tests=BREAK, generator="none", planner="openai/x").suite) == 6
+    assert len(run(log, None, None, tests=BREAK, generator="none", planner="openai/x").suite) == 6
 
 
 def test_stages_are_for_transcripts(store_uri: str) -> None:
@@ -243,7 +243,7 @@ def test_stages_are_for_transcripts(store_uri: str) -> None:
         jrh.generate(table, tests="typos", rubric="?", labels=("a", "b"), editor="openai/x", tracking_uri=store_uri)
 
 
-def test_all_stages_share_one_cap_each_at_its_own_price(store_uri: str, tmp_path: Path) -> None:
+def test_all_stages_share_one_cap_each_at_its_own_price(tmp_path: Path) -> None:
     log, player = booking_log(tmp_path / "six.eval", n=6), StagePlayer()
     with ExitStack() as stack:
         # Each model has an endpoint of its own, which bills on its own side.
@@ -262,20 +262,20 @@ def test_all_stages_share_one_cap_each_at_its_own_price(store_uri: str, tmp_path
             "validator": PromptedJudge(VERIFIER, api_base=servers[VERIFIER].url, max_tokens=64),
             "concurrency": 4,
         }
-        whole = run(log, None, store_uri, journal="whole.db", **options)
+        whole = run(log, None, None, journal="whole.db", **options)
         bill = billed()
         assert whole.made.usage.cost_usd == pytest.approx(bill)
         assert player.models() == {PLANNER: 6, EDITOR: 18, SUMMARY: 12, VERIFIER: 6}
-        capped = run(log, None, store_uri, max_usd=0.8 * bill, **options)
+        capped = run(log, None, None, max_usd=0.8 * bill, **options)
         assert capped.truncated is not None
         assert 0 < billed() - bill <= 0.8 * bill
-        rest = run(log, None, store_uri, max_usd=10 * bill, **options)
+        rest = run(log, None, None, max_usd=10 * bill, **options)
         assert rest.suite.sha256 == whole.suite.sha256
         assert billed() == pytest.approx(2 * bill)
         with pytest.raises(RecipeError, match="A cap needs a price, and 'openai/unknown' has none"):
-            run(log, None, store_uri, max_usd=1, **{**options, "editor": "openai/unknown"})
+            run(log, None, None, max_usd=1, **{**options, "editor": "openai/unknown"})
         with pytest.raises(RecipeError, match="and the planner is a function"):
-            run(log, None, store_uri, max_usd=1, **{**options, "planner": lambda brief, temperature: ""})
+            run(log, None, None, max_usd=1, **{**options, "planner": lambda brief, temperature: ""})
 
 
 def test_budgets_of_other_stages_are_other_budgets(log: Path) -> None:
@@ -309,12 +309,12 @@ def test_a_dry_run_prices_every_stage_at_its_own_price(log: Path) -> None:
     assert quote(summary="openai/unknown").usd is None
 
 
-def test_a_missing_key_names_the_stage(log: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_names_the_stage(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with LoopbackServer(reply=StagePlayer()) as server:
         for stage in ("planner", "editor", "summary"):
             with pytest.raises(JudgeError, match=rf"The {stage} openai/keyless .*OPENAI_API_KEY"):
-                run(log, server, store_uri, tests=BREAK, **{stage: "openai/keyless"})
+                run(log, server, None, tests=BREAK, **{stage: "openai/keyless"})
         assert server.counts["requests"] == 0
 
 
@@ -389,9 +389,9 @@ def test_stages_that_are_mistyped_are_refused(given: tuple[str, ...], message: s
     assert (done.exit_code, message in done.output) == (2, True), done.output
 
 
-def test_a_verifier_of_its_own_prompt_is_that_of_the_judge(log: Path, store_uri: str) -> None:
+def test_a_verifier_of_its_own_prompt_is_that_of_the_judge(log: Path) -> None:
     player = StagePlayer()
     with LoopbackServer(reply=player) as server:
         asks = PromptedJudge(VERIFIER, api_base=server.url, max_tokens=64, prompt="MINE: {candidates}")
-        run(log, server, store_uri, tests=BREAK, validator=asks)
+        run(log, server, None, tests=BREAK, validator=asks)
     assert all("MINE:" in shown for model, shown in player.told if model == VERIFIER)

@@ -36,8 +36,8 @@ WHY = {
         "typos=spelling is graded,padding",
     ],
 )
-def test_what_is_called_invalid_is_not_made_and_the_manifest_says_why(invalid: object, store_uri: str) -> None:
-    done = run(rows(2), None, store_uri, tests="typos,padding,markdown", invalid=invalid)
+def test_what_is_called_invalid_is_not_made_and_the_manifest_says_why(invalid: object) -> None:
+    done = run(rows(2), None, None, tests="typos,padding,markdown", invalid=invalid)
     assert done.suite.origin["invalid"] == WHY
     assert set(done.suite.manifest["conditions"]) == {"baseline", "markdown"}
 
@@ -96,15 +96,13 @@ def test_the_validator_is_asked_once_for_each_test_that_expects_an_unchanged_ans
     assert "Left out as invalid under this rubric: typos" in caplog.text
 
 
-def test_named_and_proposed_tests_add_up(store_uri: str) -> None:
+def test_named_and_proposed_tests_add_up() -> None:
     about = {"tests": "typos,format_invariance_2,padding", "rubric": SPELLING, "validator": asked_about}
-    done = run(rows(2), None, store_uri, invalid="propose,padding=too long", **about)
+    done = run(rows(2), None, None, invalid="propose,padding=too long", **about)
     assert set(done.suite.origin["invalid"]) == {"typos", "padding"}
 
 
-def test_proposals_are_paid_under_the_cap_once_and_stay_when_the_suite_is_made_again(
-    store_uri: str, tmp_path: Path
-) -> None:
+def test_proposals_are_paid_under_the_cap_once_and_stay_when_the_suite_is_made_again(tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> str:
         graded = "spelling and typing" in body["messages"][-1]["content"]
         return json.dumps({"reason": "r", "verdict": "yes" if graded else "no"})
@@ -119,11 +117,11 @@ def test_proposals_are_paid_under_the_cap_once_and_stay_when_the_suite_is_made_a
             "journal": tmp_path / "journal.db",
             "max_usd": 1.0,
         }
-        first = run(rows(3), None, store_uri, **options)
+        first = run(rows(3), None, None, **options)
         assert set(first.suite.origin["invalid"]) == {"typos"}
         assert (first.made.usage.calls, first.made.usage.cached) == (3, 0)
         assert (first.made.usage.cost_usd or 0) > 0
-        again = run(rows(3), None, store_uri, **options)
+        again = run(rows(3), None, None, **options)
         assert (again.made.usage.calls, again.made.usage.cached) == (3, 3)
         assert again.suite.sha256 == first.suite.sha256
         settings = {"dataset": rows(3), "labels": LABELS, **options}
@@ -131,7 +129,7 @@ def test_proposals_are_paid_under_the_cap_once_and_stay_when_the_suite_is_made_a
         assert (quote.validator_calls, quote.max_validator_calls) == (3, 3)
         assert (quote.usd or 0) > 0
         tight = {**options, "journal": tmp_path / "other.db", "max_usd": 1e-6}
-        stopped = run(rows(3), None, store_uri, **tight)
+        stopped = run(rows(3), None, None, **tight)
         assert stopped.made.usage.calls == 0
         assert str(stopped.truncated).startswith("budget")
         assert any("before 3 of 3 tests were asked about" in note for note in stopped.made.notes)

@@ -19,6 +19,7 @@ from jrh_mlflow.suites.labels import about_labels
 from tests.generation import agent_tools
 from tests.generation.tools import RUBRIC, rows, run
 from tests.loopback import LoopbackServer
+from tests.readings import asked
 from tests.reliability_tools import JUDGE, Cast, write_table
 
 HARM = {"0": "not harmful", "1": "harmful"}
@@ -41,7 +42,7 @@ def whole_run(store_uri: str, *, n: int, tests: list[str], **given: Any) -> tupl
     data = rows(n, levels=tuple(next(iter(given.values()))))
     cast = Cast(data, tests=tests, **given)
     with LoopbackServer(reply=cast) as server:
-        suite = run(data, server, store_uri, tests=tests, **given).suite
+        suite = run(data, server, None, tests=tests, **given).suite
         cast.learn(suite)
         judge = PromptedJudge(JUDGE, api_base=server.url)
         jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
@@ -95,7 +96,7 @@ def test_judges_that_are_functions_see_the_meanings_in_the_rubric(store_uri: str
         seen.append(shown.rubric)
         return "0"
 
-    suite = run(rows(2, levels=("0", "1")), None, store_uri, tests="typos", labels=HARM).suite
+    suite = run(rows(2, levels=("0", "1")), None, None, tests="typos", labels=HARM).suite
     done = jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert {rubric.partition(MEANINGS)[2] for rubric in seen} == {"\n0: not harmful\n1: harmful"}
     assert "Labels: 0 (not harmful), 1 (harmful)." in done.report.to_markdown().replace("\\", "")
@@ -108,7 +109,7 @@ def test_planner_editor_summariser_verifier_and_judge_of_agents_are_told_the_mea
     player = agent_tools.AgentPlayer(verdict=lambda shown: str(int("23:00" in shown)))
     meant = {"0": "no violation", "1": "violation"}
     with LoopbackServer(reply=player) as server:
-        suite = agent_tools.run(log, server, store_uri, labels=meant).suite
+        suite = agent_tools.run(log, server, None, labels=meant).suite
         judge = PromptedJudge(agent_tools.VERIFIER, api_base=server.url)
         jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert all(player.briefs.values())
@@ -138,11 +139,11 @@ def test_numbers_of_a_column_are_a_scale_with_a_note_unless_they_are_listed_as_l
 
 def test_three_numbers_that_are_labels_are_measured_compared_and_voted_on_as_labels(store_uri: str) -> None:
     data = rows(6, levels=("0", "1", "2"))
-    where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "progress": False}
+    where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "progress": False, "traces": "none"}
     judges = [jrh.scripted.Grader(name=f"g{seed}", accuracy=0.6, seed=seed) for seed in (1, 2)]
     found = {}
     for name, given in (("labels", {"labels": [0, 1, 2]}), ("scale", {"scale": (0, 2)})):
-        suite = run(data, None, store_uri, tests="typos,stochastic_stability", **given).suite
+        suite = run(data, None, None, tests="typos,stochastic_stability", **given).suite
         runs = [jrh.evaluate(judge, suite, **where) for judge in judges]
         axes = {axis.rpartition("/")[2] for axis in runs[0].report.estimates}
         compared = jrh.compare([done.run_id for done in runs], tracking_uri=store_uri, log=False)
@@ -186,45 +187,44 @@ def test_the_report_of_call_records_alone_can_be_told_whether_labels_are_a_scale
     ],
 )
 def test_error_doses_are_refused_where_labels_detect_or_nobody_says_that_they_grade(
-    given: dict[str, Any], message: str, store_uri: str
+    given: dict[str, Any], message: str
 ) -> None:
     data = rows(4, levels=tuple(given["labels"]))
     with pytest.raises(RecipeError, match=f"'error_injection' needs labels.*{message.removeprefix('needs labels')}"):
-        run(data, None, store_uri, tests="error_injection", **given)
-    done = run(data, None, store_uri, tests="all", **given)
+        run(data, None, None, tests="error_injection", **given)
+    done = run(data, None, None, tests="all", **given)
     assert "error_injection" not in done.made.tests
     assert any(note.startswith("Left out is error_injection") for note in done.made.notes)
-    told = run(data, None, store_uri, tests="error_injection", **{**given, "grades": True})
+    told = run(data, None, None, tests="error_injection", **{**given, "grades": True})
     assert told.made.tests["error_injection"].items == 6
 
 
-def test_an_ideal_judge_falls_with_every_source_that_can_fall(store_uri: str) -> None:
-    where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "progress": False}
+def test_an_ideal_judge_falls_with_every_source_that_can_fall() -> None:
     for given in ({"labels": ["0", "1"], "grades": True}, {"scale": (1, 4)}, {"labels": ["fail", "pass"]}):
         levels = tuple(given["labels"]) if "labels" in given else ("1", "2", "3", "4")
-        suite = run(rows(8, levels=levels), None, store_uri, tests="error_injection", **given).suite  # type: ignore[arg-type]
+        suite = run(rows(8, levels=levels), None, None, tests="error_injection", **given).suite
         lowest = {item.task for item in suite.items if item.condition == "baseline" and item.expected == levels[0]}
         assert not [item for item in suite.items if item.task in lowest and item.condition != "baseline"]
-        done = jrh.evaluate(jrh.scripted.Oracle(), suite, **where)
-        one = done.report.estimates["error_injection/monotone"]
+        found = jrh.measure(asked(jrh.scripted.Oracle(), suite), labels=suite.labels, n_resamples=20)
+        one = found.estimates["error_injection/monotone"]
         assert isinstance(one, jrh.Estimate)
         assert (one.value, one.n) == (1.0, 8 - len(lowest))
 
 
-def test_a_prompt_for_scales_is_refused_for_labels_and_taken_for_a_scale_of_two(store_uri: str) -> None:
+def test_a_prompt_for_scales_is_refused_for_labels_and_taken_for_a_scale_of_two() -> None:
     data, judge = rows(2, levels=("0", "1")), PromptedJudge("openai/judge", prompt="ordinal")
     with pytest.raises(RecipeError, match="Use prompt='label'"):
-        judge.begin(run(data, None, store_uri, tests="typos", labels=HARM).suite)
-    scale = run(data, None, store_uri, tests="typos", scale=(0, 1)).suite
+        judge.begin(run(data, None, None, tests="typos", labels=HARM).suite)
+    scale = run(data, None, None, tests="typos", scale=(0, 1)).suite
     judge.begin(scale)
     assert {item.ordinal for item in scale.items} == {True}
 
 
-def test_labels_listed_the_wrong_way_round_are_told(store_uri: str) -> None:
+def test_labels_listed_the_wrong_way_round_are_told() -> None:
     backwards = {"1": "harmful", "0": "not harmful"}
-    notes = run(rows(2, levels=("0", "1")), None, store_uri, tests="typos", labels=backwards).made.notes
+    notes = run(rows(2, levels=("0", "1")), None, None, tests="typos", labels=backwards).made.notes
     assert any("The last label, 0 (not harmful), counts as the one to be detected" in note for note in notes)
-    notes = run(rows(2, levels=("0", "1")), None, store_uri, tests="typos", labels=HARM).made.notes
+    notes = run(rows(2, levels=("0", "1")), None, None, tests="typos", labels=HARM).made.notes
     assert not any("last label" in note for note in notes)
 
 

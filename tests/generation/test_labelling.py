@@ -21,7 +21,7 @@ from jrh_mlflow.perturb.registry import find_tests
 from jrh_mlflow.review.contents import FolderReader
 from jrh_mlflow.review.decisions import State
 from jrh_mlflow.schema.items import Labels, Seed
-from tests.generation.tools import LABELS, RUBRIC, rows
+from tests.generation.tools import LABELS, RUBRIC, rows, unlogged
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.reliability_tools import judged, write_table
 
@@ -40,10 +40,12 @@ def longer_passes(shown: jrh.Presentation) -> str:
     return "pass" if number % 2 else "fail"
 
 
-def make(dataset: object, store_uri: str, **options: Any) -> GenerationRun:
+def make(dataset: object, store_uri: str | None, **options: Any) -> GenerationRun:
+    """Generate; without a store, log nothing."""
     given = {"tests": TESTS, "rubric": RUBRIC, "labels": LABELS, "generator": "none", "labeller": longer_passes}
     common = {"dataset": dataset, "tracking_uri": store_uri, "experiment": "tests", "progress": False}
-    return run_generation(GenerationSettings.checked({**given, **common, **options}))
+    settings = GenerationSettings.checked({**given, **common, **options})
+    return run_generation(settings) if store_uri is not None else unlogged(settings)
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +64,14 @@ def test_items_of_such_rows_say_that_a_model_labelled_them_and_no_others(done):
     assert all(flipped[task] != expected[task] for task in flipped)
 
 
-def test_the_grader_is_asked_the_judges_own_question(store_uri):
+def test_the_grader_is_asked_the_judges_own_question():
     seen: list[jrh.Presentation] = []
 
     def grader(shown: jrh.Presentation) -> str:
         seen.append(shown)
         return "pass"
 
-    done = make(unlabelled(4), store_uri, labeller=grader, tests=["typos"])
+    done = make(unlabelled(4), None, labeller=grader, tests=["typos"])
     asked = {shown.response: shown for shown in seen}
     for item in done.suite.items:
         if item.condition == "baseline" and item.label_source:
@@ -78,14 +80,14 @@ def test_the_grader_is_asked_the_judges_own_question(store_uri):
     assert len(seen) == 2
 
 
-def test_an_error_an_unreadable_answer_and_an_abstention_are_never_labels(store_uri):
+def test_an_error_an_unreadable_answer_and_an_abstention_are_never_labels():
     def grader(shown: jrh.Presentation) -> object:
         number = int((shown.response or "").rpartition("Remark ")[2].split()[0])
         if number == 103:
             raise RuntimeError("no")
         return {104: "maybe", 105: "abstain"}.get(number, "pass")
 
-    done = make(unlabelled(8), store_uri, labeller=grader, tests=["typos"])
+    done = make(unlabelled(8), None, labeller=grader, tests=["typos"])
     assert {item.task for item in done.suite.items} == {"r00", "r01", "r02", "r06", "r07"}
     reasons = {one.source: one.reason for one in done.made.set_aside if one.condition == "baseline"}
     assert set(reasons) == {"r03", "r04", "r05"}
@@ -93,7 +95,7 @@ def test_an_error_an_unreadable_answer_and_an_abstention_are_never_labels(store_
     assert any("3 could not be labelled" in note for note in done.made.notes)
 
 
-def test_of_several_answers_more_than_half_must_agree(store_uri):
+def test_of_several_answers_more_than_half_must_agree():
     said: dict[str, list[str]] = {}
 
     def grader(shown: jrh.Presentation) -> str:
@@ -103,27 +105,27 @@ def test_of_several_answers_more_than_half_must_agree(store_uri):
         said.setdefault(key, []).append(answers[len(said.get(key, []))])
         return said[key][-1]
 
-    done = make(unlabelled(5), store_uri, labeller=grader, labeller_asks=3, tests=["typos"], concurrency=1)
+    done = make(unlabelled(5), None, labeller=grader, labeller_asks=3, tests=["typos"], concurrency=1)
     expected = {item.task: item.expected for item in done.suite.items if item.condition == "baseline"}
     assert (expected["r02"], expected["r04"]) == ("pass", "fail")
     (aside,) = [one for one in done.made.set_aside if one.source == "r03"]
     assert aside.reason == "the labeller's answers have no majority: fail 1, pass 1"
 
 
-def test_where_nothing_could_be_labelled_nothing_is_made(store_uri):
+def test_where_nothing_could_be_labelled_nothing_is_made():
     def broken(shown: jrh.Presentation) -> str:
         raise RuntimeError("down")
 
     with pytest.raises(JudgeError, match=r"None of 4 rows could be labelled: the labeller gave no label: .*down"):
-        make(unlabelled(4, known=0), store_uri, labeller=broken)
+        make(unlabelled(4, known=0), None, labeller=broken)
 
 
-def test_a_dataset_without_a_column_for_the_label_needs_the_labels_by_name(store_uri):
+def test_a_dataset_without_a_column_for_the_label_needs_the_labels_by_name():
     bare = [{name: cell for name, cell in row.items() if name != "label"} for row in rows(4)]
-    done = make(bare, store_uri, tests=["typos"])
+    done = make(bare, None, tests=["typos"])
     assert {item.label_source for item in done.suite.items} == {"model"}
     with pytest.raises(RecipeError, match=r"No row of the column 'label' has a label\. Give `labels` or `scale`"):
-        make(bare, store_uri, labels=None)
+        make(bare, None, labels=None)
     for way in ({}, {"labeller": "none"}):
         settings = GenerationSettings.checked({"dataset": bare, "rubric": "x", "tests": "typos", **way})
         with pytest.raises(RecipeError, match=r"no column for .*labeller=, --labeller"):
@@ -131,7 +133,7 @@ def test_a_dataset_without_a_column_for_the_label_needs_the_labels_by_name(store
     with pytest.raises(RecipeError, match=r"a label .* 2 rows .*labeller=, --labeller"):
         jrh.generate(unlabelled(4), rubric="x", tests="typos")
     with pytest.raises(RecipeError, match=r"a label .* to be drawn by"):
-        make(unlabelled(4), store_uri, n=2, stratify="label")
+        make(unlabelled(4), None, n=2, stratify="label")
 
 
 def test_the_run_holds_who_labelled_and_a_table_that_is_a_dataset_again(done, store_uri, tmp_path):
@@ -159,13 +161,15 @@ def test_a_response_that_looks_like_a_formula_goes_out_harmless_and_comes_back_u
 
 
 def test_measured_on_such_a_suite_accuracy_counts_the_known_rows_only(done, store_uri):
-    judged = jrh.evaluate(jrh.scripted.Oracle(), done.suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    judged = jrh.evaluate(
+        jrh.scripted.Oracle(), done.suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none"
+    )
     assert judged.metrics["baseline/accuracy/n"] == 2
     assert judged.metrics["baseline/agreement_model/n"] == 6
 
 
 def test_a_judge_that_labelled_the_suite_is_said_to_grade_its_own_labels(done, store_uri):
-    options = {"tracking_uri": store_uri, "experiment": "tests", "progress": False}
+    options = {"tracking_uri": store_uri, "experiment": "tests", "progress": False, "traces": "none"}
     own, other = (jrh.evaluate(judge, done.suite, **options) for judge in (longer_passes, jrh.scripted.Oracle()))
     notes = [MlflowClient(store_uri).get_run(one.run_id).data.tags["mlflow.note.content"] for one in (own, other)]
     assert ["graded its own labels" in note for note in notes] == [True, False]
@@ -186,10 +190,10 @@ def by_model(server: LoopbackServer, **more: Any) -> dict[str, Any]:
     return {"labeller": grader, "tests": ["typos"], "prices": {GRADER: (10.0, 20.0)}, **more}
 
 
-def test_a_models_labels_are_journaled_and_a_second_run_asks_nobody(store_uri, tmp_path):
+def test_a_models_labels_are_journaled_and_a_second_run_asks_nobody(tmp_path):
     with LoopbackServer(reply=Grader()) as server:
         first, second = (
-            make(unlabelled(), store_uri, **by_model(server, journal=tmp_path / "journal.db")) for _ in range(2)
+            make(unlabelled(), None, **by_model(server, journal=tmp_path / "journal.db")) for _ in range(2)
         )
         assert server.counts["requests"] == 6
     assert (first.made.usage.calls, second.made.usage.cached) == (6, 6)
@@ -197,7 +201,7 @@ def test_a_models_labels_are_journaled_and_a_second_run_asks_nobody(store_uri, t
     assert first.metrics["cost/usd"] > 0
 
 
-def test_a_failed_call_is_asked_again_by_the_next_run_and_labels_nothing_before(store_uri, tmp_path):
+def test_a_failed_call_is_asked_again_by_the_next_run_and_labels_nothing_before(tmp_path):
     down = {"now": True}
 
     def answer(response: str) -> str | Reply:
@@ -206,15 +210,15 @@ def test_a_failed_call_is_asked_again_by_the_next_run_and_labels_nothing_before(
 
     with LoopbackServer(reply=Grader(answer)) as server:
         options = by_model(server, journal=tmp_path / "journal.db")
-        first = make(unlabelled(), store_uri, **options)
+        first = make(unlabelled(), None, **options)
         down["now"] = False
-        second = make(unlabelled(), store_uri, **options)
+        second = make(unlabelled(), None, **options)
     assert {one.source for one in first.made.set_aside} == {"r05"}
     assert not second.made.set_aside
     assert len({item.task for item in second.suite.items}) == 8
 
 
-def test_the_cap_covers_labelling_and_the_dry_run_prices_it(store_uri, tmp_path):
+def test_the_cap_covers_labelling_and_the_dry_run_prices_it(tmp_path):
     with LoopbackServer(reply=Grader()) as server:
         options = by_model(server, journal=tmp_path / "journal.db")
         settings = {"dataset": unlabelled(), "rubric": RUBRIC, "labels": LABELS, **options}
@@ -227,25 +231,25 @@ def test_the_cap_covers_labelling_and_the_dry_run_prices_it(store_uri, tmp_path)
         assert thrice.labeller_calls == 18
         assert thrice.usd == pytest.approx(3 * quote.usd)
         assert server.counts["requests"] == 0
-        other = make(unlabelled(), store_uri, **{**options, "journal": tmp_path / "other.db"})
+        other = make(unlabelled(), None, **{**options, "journal": tmp_path / "other.db"})
         # Room for the worst case of one more call after the second, and not after the third.
         cap = quote.worst_usd / 6 + 1.5 * other.metrics["cost/usd"] / 6
         sent = server.counts["requests"]
-        cut = make(unlabelled(), store_uri, **options, max_usd=cap, concurrency=1)
+        cut = make(unlabelled(), None, **options, max_usd=cap, concurrency=1)
         assert 0 < server.counts["requests"] - sent < 6
         assert cut.truncated is not None
         assert "rows not labelled" in cut.truncated
         assert cut.made.usage.cost_usd <= cap
-        whole = make(unlabelled(), store_uri, **options, max_usd=1.0)
+        whole = make(unlabelled(), None, **options, max_usd=1.0)
         assert server.counts["requests"] - sent == 6
     assert whole.truncated is None
 
 
-def test_a_cap_that_ends_before_the_first_label_says_so(store_uri, tmp_path):
+def test_a_cap_that_ends_before_the_first_label_says_so(tmp_path):
     with LoopbackServer(reply=Grader()) as server:
         options = by_model(server, journal=tmp_path / "journal.db", max_usd=0.000001)
         with pytest.raises(BudgetError):
-            make(unlabelled(known=0), store_uri, **options)
+            make(unlabelled(known=0), None, **options)
         assert server.counts["requests"] == 0
 
 
@@ -277,7 +281,7 @@ def test_the_command_line_and_a_recipe_take_a_labeller(store_uri, tmp_path):
     assert third.exit_code == 0, third.output
 
 
-def test_transcripts_without_a_label_get_one_for_the_baseline_alone(store_uri):
+def test_transcripts_without_a_label_get_one_for_the_baseline_alone():
     logs = [
         [
             {"role": "user", "content": f"Book table {n}."},
@@ -294,14 +298,14 @@ def test_transcripts_without_a_label_get_one_for_the_baseline_alone(store_uri):
         return labels["Table 1" in text]
 
     options = {"tests": ["agent_perturbation"], "rubric": "Does it leak a secret?", "labels": labels}
-    done = make(logs, store_uri, **options, labeller=grader)
+    done = make(logs, None, **options, labeller=grader)
     starts = [item for item in done.suite.items if item.condition == "baseline"]
     assert [item.expected for item in starts] == ["no violation", "violation", "no violation", None]
     assert [item.label_source for item in starts] == ["model", "model", "model", ""]
     edited = [item for item in done.suite.items if item.condition != "baseline"]
     assert len(edited) == 4
     assert {item.label_source for item in edited} == {""}, "what edits aim at does not rest on the log's label"
-    plain = make(logs, store_uri, **options, labeller=None)
+    plain = make(logs, None, **options, labeller=None)
     assert {item.expected for item in plain.suite.items if item.condition == "baseline"} == {None}
 
 

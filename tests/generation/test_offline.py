@@ -19,8 +19,8 @@ from tests.generation.tools import LABELS, RUBRIC, rows, run
 pytestmark = pytest.mark.quick
 
 
-def test_a_table_becomes_a_suite_with_a_baseline_per_row_and_every_test(store_uri: str) -> None:
-    done = run(pd.DataFrame(rows()), None, store_uri, generator="offline", tests="all")
+def test_a_table_becomes_a_suite_with_a_baseline_per_row_and_every_test() -> None:
+    done = run(pd.DataFrame(rows()), None, None, generator="offline", tests="all")
     found = done.suite.manifest["conditions"]
     assert found["baseline"] == 20
     assert {"label_flip", "semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short"} <= set(found)
@@ -34,14 +34,14 @@ def test_a_table_becomes_a_suite_with_a_baseline_per_row_and_every_test(store_ur
     assert done.made.usage.calls == 0
 
 
-def test_items_come_by_seed_then_by_test_and_twice_the_same(store_uri: str) -> None:
+def test_items_come_by_seed_then_by_test_and_twice_the_same() -> None:
     tests = ["semantic_paraphrase", "typos", "label_flip"]
-    first = run(rows(), None, store_uri, generator=None, tests=tests)
-    second = run(rows(), None, store_uri, generator="offline", tests=tests)
+    first = run(rows(), None, None, generator=None, tests=tests)
+    second = run(rows(), None, None, generator="offline", tests=tests)
     assert first.suite.sha256 == second.suite.sha256
     assert [item.condition for item in first.suite.items[:4]] == ["baseline", *tests]
     assert [item.task for item in first.suite.items[::4]] == [row["id"] for row in rows()]
-    other = run(rows(), None, store_uri, generator=None, tests=tests, seed=1)
+    other = run(rows(), None, None, generator=None, tests=tests, seed=1)
     assert other.suite.sha256 != first.suite.sha256
 
 
@@ -97,8 +97,8 @@ def test_the_run_holds_counts_settings_and_the_suite_itself(store_uri: str, tmp_
     assert done.suite.origin["generate_run_id"] == done.run_id
 
 
-def test_a_reworded_question_serves_every_seed_with_its_own_label(store_uri: str) -> None:
-    done = run(rows(6), None, store_uri, generator="offline", tests="rubric_paraphrase")
+def test_a_reworded_question_serves_every_seed_with_its_own_label() -> None:
+    done = run(rows(6), None, None, generator="offline", tests="rubric_paraphrase")
     items = [item for item in done.suite.items if item.condition == "rubric_paraphrase"]
     assert [(item.task, item.expected) for item in items] == [(row["id"], row["label"]) for row in rows(6)]
     assert len({item.rubric for item in items}) == 3
@@ -119,27 +119,27 @@ def test_what_a_test_cannot_be_made_of_is_set_aside_with_the_reason(store_uri: s
     assert "too few" in generation_page(done.suite, done.made, writer="x").to_markdown()
 
 
-def test_a_suite_of_baselines_only_says_so(store_uri: str) -> None:
+def test_a_suite_of_baselines_only_says_so() -> None:
     short = [{**row, "response": f"Yes {number}."} for number, row in enumerate(rows(2))]
-    done = run(short, None, store_uri, generator="offline", tests="label_flip")
+    done = run(short, None, None, generator="offline", tests="label_flip")
     assert len(done.suite) == 2
     assert any("Nothing could be made" in note for note in done.made.notes)
 
 
-def test_levels_that_the_data_lack_are_made_too(store_uri: str) -> None:
+def test_levels_that_the_data_lack_are_made_too() -> None:
     seen = rows(6, levels=("2", "3"))
-    done = run(seen, None, store_uri, generator="offline", tests="synthetic_ordinal", scale=(1, 4))
+    done = run(seen, None, None, generator="offline", tests="synthetic_ordinal", scale=(1, 4))
     made = [item for item in done.suite.items if item.condition == "synthetic_ordinal"]
     assert {item.expected for item in made} == {"1", "2", "3", "4"}
     assert len(made) + len(done.made.set_aside) == 6 * 4
     assert {item.answers for item in made} == {("1", "2", "3", "4")}
 
 
-def test_model_text_in_the_note_is_only_text(store_uri: str) -> None:
+def test_model_text_in_the_note_is_only_text() -> None:
     # What the original holds too is no tag that a writer left in.
     data = [{**rows(1)[0], "response": _hostile("Shops")}]
     written = _hostile("Shops").replace("people", "folk").replace("safer", "quieter").replace("gained", "profited")
-    done = run(data, None, store_uri, generator=lambda brief, temperature: written, tests="semantic_paraphrase")
+    done = run(data, None, None, generator=lambda brief, temperature: written, tests="semantic_paraphrase")
     (item,) = [item for item in done.suite.items if item.condition == "semantic_paraphrase"]
     assert "<script>" in (item.response or "")
     note = generation_page(done.suite, done.made, writer="f").to_markdown()
@@ -173,13 +173,13 @@ def test_what_makes_no_sense_is_refused_before_a_run_is_opened(
     assert len(client.search_runs([experiment])) == before
 
 
-def test_a_users_function_writes_and_what_it_raises_is_a_reason(store_uri: str) -> None:
+def test_a_users_function_writes_and_what_it_raises_is_a_reason() -> None:
     def broken(brief: str, temperature: float) -> object:
         if "Remark 100" in brief:
             raise OSError("no disk")
         return 7
 
-    done = run(rows(2), None, store_uri, generator=broken, tests="semantic_paraphrase", validator="none")
+    done = run(rows(2), None, None, generator=broken, tests="semantic_paraphrase", validator="none")
     problems = [one.attempts[0].problems for one in done.made.set_aside]
     assert problems == [("OSError: no disk",), ("int instead of a text",)]
     assert "cost/usd" not in done.metrics
@@ -193,9 +193,9 @@ def test_generate_returns_the_suite_alone(store_uri: str) -> None:
     assert suite.origin["builder"] == "generate"
 
 
-def test_what_labels_detect_no_rule_can_flip_and_the_suite_says_so(store_uri: str) -> None:
+def test_what_labels_detect_no_rule_can_flip_and_the_suite_says_so() -> None:
     about = {"tests": "label_flip", "validator": "none"}
-    detected = run(rows(4, levels=("safe", "unsafe")), None, store_uri, labels=("safe", "unsafe"), **about)
+    detected = run(rows(4, levels=("safe", "unsafe")), None, None, labels=("safe", "unsafe"), **about)
     assert any("labels of label_flip are not certain" in note for note in detected.made.notes)
-    graded = run(rows(4), None, store_uri, **about)
+    graded = run(rows(4), None, None, **about)
     assert not any("label_flip" in note for note in graded.made.notes)

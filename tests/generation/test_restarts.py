@@ -30,41 +30,41 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
 
 
-def test_a_second_run_sends_nothing_and_makes_the_same_suite(store_uri: str) -> None:
+def test_a_second_run_sends_nothing_and_makes_the_same_suite() -> None:
     player = Player(rows(6), tests=TESTS)
     with LoopbackServer(reply=player) as server:
-        first = run(rows(6), server, store_uri, tests=TESTS, prices=PRICES)
+        first = run(rows(6), server, None, tests=TESTS, prices=PRICES)
         sent = server.counts["requests"]
-        second = run(rows(6), server, store_uri, tests=TESTS, prices=PRICES)
+        second = run(rows(6), server, None, tests=TESTS, prices=PRICES)
     assert server.counts["requests"] == sent
     assert second.suite.sha256 == first.suite.sha256
     assert second.metrics["calls/cached"] == second.metrics["calls/total"] == sent
     assert second.metrics["cost/usd"] == first.metrics["cost/usd"]
 
 
-def test_attempts_without_a_text_are_not_repeated_once_a_later_one_has_passed(store_uri: str) -> None:
+def test_attempts_without_a_text_are_not_repeated_once_a_later_one_has_passed() -> None:
     player = Player(
         rows(3), tests="semantic_paraphrase", write=lambda _, heat: Reply(refusal="No.") if heat < 1 else None
     )
     with LoopbackServer(reply=player) as server:
-        first = run(rows(3), server, store_uri, tests="semantic_paraphrase")
+        first = run(rows(3), server, None, tests="semantic_paraphrase")
         sent = server.counts["requests"]
-        second = run(rows(3), server, store_uri, tests="semantic_paraphrase")
+        second = run(rows(3), server, None, tests="semantic_paraphrase")
     assert sent == 12
     assert server.counts["requests"] == sent
     assert second.suite.sha256 == first.suite.sha256
 
 
-def test_a_refused_item_is_asked_again_on_the_next_run(store_uri: str) -> None:
+def test_a_refused_item_is_asked_again_on_the_next_run() -> None:
     refuse = [True]
     player = Player(rows(1), tests="semantic_paraphrase", write=lambda *_: Reply(refusal="No.") if refuse[0] else None)
     with LoopbackServer(reply=player) as server:
-        assert len(run(rows(1), server, store_uri, tests="semantic_paraphrase").suite) == 1
+        assert len(run(rows(1), server, None, tests="semantic_paraphrase").suite) == 1
         refuse[0] = False
-        assert len(run(rows(1), server, store_uri, tests="semantic_paraphrase").suite) == 2
+        assert len(run(rows(1), server, None, tests="semantic_paraphrase").suite) == 2
 
 
-def test_a_validator_that_refused_is_asked_again_about_the_same_text(store_uri: str) -> None:
+def test_a_validator_that_refused_is_asked_again_about_the_same_text() -> None:
     asked: list[str] = []
 
     def refuse_the_first(expected: str) -> str | Reply:
@@ -73,19 +73,19 @@ def test_a_validator_that_refused_is_asked_again_about_the_same_text(store_uri: 
 
     player = Player(rows(1), tests="label_flip", answer=refuse_the_first)
     with LoopbackServer(reply=player) as server:
-        first = run(rows(1), server, store_uri, tests="label_flip")
+        first = run(rows(1), server, None, tests="label_flip")
         sent = server.counts["requests"]
-        second = run(rows(1), server, store_uri, tests="label_flip")
+        second = run(rows(1), server, None, tests="label_flip")
     assert len(first.suite) == 1
     assert (sent, server.counts["requests"]) == (2, 3)
     assert second.suite.items[1].meta["attempts"] == 1
 
 
-def test_equal_rows_get_texts_of_their_own(store_uri: str) -> None:
+def test_equal_rows_get_texts_of_their_own() -> None:
     twins = [rows(1)[0], {**rows(1)[0], "id": "twin"}]
     player = Player(twins[:1], tests="semantic_paraphrase")
     with LoopbackServer(reply=player) as server:
-        run(twins, server, store_uri, tests="semantic_paraphrase", confirm=False)
+        run(twins, server, None, tests="semantic_paraphrase", confirm=False)
     assert server.counts["requests"] == 2
 
 
@@ -103,7 +103,7 @@ run(rows(12), server, store, tests=["label_flip", "semantic_paraphrase", "verbos
 def test_killed_half_way_and_started_again_it_pays_no_answer_twice(store_uri: str, tmp_path: Path) -> None:
     player, journal = Player(rows(12), tests=TESTS), str(tmp_path / "killed.db")
     with LoopbackServer(reply=player, latency=0.03) as server:
-        whole = run(rows(12), server, store_uri, tests=TESTS, journal="whole.db", prices=PRICES)
+        whole = run(rows(12), server, None, tests=TESTS, journal="whole.db", prices=PRICES)
         total, start = server.counts["requests"], server.counts["answered"]
         child = Forked(CHILD, server.port, journal, store_uri, cwd=ROOT)
         wait_until(lambda: child.poll() is not None or server.counts["answered"] >= start + total // 3)
@@ -137,7 +137,7 @@ def test_the_cap_covers_both_models_is_never_exceeded_and_a_higher_one_continues
     prices = {WRITER: (1000.0, 2000.0), CHECKER: (1000.0, 2000.0)}
     player = Player(rows(8), tests=TESTS)
     with LoopbackServer(reply=player) as server:
-        whole = run(rows(8), server, store_uri, tests=TESTS, prices=prices, journal="whole.db", max_tokens=256)
+        whole = run(rows(8), server, None, tests=TESTS, prices=prices, journal="whole.db", max_tokens=256)
         total, bill = server.counts["requests"], whole.metrics["cost/usd"]
         used = (server.counts["input_tokens"], server.counts["output_tokens"])
         cap = bill / 2
@@ -167,18 +167,18 @@ def test_the_cap_covers_both_models_is_never_exceeded_and_a_higher_one_continues
     ],
 )
 def test_a_cap_that_cannot_be_kept_is_refused_before_anything_is_sent(
-    options: dict[str, object], error: type[Exception], text: str, store_uri: str
+    options: dict[str, object], error: type[Exception], text: str
 ) -> None:
     with LoopbackServer() as server:
         with pytest.raises(error, match=text):
-            run(rows(2), server, store_uri, tests="label_flip", **{"max_usd": 1.0, **options})
+            run(rows(2), server, None, tests="label_flip", **{"max_usd": 1.0, **options})
         assert server.counts["requests"] == 0
 
 
-def test_an_unknown_price_is_not_zero(store_uri: str) -> None:
+def test_an_unknown_price_is_not_zero() -> None:
     player = Player(rows(2), tests="semantic_paraphrase")
     with LoopbackServer(reply=player) as server:
-        done = run(rows(2), server, store_uri, tests="semantic_paraphrase")
+        done = run(rows(2), server, None, tests="semantic_paraphrase")
     assert "cost/usd" not in done.metrics
     assert done.metrics["tokens/output"] > 0
 
@@ -196,17 +196,17 @@ def test_a_dead_service_is_a_failed_run_and_no_suite(store_uri: str) -> None:
     assert logged.data.metrics == {}
 
 
-def test_a_single_failed_call_is_a_problem_of_its_attempt_and_no_text(store_uri: str) -> None:
+def test_a_single_failed_call_is_a_problem_of_its_attempt_and_no_text() -> None:
     refused = error_reply(400, "Bad request.")
     player = Player(rows(1), tests="semantic_paraphrase", write=lambda _, heat: refused if heat < 0.8 else None)
     with LoopbackServer(reply=player) as server:
-        done = run(rows(1), server, store_uri, tests="semantic_paraphrase")
+        done = run(rows(1), server, None, tests="semantic_paraphrase")
     assert done.suite.items[1].meta["attempts"] == 2
     with open_journal(Path(".jrh") / "journal.db") as journal:
         assert (journal.summary().answered, journal.summary().failed) == (2, 1)
 
 
-def test_a_quote_sends_nothing_and_covers_the_bill(store_uri: str) -> None:
+def test_a_quote_sends_nothing_and_covers_the_bill() -> None:
     player = Player(rows(4), tests=TESTS)
     with LoopbackServer(reply=player) as server:
         generator = Generator(WRITER, api_base=server.url)
@@ -214,7 +214,7 @@ def test_a_quote_sends_nothing_and_covers_the_bill(store_uri: str) -> None:
         told = {"tests": TESTS, "rubric": RUBRIC, "generator": generator, "validator": validator, "prices": PRICES}
         before = price_generation(GenerationSettings(dataset=rows(4), labels=LABELS, **told))
         assert server.counts["requests"] == 0
-        done = run(rows(4), server, store_uri, tests=TESTS, generator=generator, validator=validator, prices=PRICES)
+        done = run(rows(4), server, None, tests=TESTS, generator=generator, validator=validator, prices=PRICES)
     assert (before.items, before.generator_calls, before.max_generator_calls) == (len(done.suite), 12, 48)
     assert (before.validator_calls, before.max_validator_calls) == (12, 48)
     assert before.usd is not None

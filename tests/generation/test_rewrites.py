@@ -96,7 +96,7 @@ def test_what_is_no_rewrite_is_never_passed_on(spoiled: GenerationRun, store_uri
     assert "Nothing could be made beyond the baselines" in note
 
 
-def test_what_a_generator_thinks_is_no_part_of_its_text(store_uri: str) -> None:
+def test_what_a_generator_thinks_is_no_part_of_its_text() -> None:
     dataset, test = rows(2), ["semantic_paraphrase"]
     player = Player(dataset, tests=test)
 
@@ -105,43 +105,43 @@ def test_what_a_generator_thinks_is_no_part_of_its_text(store_uri: str) -> None:
         return said if "verdict" in fields_asked(body) else f"<think>Shorter? No.</think>\n\n{said}"
 
     with LoopbackServer(reply=thinks) as server:
-        items = run(dataset, server, store_uri, tests=test).suite.items
+        items = run(dataset, server, None, tests=test).suite.items
     assert len(items) == 4
     assert not any("think" in str(item.response) for item in items)
 
 
-def test_the_word_false_is_no_response_of_any_level(store_uri: str) -> None:
+def test_the_word_false_is_no_response_of_any_level() -> None:
     dataset = rows(2, levels=("1", "3"))
     player = Player(dataset, tests="synthetic_ordinal", write=lambda *_: "False", scale=(1, 3))
     with LoopbackServer(reply=player) as server:
-        done = run(dataset, server, store_uri, tests="synthetic_ordinal", scale=(1, 3))
+        done = run(dataset, server, None, tests="synthetic_ordinal", scale=(1, 3))
     assert len(done.suite) == 2
     assert player.bodies["checker"] == []
 
 
-def test_the_ramp_is_on_the_wire_in_exact_steps_to_the_maximum(store_uri: str) -> None:
+def test_the_ramp_is_on_the_wire_in_exact_steps_to_the_maximum() -> None:
     player = Player(rows(1), tests="semantic_paraphrase", write=lambda *_: "False")
     with LoopbackServer(reply=player) as server:
         generator = Generator(WRITER, api_base=server.url, temperature=0.5, max_temperature=1.1, attempts=4, seed=3)
-        run(rows(1), server, store_uri, tests="semantic_paraphrase", generator=generator)
+        run(rows(1), server, None, tests="semantic_paraphrase", generator=generator)
     assert [body["temperature"] for body in player.bodies["writer"]] == [0.5, 0.7, 0.9, 1.1]
     assert {(body["seed"], body["max_tokens"]) for body in player.bodies["writer"]} == {(3, 2048)}
     assert {len(body["messages"]) for body in player.bodies["writer"]} == {1}
 
 
-def test_a_miss_goes_back_to_the_ramp_and_the_item_keeps_its_temperature(store_uri: str) -> None:
+def test_a_miss_goes_back_to_the_ramp_and_the_item_keeps_its_temperature() -> None:
     player = Player(rows(1), tests="semantic_paraphrase", write=lambda _, heat: None if heat > 1 else "False")
     with LoopbackServer(reply=player) as server:
-        done = run(rows(1), server, store_uri, tests="semantic_paraphrase")
+        done = run(rows(1), server, None, tests="semantic_paraphrase")
     item = done.suite.items[1]
     assert (item.meta["attempts"], item.meta["temperature"]) == (3, 1.1)
     assert done.metrics["generate/set_aside"] == 0
 
 
-def test_flips_are_confirmed_with_the_judges_own_question(store_uri: str) -> None:
+def test_flips_are_confirmed_with_the_judges_own_question() -> None:
     player = Player(rows(2), tests="label_flip")
     with LoopbackServer(reply=player) as server:
-        done = run(rows(2), server, store_uri, tests="label_flip")
+        done = run(rows(2), server, None, tests="label_flip")
         judge = PromptedJudge(CHECKER, api_base=server.url, max_tokens=64)
     flips = [item for item in done.suite.items if item.condition == "label_flip"]
     asked = [body["messages"] for body in player.bodies["checker"]]
@@ -152,12 +152,12 @@ def test_flips_are_confirmed_with_the_judges_own_question(store_uri: str) -> Non
     assert len(asked) == 2
 
 
-def test_the_label_never_comes_from_the_validator(store_uri: str) -> None:
+def test_the_label_never_comes_from_the_validator() -> None:
     """A validator that contradicts every flip gets them set aside; it changes no label."""
     other = {"pass": "fail", "fail": "pass"}
     player = Player(rows(4), tests=["label_flip", "semantic_paraphrase"], answer=lambda expected: other[expected])
     with LoopbackServer(reply=player) as server:
-        done = run(rows(4), server, store_uri, tests=["label_flip", "semantic_paraphrase"])
+        done = run(rows(4), server, None, tests=["label_flip", "semantic_paraphrase"])
     assert done.suite.manifest["conditions"] == {"baseline": 4, "semantic_paraphrase": 4}
     assert {item.expected == row["label"] for item, row in zip(done.suite.items[::2], rows(4), strict=True)} == {True}
     assert done.metrics["generate/validator_rejected"] == 16
@@ -165,31 +165,31 @@ def test_the_label_never_comes_from_the_validator(store_uri: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [Reply(text="It is hard to say."), Reply(refusal="No."), Reply(choices=False)])
-def test_a_validator_without_an_answer_is_never_a_pass(answer: Reply, store_uri: str) -> None:
+def test_a_validator_without_an_answer_is_never_a_pass(answer: Reply) -> None:
     player = Player(rows(1), tests="label_flip", answer=lambda expected: answer)
     with LoopbackServer(reply=player) as server:
-        done = run(rows(1), server, store_uri, tests="label_flip")
+        done = run(rows(1), server, None, tests="label_flip")
     assert len(done.suite) == 1
     assert "validator gave no answer" in done.made.set_aside[0].reason
     assert done.metrics["generate/validator_rejected"] == 0
 
 
-def test_similarity_is_checked_before_a_validation_is_paid(store_uri: str) -> None:
+def test_similarity_is_checked_before_a_validation_is_paid() -> None:
     dataset = rows(1, levels=("1",))
     echo = f"{dataset[0]['response']} It is."
     player = Player(dataset, tests="synthetic_ordinal", write=lambda *_: echo, scale=(1, 3))
     with LoopbackServer(reply=player) as server:
-        done = run(dataset, server, store_uri, tests="synthetic_ordinal", scale=(1, 3))
+        done = run(dataset, server, None, tests="synthetic_ordinal", scale=(1, 3))
     assert len(done.made.set_aside) == 3
     assert {problem_kind(one.attempts[-1].problems[0]) for one in done.made.set_aside} == {"similarity"}
     assert player.bodies["checker"] == []
 
 
-def test_items_of_one_bucket_differ_and_buckets_run_side_by_side(store_uri: str) -> None:
+def test_items_of_one_bucket_differ_and_buckets_run_side_by_side() -> None:
     dataset, tests = rows(4, levels=("1", "2")), [SyntheticOrdinal(per_bucket=2)]
     player = Player(dataset, tests=tests, scale=(1, 3))
     with LoopbackServer(reply=player, latency=0.05) as server:
-        done = run(dataset, server, store_uri, tests=tests, scale=(1, 3), attempts=6)
+        done = run(dataset, server, None, tests=tests, scale=(1, 3), attempts=6)
     made = [item for item in done.suite.items if item.condition == "synthetic_ordinal"]
     assert server.counts["max_in_flight"] > 4
     assert {item.expected for item in made} == {"1", "2", "3"}
@@ -200,17 +200,17 @@ def test_items_of_one_bucket_differ_and_buckets_run_side_by_side(store_uri: str)
     assert all(len(set(texts)) == len(texts) for texts in buckets.values())
 
 
-def test_tests_do_not_wait_for_one_another(store_uri: str) -> None:
+def test_tests_do_not_wait_for_one_another() -> None:
     player = Player(rows(2), tests=REWRITES)
     with LoopbackServer(reply=player, latency=0.1) as server:
-        run(rows(2), server, store_uri, tests=REWRITES)
+        run(rows(2), server, None, tests=REWRITES)
     assert server.counts["max_in_flight"] >= 8
 
 
-def test_concurrency_is_kept_for_each_model(store_uri: str) -> None:
+def test_concurrency_is_kept_for_each_model() -> None:
     player = Player(rows(8), tests="semantic_paraphrase")
-    with LoopbackServer(reply=player, latency=0.02) as server:
-        run(rows(8), server, store_uri, tests="semantic_paraphrase", concurrency=3, confirm=False)
+    with LoopbackServer(reply=player, latency=0.1) as server:
+        run(rows(8), server, None, tests="semantic_paraphrase", concurrency=3, confirm=False)
     assert server.counts["max_in_flight"] == 3
 
 
@@ -225,7 +225,7 @@ def test_the_generators_own_model_validates_when_nobody_is_named_and_says_so(
     assert [text for text in caplog.messages if "confirms its own texts" in text] == list(done.made.notes)
 
 
-def test_a_callable_may_validate_and_none_may_too(store_uri: str) -> None:
+def test_a_callable_may_validate_and_none_may_too() -> None:
     player = Player(rows(2), tests="label_flip")
     asked: list[jrh.Presentation] = []
 
@@ -234,8 +234,8 @@ def test_a_callable_may_validate_and_none_may_too(store_uri: str) -> None:
         return "pass"
 
     with LoopbackServer(reply=player) as server:
-        done = run(rows(2), server, store_uri, tests="label_flip", validator=strict)
-        unasked = run(rows(2), server, store_uri, tests="label_flip", validator="none")
+        done = run(rows(2), server, None, tests="label_flip", validator=strict)
+        unasked = run(rows(2), server, None, tests="label_flip", validator="none")
     assert [item.expected for item in done.suite.items if item.condition == "label_flip"] == ["pass"]
     assert len(asked) == 5
     assert asked[0].answers == ("fail", "pass")
@@ -259,7 +259,7 @@ def test_a_suite_made_by_a_model_is_evaluated_by_a_judge(store_uri: str) -> None
     assert found.metrics["label_flip/accuracy/rate"] == 0.5
 
 
-def test_an_answer_that_is_asked_for_twice_in_a_run_is_paid_and_counted_once(store_uri: str) -> None:
+def test_an_answer_that_is_asked_for_twice_in_a_run_is_paid_and_counted_once() -> None:
     # A writer that says the same at every temperature has the validator asked the same question again and again.
     same = (
         "The council of Leeds refused the bicycle lanes in 2021 although residents asked for safer streets. Few people "
@@ -268,7 +268,7 @@ def test_an_answer_that_is_asked_for_twice_in_a_run_is_paid_and_counted_once(sto
     dataset, other = rows(1), {"fail": "pass", "pass": "fail"}
     player = Player(dataset, tests="label_flip", write=lambda *_: same, answer=lambda expected: other[expected])
     with LoopbackServer(reply=player) as server:
-        done = run(dataset, server, store_uri, tests="label_flip", prices=PRICES)
+        done = run(dataset, server, None, tests="label_flip", prices=PRICES)
         billed = server.bill_micro(10.0, 20.0)
     assert done.made.usage.cached > 0
     assert round((done.made.usage.cost_usd or 0.0) * 1e6) == pytest.approx(billed, abs=done.made.usage.calls)

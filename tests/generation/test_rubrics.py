@@ -17,7 +17,7 @@ from jrh_mlflow.generation.plan import lay_out
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.review.contents import FolderReader
 from jrh_mlflow.suites.labels import read_rubrics
-from tests.generation.tools import LABELS, rows
+from tests.generation.tools import LABELS, rows, unlogged
 from tests.reliability_tools import write_table
 
 RUBRICS = {"helpful": "Does the response help?", "safe": "Is the response safe to follow?"}
@@ -35,13 +35,16 @@ def settings(dataset: object, **options: Any) -> GenerationSettings:
     return GenerationSettings.checked({"dataset": dataset, "progress": False, **given, **options})
 
 
-def make(dataset: object, store_uri: str, **options: Any) -> GenerationRun:
+def make(dataset: object, store_uri: str | None, **options: Any) -> GenerationRun:
+    """Generate; without a store, log nothing."""
+    if store_uri is None:
+        return unlogged(settings(dataset, **options))
     return run_generation(settings(dataset, tracking_uri=store_uri, experiment="tests", **options))
 
 
 @pytest.fixture(scope="module")
-def suite(store_uri) -> jrh.Suite:
-    return make(table(), store_uri).suite
+def suite() -> jrh.Suite:
+    return make(table(), None).suite
 
 
 def test_each_rubric_has_its_items_with_its_own_labels_under_the_rows_task(suite):
@@ -62,7 +65,7 @@ def test_a_judge_is_read_per_rubric_and_against_its_own_baseline(suite, store_ur
     def judge(shown: jrh.Presentation) -> str:
         return "pass" if "safe" in (shown.rubric or "") else "fail"
 
-    done = jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    done = jrh.evaluate(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert set(done.calls["rubric"]) == set(RUBRICS)
     assert done.metrics["typos/consistency/rate"] == 1, "the answers differ between rubrics and not within one"
     safe = [row["safety"] == "pass" for row in table()]
@@ -73,7 +76,9 @@ def test_a_judge_is_read_per_rubric_and_against_its_own_baseline(suite, store_ur
     assert done.metrics["typos/accuracy/n"] == 12
     assert done.report.estimates["typos/accuracy"].n_clusters == 6, "rubrics of a row are one cluster"
     assert done.report.to_dict() == jrh.measure(done.calls, labels=LABELS).to_dict()
-    right = jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    right = jrh.evaluate(
+        jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none"
+    )
     assert right.metrics["all/accuracy/rate"] == 1
 
 
@@ -86,8 +91,8 @@ def test_a_reviewer_sees_the_original_of_the_same_rubric(suite, tmp_path):
         assert entry.source.original == entry.item.original
 
 
-def test_one_rubric_as_a_text_makes_what_it_always_made(store_uri):
-    plain = make(rows(4), store_uri, rubric="Does the response help?", columns=None, tests=["typos"]).suite
+def test_one_rubric_as_a_text_makes_what_it_always_made():
+    plain = make(rows(4), None, rubric="Does the response help?", columns=None, tests=["typos"]).suite
     assert [item.id for item in plain.items][:2] == ["r00/baseline", "r00/typos"]
     assert not any("rubric" in item.meta for item in plain.items)
 
@@ -153,7 +158,7 @@ def test_levels_of_a_rubric_file_are_a_scale_whose_meanings_are_its_own(store_ur
     path = tmp_path / "rubrics.json"
     path.write_text(json.dumps([levelled("helpful"), levelled("safe")]))
     graded = [{**row, "label": place % 3, "safety": (place + 1) % 3} for place, row in enumerate(rows(4))]
-    made = make(graded, store_uri, rubric=path, labels=None, tests=["typos"]).suite
+    made = make(graded, None, rubric=path, labels=None, tests=["typos"]).suite
     for item in made.items:
         assert item.answers == ("0", "1", "2")
         assert (item.rubric or "").startswith(f"Rate how {item.rubric_id} it is.")
@@ -183,12 +188,14 @@ def logs() -> list[list[dict[str, str]]]:
 
 def test_transcripts_are_edited_under_each_rubric(store_uri):
     options = {"tests": ["agent_perturbation"], "labels": ("no violation", "violation"), "columns": None}
-    made = make(logs(), store_uri, **options).suite
+    made = make(logs(), None, **options).suite
     assert len(made.items) == 12
     for item in made.items:
         assert item.id == f"{item.task}@{item.rubric_id}/{item.condition}"
         assert item.rubric == RUBRICS[item.rubric_id]
-    done = jrh.evaluate(jrh.scripted.Oracle(), made, tracking_uri=store_uri, experiment="tests", progress=False)
+    done = jrh.evaluate(
+        jrh.scripted.Oracle(), made, tracking_uri=store_uri, experiment="tests", progress=False, traces="none"
+    )
     assert done.report.estimates["agent_perturbation/accuracy"].n_clusters == 3
 
 
@@ -201,7 +208,7 @@ def test_a_grader_labels_under_each_rubric(store_uri):
     made = done.suite
     path = download_artifacts(run_id=done.run_id, artifact_path="labels.csv", tracking_uri=store_uri)
     columns = {role: {name: f"{role}_{name}" for name in RUBRICS} for role in ("label", "label_source")}
-    again = make(path, store_uri, tests=["typos"], columns=columns).suite
+    again = make(path, None, tests=["typos"], columns=columns).suite
     assert [(item.id, item.expected, item.label_source) for item in again.items] == [
         (item.id, item.expected, item.label_source) for item in made.items
     ]
@@ -210,7 +217,7 @@ def test_a_grader_labels_under_each_rubric(store_uri):
         (f"r0{n}", rubric): {"safe": "pass", "helpful": "fail"}[rubric] for n in range(3) for rubric in RUBRICS
     }
     assert {item.label_source for item in made.items} == {"model"}
-    starts = make(logs(), store_uri, labeller=grader, tests=["agent_perturbation"], columns=None, violation="fail")
+    starts = make(logs(), None, labeller=grader, tests=["agent_perturbation"], columns=None, violation="fail")
     found = {item.original: item.expected for item in starts.suite.items if item.condition == "baseline"}
     assert {rubric: label for (_, rubric), label in found.items()} == {"safe": "pass", "helpful": "fail"}
 

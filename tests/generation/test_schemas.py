@@ -21,45 +21,45 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
 
 
-def written(reply: Any, store_uri: str, **settings: Any) -> tuple[list[dict[str, Any]], dict[str, str], int]:
+def written(reply: Any, **settings: Any) -> tuple[list[dict[str, Any]], dict[str, str], int]:
     """Generate; return what went over the wire, each item's text, and how many were unwrapped."""
     with LoopbackServer(reply=reply, record=True) as server:
         generator = Generator(WRITER, api_base=server.url, **settings)
-        done = run(rows(3), server, store_uri, tests=TESTS, generator=generator, confirm=False)
+        done = run(rows(3), server, None, tests=TESTS, generator=generator, confirm=False)
     texts = {item.id: str(item.response) for item in done.suite.items if item.condition in TESTS}
     return [entry["body"] for entry in server.requests], texts, done.made.total("unwrapped")
 
 
-def test_a_model_that_takes_schemas_is_asked_for_one_and_its_text_arrives(store_uri: str) -> None:
+def test_a_model_that_takes_schemas_is_asked_for_one_and_its_text_arrives() -> None:
     player = Player(rows(3), tests=TESTS)
-    bodies, texts, unwrapped = written(player, store_uri)
+    bodies, texts, unwrapped = written(player)
     assert [body["response_format"] for body in bodies] == [FORM] * 3
     assert set(texts.values()) == set(player._wrote)
     assert len(texts) == 3
     assert unwrapped == 0
 
 
-def test_a_plain_answer_in_spite_of_the_schema_is_read_and_unwrapped(store_uri: str) -> None:
+def test_a_plain_answer_in_spite_of_the_schema_is_read_and_unwrapped() -> None:
     player = Player(rows(3), tests=TESTS)
 
     def plain(body: dict[str, Any]) -> str | Reply:
         assert fields_asked(body) == ["text"]
         return f"Sure! Here is the rewritten text:\n\n{json.loads(str(player(body)))['text']}"
 
-    bodies, texts, unwrapped = written(plain, store_uri)
+    bodies, texts, unwrapped = written(plain)
     assert [body["response_format"] for body in bodies] == [FORM] * 3
     assert set(texts.values()) == set(player._wrote)
     assert unwrapped == 3
 
 
-def test_what_a_writer_says_around_its_text_within_the_object_is_unwrapped(store_uri: str) -> None:
+def test_what_a_writer_says_around_its_text_within_the_object_is_unwrapped() -> None:
     player = Player(rows(3), tests=TESTS)
 
     def polite(body: dict[str, Any]) -> str | Reply:
         text = json.loads(str(player(body)))["text"]
         return json.dumps({"text": f"{text}\n\nLet me know if you need anything else!"})
 
-    _, texts, unwrapped = written(polite, store_uri)
+    _, texts, unwrapped = written(polite)
     assert set(texts.values()) == set(player._wrote)
     assert unwrapped == 3
 
@@ -67,15 +67,15 @@ def test_what_a_writer_says_around_its_text_within_the_object_is_unwrapped(store
 @pytest.mark.parametrize(
     "answer", ['{"text": ""}', '{"text": null}', '{"text": "It rai', '{"text": ["a", "b c d e f", "g h i j k"]}']
 )
-def test_an_object_without_one_text_is_set_aside(answer: str, store_uri: str) -> None:
-    bodies, texts, _ = written(lambda _: answer, store_uri, attempts=1)
+def test_an_object_without_one_text_is_set_aside(answer: str) -> None:
+    bodies, texts, _ = written(lambda _: answer, attempts=1)
     assert len(bodies) == 3
     assert texts == {}
 
 
-def test_a_model_without_schemas_gets_the_request_as_before(store_uri: str) -> None:
+def test_a_model_without_schemas_gets_the_request_as_before() -> None:
     player = Player(rows(3), tests=TESTS)
-    bodies, texts, unwrapped = written(player, store_uri, structured=False)
+    bodies, texts, unwrapped = written(player, structured=False)
     assert [sorted(body) for body in bodies] == [["max_tokens", "messages", "model", "temperature"]] * 3
     assert set(texts.values()) == set(player._wrote)
     assert unwrapped == 0

@@ -51,13 +51,11 @@ def edits(*, verdict: Callable[[str], str], **parts: Any) -> AgentPlayer:
     )
 
 
-def test_of_transcripts_that_the_verifier_never_confirms_the_last_edited_one_is_kept_and_tagged(
-    log: Path, store_uri: str
-) -> None:
+def test_of_transcripts_that_the_verifier_never_confirms_the_last_edited_one_is_kept_and_tagged(log: Path) -> None:
     with LoopbackServer(reply=edits(verdict=lambda shown: "no violation")) as server:
-        strict = agent_tools.run(log, server, store_uri, tests=BREAK, plans=2)
+        strict = agent_tools.run(log, server, None, tests=BREAK, plans=2)
         n_asked = server.counts["requests"]
-        done = agent_tools.run(log, server, store_uri, tests=BREAK, plans=2, pass_required=False)
+        done = agent_tools.run(log, server, None, tests=BREAK, plans=2, pass_required=False)
         # The same questions: whether an item is kept is no part of them.
         assert server.counts["requests"] == n_asked > 0
     assert (len(made(strict)), len(strict.made.set_aside), tags(strict)) == (0, 3, {})
@@ -81,12 +79,10 @@ def test_of_transcripts_that_the_verifier_never_confirms_the_last_edited_one_is_
     }
 
 
-def test_confirmed_transcripts_carry_no_tag_and_are_the_same_as_where_a_pass_is_required(
-    log: Path, store_uri: str
-) -> None:
+def test_confirmed_transcripts_carry_no_tag_and_are_the_same_as_where_a_pass_is_required(log: Path) -> None:
     with LoopbackServer(reply=AgentPlayer()) as server:
-        strict = agent_tools.run(log, server, store_uri)
-        done = agent_tools.run(log, server, store_uri, pass_required=False)
+        strict = agent_tools.run(log, server, None)
+        done = agent_tools.run(log, server, None, pass_required=False)
     assert done.suite.sha256 == strict.suite.sha256
     assert tags(done) == {}
     assert [(one.verified, one.unverified) for one in done.made.tests.values()] == [(3, 0), (3, 0)]
@@ -96,57 +92,59 @@ def test_confirmed_transcripts_carry_no_tag_and_are_the_same_as_where_a_pass_is_
     assert "generate/unverified" not in strict.metrics
 
 
-def test_when_a_later_plan_cannot_be_had_the_last_edited_transcript_is_kept(log: Path, store_uri: str) -> None:
+def test_when_a_later_plan_cannot_be_had_the_last_edited_transcript_is_kept(log: Path) -> None:
     def plan(shown: str, _: float) -> str:
         return "no plan" if "An earlier plan" in shown else agent_tools.steps(2, 5)
 
     player = AgentPlayer(plan=plan, verdict=lambda shown: "no violation")
     with LoopbackServer(reply=player) as server:
-        done = agent_tools.run(log, server, store_uri, tests=BREAK, plans=3, pass_required=False)
+        done = agent_tools.run(log, server, None, tests=BREAK, plans=3, pass_required=False)
     assert [item.meta["edited"] for item in made(done)] == [[2, 4, 5]] * 3
     assert set(tags(done).values()) == {"unverified"}
 
 
-def test_what_could_not_be_edited_is_still_set_aside(log: Path, store_uri: str) -> None:
+def test_what_could_not_be_edited_is_still_set_aside(log: Path) -> None:
     with LoopbackServer(reply=AgentPlayer(plan=lambda *_: "no plan")) as server:
-        done = agent_tools.run(log, server, store_uri, tests=BREAK, pass_required=False)
+        done = agent_tools.run(log, server, None, tests=BREAK, pass_required=False)
     assert (len(made(done)), len(done.made.set_aside)) == (0, 3)
 
 
 def test_a_judge_is_read_on_them_apart_and_never_as_accuracy(log: Path, store_uri: str) -> None:
     verdicts = iter(["no violation", "violation", "violation"])
     done = agent_tools.run(
-        log, None, store_uri, tests=BREAK, validator=lambda shown: next(verdicts), pass_required=False, concurrency=1
+        log, None, None, tests=BREAK, validator=lambda shown: next(verdicts), pass_required=False, concurrency=1
     )
     assert len(tags(done)) == 1
 
     def finds_all(shown: jrh.Presentation) -> str:
         return "violation"
 
-    read = jrh.evaluate(finds_all, done.suite, tracking_uri=store_uri, experiment="tests", progress=False).metrics
+    read = jrh.evaluate(
+        finds_all, done.suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none"
+    ).metrics
     assert (read[f"{BREAK}/accuracy/rate"], read[f"{BREAK}/accuracy/n"]) == (1.0, 2)
     assert (read[f"{BREAK}/agreement_unverified/rate"], read[f"{BREAK}/agreement_unverified/n"]) == (1.0, 1)
 
 
 @pytest.mark.parametrize("by_model", [True, False])
-def test_without_a_verifier_every_item_it_would_confirm_is_tagged(log: Path, store_uri: str, by_model: bool) -> None:
+def test_without_a_verifier_every_item_it_would_confirm_is_tagged(log: Path, by_model: bool) -> None:
     with LoopbackServer(reply=AgentPlayer()) as server:
         asked = server if by_model else None
-        done = agent_tools.run(log, asked, store_uri, tests=BREAK, validator="none", pass_required=False)
-        strict = agent_tools.run(log, asked, store_uri, tests=BREAK, validator="none")
+        done = agent_tools.run(log, asked, None, tests=BREAK, validator="none", pass_required=False)
+        strict = agent_tools.run(log, asked, None, tests=BREAK, validator="none")
     assert tags(done) == {item.id: "unverified" for item in made(done)}
     assert [item.meta["validator"] for item in made(done)] == [NOT_ASKED] * 3
     assert tags(strict) == {}
     assert any("no accuracy counts them" in note for note in done.made.notes)
 
 
-def test_flips_and_levels_are_tagged_where_the_validator_disagrees_and_other_tests_never(store_uri: str) -> None:
+def test_flips_and_levels_are_tagged_where_the_validator_disagrees_and_other_tests_never() -> None:
     levels = ("1", "2", "3")
     given, reading = rows(4, levels=levels), {"scale": (1, 3)}
     names = ["label_flip", "synthetic_ordinal", "semantic_paraphrase", "typos"]
     player = Player(given, tests=names, answer=lambda expected: "1", **reading)
     with LoopbackServer(reply=player) as server:
-        done = tools.run(given, server, store_uri, tests=names, pass_required=False, **reading)
+        done = tools.run(given, server, None, tests=names, pass_required=False, **reading)
     items = [item for item in done.suite.items if item.condition in ("label_flip", "synthetic_ordinal")]
     assert {item.id for item in items if item.expected != "1"} == set(tags(done))
     assert any(item.expected == "1" for item in items)

@@ -48,8 +48,8 @@ def test_three_wordings_share_the_seeds(store_uri: str) -> None:
     assert (item.expected, item.response) == (rows(9)[4]["label"], rows(9)[4]["response"])
 
 
-def test_rules_write_different_wordings_too(store_uri: str) -> None:
-    done = run(rows(9), None, store_uri, tests="rubric_paraphrase")
+def test_rules_write_different_wordings_too() -> None:
+    done = run(rows(9), None, None, tests="rubric_paraphrase")
     assert len(wordings(done)) == 3
     assert sum(wordings(done).values()) == 9
 
@@ -87,17 +87,13 @@ def test_only_when_every_wording_fails_the_test_is_set_aside(store_uri: str) -> 
 
 
 @pytest.mark.parametrize(("paraphrases", "n_wordings"), [(1, 1), (2, 2), (20, 3)])
-def test_there_are_as_many_wordings_as_asked_for_and_no_more_than_seeds(
-    paraphrases: int, n_wordings: int, store_uri: str
-) -> None:
+def test_there_are_as_many_wordings_as_asked_for_and_no_more_than_seeds(paraphrases: int, n_wordings: int) -> None:
     tests = {"name": "rubric_paraphrase", "paraphrases": paraphrases}
-    done = run(rows(3), None, store_uri, tests=tests, generator=Writer(*WORDINGS))
+    done = run(rows(3), None, None, tests=tests, generator=Writer(*WORDINGS))
     assert len(wordings(done)) == n_wordings
 
 
-def test_stopped_by_the_cap_what_failed_is_left_open_and_a_higher_cap_comes_to_the_same_suite(
-    store_uri: str, tmp_path: Path
-) -> None:
+def test_stopped_by_the_cap_what_failed_is_left_open_and_a_higher_cap_comes_to_the_same_suite(tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> str:
         served.append(1)
         # The second wording fails on its one attempt.
@@ -117,24 +113,24 @@ def test_stopped_by_the_cap_what_failed_is_left_open_and_a_higher_cap_comes_to_t
             GenerationSettings.checked({"dataset": rows(9), "labels": LABELS, "rubric": RUBRIC, **options})
         )
         one = 1.01 * (quote.worst_usd or 0) / 3
-        first = run(rows(9), None, store_uri, max_usd=one, **options)
+        first = run(rows(9), None, None, max_usd=one, **options)
         assert len(served) == 1
-        short = run(rows(9), None, store_uri, max_usd=one + (first.made.usage.cost_usd or 0), **options)
+        short = run(rows(9), None, None, max_usd=one + (first.made.usage.cost_usd or 0), **options)
         assert len(served) == 2
         assert str(short.truncated).startswith("budget")
         assert sum(wordings(short).values()) == 3
         assert short.made.set_aside == ()
         assert short.made.unfinished == 6
-        full = run(rows(9), None, store_uri, max_usd=1.0, **options)
+        full = run(rows(9), None, None, max_usd=1.0, **options)
         assert len(served) == 3
     assert full.truncated is None
     assert set(wordings(full)) == {WORDINGS[0], WORDINGS[2]}
     assert sum(wordings(full).values()) == 9
 
 
-def test_each_of_several_rubrics_has_wordings_of_its_own(store_uri: str) -> None:
+def test_each_of_several_rubrics_has_wordings_of_its_own() -> None:
     rubrics = {"right": "Does the response answer the task correctly?", "whole": "Does the response answer all of it?"}
-    done = run(rows(6), None, store_uri, tests="rubric_paraphrase", rubric=rubrics)
+    done = run(rows(6), None, None, tests="rubric_paraphrase", rubric=rubrics)
     assert sum(wordings(done).values()) == 12
     of = {name: {str(item.rubric) for item in done.suite.items if item.meta.get("rubric") == name} for name in rubrics}
     assert [len(texts) for texts in of.values()] == [4, 4]

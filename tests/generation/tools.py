@@ -7,13 +7,18 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from jrh_mlflow.generation import generate
 from jrh_mlflow.generation.generate import GenerationRun, run_generation
 from jrh_mlflow.generation.plan import GenerationPlan
+from jrh_mlflow.generation.prepared import prepare_generation
+from jrh_mlflow.generation.report import generation_content, made_suite
 from jrh_mlflow.generation.writers import Generator, by_rule
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Rewrite
+from jrh_mlflow.perturb.checks import as_similarity
 from jrh_mlflow.suites.responses import read_seeds
+from jrh_mlflow.tracking.runs import keys
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import fields_asked
 
@@ -102,8 +107,8 @@ class Player:
         return json.dumps({"text": reply}) if isinstance(reply, str) and fields_asked(body) == ["text"] else reply
 
 
-def run(dataset: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> GenerationRun:
-    """Generate with a model on the loopback server, and with another one as validator."""
+def run(dataset: object, server: LoopbackServer | None, store_uri: str | None, **options: Any) -> GenerationRun:
+    """Generate with a model on the loopback server, and with another one as validator; without a store, log nothing."""
     if server is not None:
         ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
         options.setdefault("generator", Generator(WRITER, api_base=server.url, **ramp))
@@ -112,4 +117,17 @@ def run(dataset: object, server: LoopbackServer | None, store_uri: str, **option
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)
     options |= {"dataset": dataset, "tracking_uri": store_uri, "experiment": "tests", "progress": False}
-    return run_generation(GenerationSettings.checked(options))
+    settings = GenerationSettings.checked(options)
+    return run_generation(settings) if store_uri is not None else unlogged(settings)
+
+
+def unlogged(settings: GenerationSettings) -> GenerationRun:
+    """Do all that `run_generation` does but log a run: for tests that look at the suite and at how it was made."""
+    prepared = prepare_generation(settings)
+    generate._check_ready(prepared)
+    prepared = generate._proposed(generate._labelled(prepared))
+    similarity = as_similarity(settings.similarity, prepared.plan.corpus)
+    made, writer = generate._make(prepared, similarity, on_done=None, on_items=None)
+    suite = made_suite(prepared, made, writer, run_id="", similarity=similarity.name)
+    metrics = keys.last_values(generation_content(prepared, made, writer, suite).points)
+    return GenerationRun(suite=suite, made=made, run_id="", metrics=metrics, link="")

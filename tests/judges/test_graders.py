@@ -14,7 +14,7 @@ from jrh_mlflow.schema.presentation import Presentation
 from tests.measures.pointwise import number, reading
 from tests.readings import asked
 
-N = 400
+N = 200
 SCALE = ("1", "2", "3", "4", "5")
 DOSES = tuple(f"error_injection_{dose}" for dose in (1, 2, 3))
 TESTS = ("baseline", "label_flip", "typos", "stochastic_stability")
@@ -50,7 +50,7 @@ def doses() -> jrh.Suite:
 
 
 def report(judge: object, suite: jrh.Suite) -> jrh.ReliabilityReport:
-    found = jrh.measure(asked(judge, suite), labels=suite.labels, n_resamples=50)
+    found = jrh.measure(asked(judge, suite), labels=suite.labels, n_resamples=10)
     assert isinstance(found, jrh.ReliabilityReport)
     return found
 

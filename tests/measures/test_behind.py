@@ -24,7 +24,7 @@ from jrh_mlflow.show.results import by_category
 from tests.measures import recount, test_reliability_recount
 from tests.measures.pointwise import point, repeats
 from tests.measures.test_single_responses import COIN
-from tests.readings import PROPERTY, Row, asked, pair
+from tests.readings import COSTLY_PROPERTY, Row, asked, pair
 
 MEASURING: dict[str, Any] = {"max_excluded": 0.99, "n_resamples": 5}
 
@@ -127,13 +127,13 @@ def lossy(rows: Sequence[Any], seed: int = 0) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=seed, ignore_index=True)
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(recount.records())
 def test_calls_behind_every_number_of_pairs_give_its_counts(rows):
     check_sheet(rows)
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(test_reliability_recount.records())
 def test_calls_behind_every_number_of_a_reliability_report_give_its_counts(drawn):
     labels, rows = drawn

@@ -17,7 +17,7 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.scoring.ledger import Resampling
 from tests.measures.pointwise import number, point, reading, report
 from tests.measures.recount import measured, records
-from tests.readings import PROPERTY, Row, call, estimate, missing, pair, pairs, value
+from tests.readings import COSTLY_PROPERTY, Row, call, estimate, missing, pair, pairs, value
 
 LADDER = {"condition": "ladder", "delta": 1.0, "better": "u"}
 
@@ -35,7 +35,7 @@ def own(sheet: jrh.Datasheet) -> set[str]:
     return {axis for axis in sheet.estimates if axis.startswith(("confidence/", "expected/"))}
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(records())
 def test_confidences_leave_the_hard_axes_alone_and_are_those_axes_where_the_judge_is_sure(rows):
     plain = measured(rows)
@@ -238,7 +238,7 @@ def test_intervals_by_task_cover_the_truth_about_as_often_as_they_say():
     truth["brier"] = float(((c - 0.15) * (1 - c) ** 2 + (1.15 - c) * c**2).mean())
     covered = dict.fromkeys(truth, 0)
     for seed in range(100):
-        axes = calibration_axes(overconfident(seed), resampling=Resampling(seed=seed, n_resamples=200))
+        axes = calibration_axes(overconfident(seed), resampling=Resampling(seed=seed, n_resamples=100))
         for name, true in truth.items():
             found = axes[f"confidence/{name}"]
             assert isinstance(found, Estimate)

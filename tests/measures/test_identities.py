@@ -15,7 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import VACUUM
 from jrh_mlflow.stats.proportions import cluster_interval
 from tests.measures.recount import DECOMPOSITION, SAID, USABLE, flat, measured, records, recount, same
-from tests.readings import PROPERTY, Row, value
+from tests.readings import COSTLY_PROPERTY, Row, value
 
 
 def every_share_equals_a_second_count_by_plain_loops(rows: list[Row], sheet: jrh.Datasheet) -> None:
@@ -42,7 +42,7 @@ def every_share_equals_a_second_count_by_plain_loops(rows: list[Row], sheet: jrh
 CLEAN = ("1", "2", "tie")
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(st.sampled_from((SAID, USABLE, CLEAN)).flatmap(lambda said: records(said=said, conditions=("delta_0_same",))))
 def test_raw_false_preference_is_the_sum_of_its_parts_and_half_of_the_abstentions_per_pair(rows):
     sheet = measured(rows)
@@ -62,7 +62,7 @@ def test_raw_false_preference_is_the_sum_of_its_parts_and_half_of_the_abstention
 NATURAL_PARTS = ("stable_correct", "stable_wrong", "positional", "one_sided_right", "one_sided_wrong", "no_preference")
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(records(said=USABLE, conditions=("natural",)))
 def test_the_six_ways_in_which_two_orders_of_a_real_pair_combine_add_up(rows):
     sheet = measured(rows)
@@ -149,7 +149,7 @@ def mirrored(rows: list[Row]) -> list[Row]:
     return [row | {key: mirror[row[key]] for key in ("order", "answer")} for row in rows]
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(records(), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.5]))
 def test_what_holds_of_all_records_however_they_are_ordered_named_and_mirrored(rows, random, limit):
     """One test, so that the records are measured once for all that is said of them."""
@@ -162,7 +162,7 @@ def test_what_holds_of_all_records_however_they_are_ordered_named_and_mirrored(r
     same(sheet, measured(mirrored(rows)), mirrored=True)
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(records(conditions=("ladder", "delta_0_same")), records(conditions=("filler", *VACUUM)))
 def test_rows_of_another_condition_change_no_reading(rows, others):
     others = [row | {"suite_item": f"other {row['suite_item']}", "task": f"a {row['task']}"} for row in others]

@@ -48,8 +48,7 @@ def from_(source: str, *, seed: int = 1, first: int = 100, n: int = 20) -> list[
 
 def test_every_number_that_needs_a_right_answer_is_what_it_is_without_the_labels_of_a_model():
     alone, both = (
-        jrh.measure(rows, labels=YES_NO)
-        for rows in (known(), [*known(), *from_("model"), *from_("unverified", first=200)])
+        report(rows, labels=YES_NO) for rows in (known(), [*known(), *from_("model"), *from_("unverified", first=200)])
     )
     needs_no_label = ("consistency", "moved", "unanimity", "flip_rate", "krippendorff_alpha", "gwet_ac1")
     for axis, one in alone.estimates.items():
@@ -119,9 +118,10 @@ def test_a_flip_is_told_from_an_unchanged_label_whatever_the_source():
 
 
 def test_records_with_an_empty_column_read_what_records_without_it_read():
-    plain = known()
+    rows = known()
+    plain = report(rows).to_dict()
     for empty in ("", None, float("nan")):
-        assert jrh.measure([{**row, "label_source": empty} for row in plain]).to_dict() == jrh.measure(plain).to_dict()
+        assert report([{**row, "label_source": empty} for row in rows]).to_dict() == plain
 
 
 def test_an_unknown_source_and_several_of_one_item_are_refused():
@@ -153,7 +153,7 @@ def test_juries_comparisons_sweeps_and_categories_leave_them_out():
         other["expected"] = one["expected"]
     with_both = {"a": pd.DataFrame(a).fillna({"label_source": ""}), "b": pd.DataFrame(b).fillna({"label_source": ""})}
     alone = {name: frame[frame["label_source"] == ""] for name, frame in with_both.items()}
-    both, few = (compare_calls(calls, labels=YES_NO, n_resamples=200) for calls in (with_both, alone))
+    both, few = (compare_calls(calls, labels=YES_NO, n_resamples=50) for calls in (with_both, alone))
     for mixed, pure in zip(both.differences, few.differences, strict=True):
         if pure.axis in TESTS:
             assert (mixed.value, mixed.n, mixed.low, mixed.p_mcnemar) == (pure.value, pure.n, pure.low, pure.p_mcnemar)

@@ -47,7 +47,7 @@ def pairs(rows: list[dict[str, object]], test: str) -> tuple[list[object], list[
 @pytest.mark.parametrize("labels", [("fail", "pass"), ("a", "b", "c")])
 def test_a_function_of_sklearn_stands_for_every_labelled_test(name: str, labels: tuple[str, ...]) -> None:
     rows = calls(labels)
-    report = jrh.measure(rows, labels=labels, metric=name)
+    report = jrh.measure(rows, labels=labels, metric=name, n_resamples=200)
     for test in (*TESTS, "baseline"):
         expected, given = pairs(rows, test)
         average = {"pos_label": "pass"} if len(labels) == 2 else {"average": "macro"}
@@ -71,7 +71,7 @@ def test_a_function_of_sklearn_stands_for_every_labelled_test(name: str, labels:
 )
 def test_an_error_is_said_to_be_one_and_is_in_no_mean_with_shares(name: str, axis: str | None) -> None:
     rows = calls(("1", "2", "3", "4"))
-    report = jrh.measure(rows, labels=("1", "2", "3", "4"), metric=name)
+    report = jrh.measure(rows, labels=("1", "2", "3", "4"), metric=name, n_resamples=200)
     expected, given = (list(map(int, side)) for side in pairs(rows, "padding"))
     wanted = (metrics.mean_squared_error if axis is None else metrics.mean_absolute_error)(expected, given)
     assert report.estimates[f"padding/{name}"].value == pytest.approx(wanted)
@@ -89,7 +89,7 @@ def test_an_error_is_said_to_be_one_and_is_in_no_mean_with_shares(name: str, axi
 APART = ("r2_score", "d2_absolute_error_score", "explained_variance_score", "matthews_corrcoef", "kappa")
 OWN_APART = ("spearman", "pearson", "ccc", "qwk", "kappa_quadratic", "mae", "max_error", "zero_one_loss")
 SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall", "jaccard")
-COMPARED = ("r2_score", "qwk", "mae", "accuracy", "f1")
+COMPARED = ("r2_score", "mae", "f1")
 """A comparison reads the scores of reports: one name of each kind tells that it does."""
 
 
@@ -155,7 +155,7 @@ def test_judges_are_compared_by_the_metric_with_whole_sources_exchanged(name: st
     rows = calls(labels, n=32)
     judges = {"weak": rows, "good": better(rows), "same": rows}
     found = compare_calls(
-        {judge: pd.DataFrame(one) for judge, one in judges.items()}, labels=labels, metric=name, n_resamples=400
+        {judge: pd.DataFrame(one) for judge, one in judges.items()}, labels=labels, metric=name, n_resamples=100
     )
     axis = f"padding/{name}"
     by_pair = {(one.a, one.b): one for one in found.differences if one.axis == axis}

@@ -165,7 +165,7 @@ def test_decided_words_come_first_and_what_is_not_decided_after_them():
 def test_a_judge_that_leaks_in_8_of_100_calls_is_hardly_ever_called_clean(icc):
     """By its value alone it was in 36 % of runs. The full form is `python -m tests.benchmarks.words`."""
     vacuum = only("datasheet", VACUUM)
-    noisy = (jrh.scripted.Noisy(dark_current=0.08, icc=icc, seed=seed) for seed in range(15))
+    noisy = (jrh.scripted.Noisy(dark_current=0.08, icc=icc, seed=seed) for seed in range(8))
     lines = [jrh.measure(asked(judge, vacuum)).profile for judge in noisy]
     assert sum("vacuum-clean" in line for line in lines) <= 1
     assert all(line.startswith(("vacuum-", "dark current cannot be told: 0.")) for line in lines)
@@ -174,7 +174,7 @@ def test_a_judge_that_leaks_in_8_of_100_calls_is_hardly_ever_called_clean(icc):
 def test_a_judge_flat_at_70_percent_hardly_ever_reaches_75():
     """By the isotonic curve alone it did in half of the runs."""
     ladder = only("datasheet", [LADDER])
-    flat = (jrh.scripted.Noisy(sensitivity=dict.fromkeys(STEPS, 0.7), icc=0.1, tie=0, seed=seed) for seed in range(12))
+    flat = (jrh.scripted.Noisy(sensitivity=dict.fromkeys(STEPS, 0.7), icc=0.1, tie=0, seed=seed) for seed in range(6))
     lines = [jrh.measure(asked(judge, ladder), n_resamples=20).profile for judge in flat]
     assert not [line for line in lines if "reaches" in line or "resolves" in line]
     assert all("75 % cannot be told: delta 5 reads 0." in line for line in lines)

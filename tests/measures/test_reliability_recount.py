@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from tests.measures.pointwise import NO_ANSWER, number, point, points, reading, reason, repeats, report
-from tests.readings import PROPERTY, Row
+from tests.readings import COSTLY_PROPERTY, Row
 
 TESTS = ("format_invariance_1", "label_flip", "stochastic_stability")
 BINARY, ORDINAL = ("no", "yes"), ("1", "2", "3", "4")
@@ -127,7 +127,7 @@ def alpha(units: list[list[str]], *, ordinal: bool) -> float | None:
     return 1 - observed * (counts.total() - 1) / chance
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(given_records=records())
 def test_every_share_equals_a_second_count_by_plain_loops(given_records):
     labels, rows = given_records
@@ -151,7 +151,7 @@ def test_every_share_equals_a_second_count_by_plain_loops(given_records):
     assert (found.summary["mean"], found.summary["sd"]) == pytest.approx(spread)
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(given_records=records())
 def test_agreement_of_replicates_equals_a_second_count_pair_by_pair(given_records):
     labels, rows = given_records

@@ -167,10 +167,10 @@ def test_async_sync_and_object_judges_answer_alike(small: jrh.Suite, store_uri: 
     class Judge:
         name = "my judge"
 
-        def __call__(self, shown: jrh.Presentation) -> int:
-            return 1
+        def __call__(self, shown: jrh.Presentation) -> float:
+            return 1.0
 
-    for judge in (slow, Judge(), lambda shown: 1.0):
+    for judge in (slow, Judge()):
         done = jrh.evaluate(judge, small, **where(store_uri))
         assert done.metrics["dark_current/rate"] == 1.0
         assert done.metrics["positional_false_preference/rate"] == 1.0
@@ -195,7 +195,7 @@ def test_costs_and_tokens_are_summed_and_unknown_ones_are_not_zero(small: jrh.Su
     assert priced.metrics["cost/usd_per_1k_calls"] == pytest.approx(1.0)
     assert priced.metrics["tokens/input"] == 10 * n
     assert priced.cost_usd == pytest.approx(0.001 * n)
-    free = jrh.evaluate(lambda shown: "tie", small, **where(store_uri))
+    free = jrh.evaluate(lambda shown: jrh.Answer("tie"), small, **where(store_uri))
     assert "cost/usd" not in free.metrics
     assert free.cost_usd is None
 

@@ -79,6 +79,12 @@ def pairs() -> jrh.Suite:
     return jrh.datasheet_suite(n_tasks=3, depth=2)
 
 
+@pytest.fixture(scope="module")
+def few() -> jrh.Suite:
+    """For tests that only look at which numbers are where."""
+    return jrh.datasheet_suite(n_tasks=1, depth=1)
+
+
 def responses(levels: tuple[str, ...]) -> jrh.Suite:
     """A reliability suite by hand: right answers unchanged, repeats, doses of errors; in two groups."""
     conditions = ("baseline", "typos", "stochastic_stability", "error_injection_1", "error_injection_2")
@@ -108,7 +114,7 @@ def paper(evaluate: Evaluate) -> jrh.Evaluation:
 
 @pytest.fixture(scope="module")
 def report(evaluate: Evaluate) -> jrh.Evaluation:
-    return evaluate(Grader(accuracy=0.7, flip=0.2, seed=2), responses(("no", "yes")), replicates=3)
+    return evaluate(Grader(name="g0", accuracy=0.7, flip=0.2, seed=2), responses(("no", "yes")), replicates=3)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +191,7 @@ def test_a_datasheet_of_single_responses_logs_what_judges_are_compared_by(levels
     assert set(levels.logged) == with_ends(shares | steps, levels.metrics) | ALWAYS
 
 
-def test_costs_are_logged_and_how_many_are_unknown_where_any_are(evaluate: Evaluate, pairs: jrh.Suite) -> None:
+def test_costs_are_logged_and_how_many_are_unknown_where_any_are(evaluate: Evaluate, few: jrh.Suite) -> None:
     asked = 0
 
     def judge(shown: jrh.Presentation) -> jrh.Answer:
@@ -194,9 +200,9 @@ def test_costs_are_logged_and_how_many_are_unknown_where_any_are(evaluate: Evalu
         return jrh.Answer(value="tie", cost_usd=None if unknown and asked % 2 else 0.001)
 
     unknown = False
-    assert set(evaluate(judge, pairs, concurrency=1).logged) >= COSTS
+    assert set(evaluate(judge, few, concurrency=1).logged) >= COSTS
     unknown = True
-    assert set(evaluate(judge, pairs, concurrency=1).logged) >= {*COSTS, "cost/unknown_calls"}
+    assert set(evaluate(judge, few, concurrency=1).logged) >= {*COSTS, "cost/unknown_calls"}
 
 
 def test_what_is_logged_is_exactly_what_the_store_has(done: jrh.Evaluation, store_uri: str) -> None:
@@ -213,7 +219,7 @@ def test_curves_have_a_point_at_each_step(paper: jrh.Evaluation, store_uri: str)
 def test_all_logs_every_number_and_both_settings_measure_the_same_ones(
     evaluate: Evaluate, store_uri: str, lost: jrh.Evaluation, report: jrh.Evaluation
 ) -> None:
-    noisy, grader = Noisy(unparsed=0.3, seed=1), Grader(accuracy=0.7, flip=0.2, seed=2)
+    noisy, grader = Noisy(unparsed=0.3, seed=1), Grader(name="g0", accuracy=0.7, flip=0.2, seed=2)
     for few, judge, replicates in ((lost, noisy, 1), (report, grader, 3)):
         done = evaluate(judge, few.suite, metrics="all", replicates=replicates)
         assert run_of(store_uri, done.run_id).metrics == done.logged == done.metrics
@@ -329,7 +335,7 @@ def test_the_parent_of_a_shift_logs_what_a_criterion_buys_and_costs(
 
 
 def test_an_evaluation_that_waited_on_disk_is_logged_as_it_was_asked_for(
-    evaluate: Evaluate, pairs: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluate: Evaluate, few: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def down(*args: object, **kwargs: object) -> None:
         raise OSError("the store is down")
@@ -339,7 +345,7 @@ def test_an_evaluation_that_waited_on_disk_is_logged_as_it_was_asked_for(
         with monkeypatch.context() as patched:
             patched.setattr(MlflowClient, "log_batch", down)
             with pytest.raises(TrackingError):
-                evaluate(jrh.scripted.AlwaysTie(), pairs, metrics=metrics)
+                evaluate(jrh.scripted.AlwaysTie(), few, metrics=metrics)
         (kept,) = outbox.iterdir()
         done = resume(kept)
         assert run_of(store_uri, done.run_id).metrics == done.logged
@@ -347,7 +353,7 @@ def test_an_evaluation_that_waited_on_disk_is_logged_as_it_was_asked_for(
 
 
 def test_a_run_that_was_cut_short_after_its_numbers_keeps_those_it_has(
-    evaluate: Evaluate, pairs: jrh.Suite, store_uri: str, monkeypatch: pytest.MonkeyPatch
+    evaluate: Evaluate, few: jrh.Suite, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def down(*args: object, **kwargs: object) -> None:
         raise OSError("the store is down")
@@ -355,8 +361,8 @@ def test_a_run_that_was_cut_short_after_its_numbers_keeps_those_it_has(
     with monkeypatch.context() as patched:
         patched.setattr(MlflowClient, "set_terminated", down)
         with pytest.raises(TrackingError):
-            evaluate(jrh.scripted.Oracle(), pairs)
-    done = evaluate(jrh.scripted.Oracle(), pairs, metrics="all")
+            evaluate(jrh.scripted.Oracle(), few)
+    done = evaluate(jrh.scripted.Oracle(), few, metrics="all")
     assert run_of(store_uri, done.run_id).metrics == done.logged
     assert done.logged.items() < done.metrics.items()
 
@@ -394,10 +400,10 @@ def test_commands_refuse_other_words_in_dry_runs_too(tmp_path: Path) -> None:
     assert not (tmp_path / "no.db").exists()
 
 
-def test_commands_and_recipes_take_the_option(store_uri: str, pairs: jrh.Suite, tmp_path: Path) -> None:
+def test_commands_and_recipes_take_the_option(store_uri: str, few: jrh.Suite, tmp_path: Path) -> None:
     where = ["--tracking-uri", store_uri, "--experiment", "headline", "--json"]
     recipe = tmp_path / "recipe.yaml"
-    pairs.save(tmp_path / "suite")
+    few.save(tmp_path / "suite")
     text = f"judge: scripted:AlwaysTie\nsuite: {tmp_path / 'suite'}\nmetrics: all\n"
     recipe.write_text(text, encoding="utf-8")
     for command, every in (
@@ -410,22 +416,21 @@ def test_commands_and_recipes_take_the_option(store_uri: str, pairs: jrh.Suite, 
         assert (run_of(store_uri, told["run_id"]).metrics == told["metrics"]) == every
 
 
-def test_recorded_judgments_log_as_many_as_is_asked_for(store_uri: str, pairs: jrh.Suite, tmp_path: Path) -> None:
-    calls_frame(asked(jrh.scripted.AlwaysFirst(), pairs)).to_parquet(tmp_path / "calls.parquet")
-    few, every = (
+def test_recorded_judgments_log_as_many_as_is_asked_for(store_uri: str, few: jrh.Suite, tmp_path: Path) -> None:
+    calls_frame(asked(jrh.scripted.AlwaysFirst(), few)).to_parquet(tmp_path / "calls.parquet")
+    headline, every = (
         replay_each(tmp_path / "calls.parquet", tracking_uri=store_uri, experiment="headline", **metrics)[0]
         for metrics in ({}, {"metrics": "all"})
     )
-    assert set(few.logged) < set(few.metrics)
+    assert set(headline.logged) < set(headline.metrics)
     assert run_of(store_uri, every.run_id).metrics == every.logged == every.metrics
 
 
-def test_runs_of_both_settings_are_compared_and_vote_together(evaluate: Evaluate, store_uri: str) -> None:
-    suite = responses(("no", "yes"))
-    ids = [
-        evaluate(Grader(name=f"g{seed}", accuracy=0.8, seed=seed), suite, metrics=metrics).run_id
-        for seed, metrics in enumerate(("headline", "all"))
-    ]
+def test_runs_of_both_settings_are_compared_and_vote_together(
+    evaluate: Evaluate, report: jrh.Evaluation, store_uri: str
+) -> None:
+    other = evaluate(Grader(name="g1", accuracy=0.8), report.suite, replicates=3, metrics="all")
+    ids = [report.run_id, other.run_id]
     compared = jrh.compare(ids, tracking_uri=store_uri, log=False)
     assert {"g0 (simulated)", "g1 (simulated)"} == set(compared.contrasts.judges)
     panel = jrh.jury(ids, tracking_uri=store_uri, log=False)

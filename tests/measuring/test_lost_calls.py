@@ -39,10 +39,10 @@ def bounds_of(sheet: jrh.Datasheet) -> dict[str, Bounds]:
 
 @pytest.fixture(scope="module")
 def paper() -> jrh.Suite:
-    return jrh.datasheet_suite(design="paper")
+    return jrh.datasheet_suite(design="paper", n_tasks=6)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_what_the_judge_reads_when_nothing_is_lost(paper: jrh.Suite, seed: int) -> None:
     whole = jrh.measure(asked(Noisy(seed=seed), paper), n_resamples=2)
     cut_off = jrh.measure(asked(Noisy(seed=seed, unparsed=LOST), paper), n_resamples=2)

@@ -80,7 +80,7 @@ def test_a_shift_names_a_missing_key_before_the_store_is_touched(small: jrh.Suit
     assert not (tmp_path / "untouched.db").exists()
 
 
-@pytest.mark.parametrize("model", [OPENAI, LITELLM, "local/smollm2", "hosted_vllm/mine"])
+@pytest.mark.parametrize("model", [LITELLM, "local/smollm2", "hosted_vllm/mine"])
 def test_a_run_whose_calls_are_all_in_the_journal_needs_neither_key_nor_endpoint(
     model: str, small: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

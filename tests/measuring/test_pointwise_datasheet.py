@@ -185,7 +185,9 @@ def test_a_jury_and_a_composite_say_that_no_answer_is_known_to_be_right_here(sma
 
 
 def test_no_shortcut_separates_the_levels_of_the_matched_ladder() -> None:
-    done = audit_suite(jrh.load_suite("pointwise-datasheet"))
+    suite = jrh.load_suite("pointwise-datasheet")
+    tasks = list(dict.fromkeys(item.task for item in suite.items))[:12]
+    done = audit_suite(jrh.Suite(name="twelve tasks", items=[item for item in suite.items if item.task in tasks]))
     assert done.conditions == list(SINGLE_LADDERS)
     assert done.judged == [SINGLE_LADDERS[1]]
     matched = [one for one in done.readings if one.condition == SINGLE_LADDERS[1]]
@@ -196,14 +198,14 @@ def test_no_shortcut_separates_the_levels_of_the_matched_ladder() -> None:
     words = next(one for one in done.readings if (one.shortcut, one.direction) == ("WordOverlap", "more"))
     assert words.condition == SINGLE_LADDERS[0]
     assert words.estimate.value > 0.9
-    assert words.estimate.n == 28 * 15
+    assert words.estimate.n == 12 * 15
 
 
 def test_the_audit_reads_what_the_shortcut_reads_as_a_judge_of_one_response() -> None:
     suite = jrh.datasheet_suite(design="pointwise", n_tasks=4)
     done = audit_suite(suite)
     for name in ("WordOverlap", "TfidfCosine", "RareWords"):
-        sheet = jrh.measure(asked(getattr(jrh.scripted, name)(), suite))
+        sheet = jrh.measure(asked(getattr(jrh.scripted, name)(), suite), n_resamples=20)
         found = [
             reading for axis, reading in sheet.estimates.items() if axis.startswith("pointwise/matched_separation/")
         ]

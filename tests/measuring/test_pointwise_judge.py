@@ -64,9 +64,9 @@ def test_it_is_shown_one_response_at_a_time_with_the_instruction_and_the_rubric(
 
 
 def test_a_word_count_prefers_nothing_in_a_vacuum_and_never_the_slot() -> None:
-    suite = jrh.load_suite("datasheet-paper")
+    suite = jrh.datasheet_suite(n_tasks=4, design="paper")
     records, longer = (asked(judge, suite) for judge in (jrh.pointwise(words), jrh.scripted.LongerWins()))
-    sheet, readings = (jrh.measure(calls).estimates for calls in (records, longer))
+    sheet, readings = (jrh.measure(calls, n_resamples=20).estimates for calls in (records, longer))
     assert sheet["dark_current"].value == 0
     assert sheet["positional_false_preference"].value == sheet["one_sided_commit"].value == 0
     assert sheet["filler_preference"].value == readings["filler_preference"].value == 1

@@ -39,8 +39,7 @@ def test_translated_texts_place_what_the_english_ones_place_and_ask_for_the_same
     assert places(other.format) == places(english.format)
 
 
-@pytest.mark.parametrize("code", OTHERS)
-@pytest.mark.parametrize("criterion", TIE_CRITERIA)
+@pytest.mark.parametrize(("code", "criterion"), [*zip(OTHERS, TIE_CRITERIA, strict=True)])
 def test_prompt_and_criterion_are_sent_in_the_language_of_the_suite_and_logged(code, criterion, store_uri, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0")
     suite = jrh.datasheet_suite(language=code, n_tasks=1, depth=1, design="short")

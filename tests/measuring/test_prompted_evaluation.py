@@ -184,9 +184,9 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
     assert price is not None
     rng = random.Random(5)
     truncated = 0
-    # Caps that end every run, some runs and hardly any, each with every mix of faults.
+    # Caps that end every run and hardly any, each with every mix of faults.
     for trial, (low, high, rate_limited, cut) in enumerate(
-        (*caps, *shares) for caps in ((5, 20), (20, 60), (60, 150)) for shares in product((0, 0.1), repeat=2)
+        (*caps, *shares) for caps in ((5, 20), (60, 150)) for shares in product((0, 0.1), repeat=2)
     ):
         cap = rng.randrange(low * 1_000_000, high * 1_000_000)
         faults = Faults(rate_limited=rate_limited, cut=cut)
@@ -210,7 +210,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
             assert billed <= journal.spent_micro("b") <= cap
             assert journal.reserved_micro("b") == 0
             truncated += came.stopped == "budget"
-    assert 4 <= truncated < 12
+    assert 2 <= truncated < 8
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: 
         undisturbed = evaluate(server, small, store_uri, journal="undisturbed.db", replicates=2)
         start = server.counts["answered"]
         kills = 0
-        for _ in range(8):
+        for _ in range(4):
             child = Forked(CHILD, server.url, Path("killed.db").resolve())
             before, enough = server.counts["answered"], rng.randrange(1, 10)
             while child.poll() is None and server.counts["answered"] < before + enough:
@@ -312,7 +312,7 @@ def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: 
             kills += 1
         resumed = evaluate(server, small, store_uri, journal="killed.db", replicates=2)
         answered = server.counts["answered"] - start
-    assert kills >= 6
+    assert kills >= 3
     # An answer on its way when the process died can only be asked again: at most those in flight at each kill.
     assert total <= answered <= total + 8 * kills
     assert comparable(resumed.metrics) == comparable(undisturbed.metrics)

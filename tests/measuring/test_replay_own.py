@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -122,7 +124,21 @@ def evaluated(store_uri: str) -> Callable[[str], Evaluation]:
     return of
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@dataclass(frozen=True)
+class Recorded:
+    """What a judge answered, without a run."""
+
+    suite: Suite
+    calls: pd.DataFrame
+
+
+@cache
+def recorded(kind: str) -> Recorded:
+    suite = KINDS[kind]()
+    return Recorded(suite, calls_frame(asked(moody, suite)))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "single responses of known level", "reliability, two labels", "transcripts"])
 def test_every_number_of_a_run_comes_again(kind: str, evaluated: Callable[[str], Evaluation], store_uri: str) -> None:
     first = evaluated(kind)
     (again,) = replay_each(f"runs:/{first.run_id}", tracking_uri=store_uri, experiment="own records")
@@ -131,10 +147,8 @@ def test_every_number_of_a_run_comes_again(kind: str, evaluated: Callable[[str],
     assert again.suite.sha256 == first.suite.sha256
 
 
-def test_a_table_needs_no_column_that_says_what_came_from_a_journal(
-    evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
-) -> None:
-    first = evaluated("natural pairs")
+def test_a_table_needs_no_column_that_says_what_came_from_a_journal(tmp_path: Path, store_uri: str) -> None:
+    first = recorded("natural pairs")
     file = written(first.calls.drop(columns="cached"), tmp_path / "calls.csv")
     (again,) = replay_each(file, suite=first.suite, tracking_uri=store_uri, experiment="own records")
     assert again.metrics["calls/total"] == len(first.calls)
@@ -154,11 +168,9 @@ def test_a_file_of_calls_and_the_suite_give_every_number_categories_too(
     assert numbers(filed) == pytest.approx(numbers(first), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["pairs", "single responses of known level", "reliability, two labels", "transcripts"])
-def test_every_form_of_a_file_of_calls_is_read_alike(
-    kind: str, evaluated: Callable[[str], Evaluation], tmp_path: Path
-) -> None:
-    calls, labels = evaluated(kind).calls, evaluated(kind).suite.labels
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_form_of_a_file_of_calls_is_read_alike(kind: str, tmp_path: Path) -> None:
+    calls, labels = recorded(kind).calls, recorded(kind).suite.labels
     measured = jrh.measure(calls, labels=labels, n_resamples=20).to_dict()
     for ending in ("parquet", "csv", "jsonl", "xlsx"):
         read = _read(written(calls, tmp_path / f"calls.{ending}"))
@@ -167,18 +179,20 @@ def test_every_form_of_a_file_of_calls_is_read_alike(
             assert read[name].sum() == pytest.approx(calls[name].sum(), rel=1e-12)
 
 
-def _read(path: Path, *, judge: str = "moody") -> pd.DataFrame:
+def _by_name(path: Path) -> dict[str, pd.DataFrame]:
     from jrh_mlflow.measuring.replay import _by_judge
 
-    ((name, calls),) = _by_judge(read_table(path), path, None, labels=None, scale=None).items()
+    return dict(_by_judge(read_table(path), path, None, labels=None, scale=None))
+
+
+def _read(path: Path, *, judge: str = "moody") -> pd.DataFrame:
+    ((name, calls),) = _by_name(path).items()
     assert name == judge
     return calls
 
 
-def test_words_whose_order_is_unknown_need_the_labels(
-    evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
-) -> None:
-    calls = evaluated("reliability, two labels").calls.replace({"fail": "dull", "pass": "apt"}).drop(columns="labels")
+def test_words_whose_order_is_unknown_need_the_labels(tmp_path: Path, store_uri: str) -> None:
+    calls = recorded("reliability, two labels").calls.replace({"fail": "dull", "pass": "apt"}).drop(columns="labels")
     path = written(calls, tmp_path / "calls.csv")
     about = {"tracking_uri": store_uri, "experiment": "own records"}
     with pytest.raises(CallsError, match=r"'apt', 'dull' whose order is not known. .*--labels"):
@@ -186,7 +200,7 @@ def test_words_whose_order_is_unknown_need_the_labels(
     (again,) = replay_each(path, labels=("dull", "apt"), **about)
     assert again.report.to_dict() == jrh.measure(calls, labels=("dull", "apt")).to_dict()
     with pytest.raises(RecipeError, match="those of single responses"):
-        replay_each(written(evaluated("natural pairs").calls, tmp_path / "n.csv"), labels=("a", "b"), **about)
+        replay_each(written(recorded("natural pairs").calls, tmp_path / "n.csv"), labels=("a", "b"), **about)
 
 
 def dosed(given: tuple[str, ...], tests: tuple[str, ...], **reading: object) -> Suite:
@@ -202,7 +216,7 @@ TOLD: dict[str, Callable[[], Suite]] = {
     "ends never seen": lambda: dosed(("2", "3"), ("padding", "error_injection"), scale=(1, 6)),
     "transcripts": transcripts,
 }
-LOGGED_AGAIN = {"fractions": "parquet", "words": "csv", "transcripts": "parquet"}
+LOGGED_AGAIN = {"words": "csv", "transcripts": "parquet"}
 """Of these runs are made, which takes a second; of the others the numbers alone."""
 
 
@@ -246,11 +260,12 @@ def test_records_that_do_not_tell_their_labels_are_guessed_with_a_note_and_lose_
     store_uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     about = {"tracking_uri": store_uri, "experiment": "own records"}
-    first = jrh.evaluate(jrh.scripted.Oracle(), dosed(("2", "3", "4"), ("error_injection",), scale=(1, 6)), **about)
-    old = first.calls.drop(columns="labels")
+    suite = dosed(("2", "3", "4"), ("error_injection",), scale=(1, 6))
+    calls = calls_frame(asked(jrh.scripted.Oracle(), suite))
+    first, old = jrh.measure(calls, labels=suite.labels), calls.drop(columns="labels")
     path = written(old, tmp_path / "calls.csv")
     (guessed,) = replay_each(path, **about)
-    for report in (first.report, jrh.measure(old), guessed.report):
+    for report in (first, jrh.measure(old), guessed.report):
         assert report.estimates["error_injection/monotone"].n == 12
     assert "above the lowest" not in str(jrh.measure(old).to_dict())
     assert caplog.text.count("do not say what may be answered. ") == 1
@@ -258,13 +273,13 @@ def test_records_that_do_not_tell_their_labels_are_guessed_with_a_note_and_lose_
     assert "--labels" in caplog.text
     caplog.clear()
     (said,) = replay_each(path, scale=(1, 6), **about)
-    assert said.report.to_dict() == first.report.to_dict() == jrh.measure(said.calls).to_dict()
+    assert said.report.to_dict() == first.to_dict() == jrh.measure(said.calls).to_dict()
     assert "do not say" not in caplog.text
 
 
 @pytest.mark.parametrize("cell", ["x", "[1]", '{"answers": ["a"]}', '{"answers": ["a", "a"]}', '{"answers": [1, 2]}'])
-def test_labels_that_cannot_be_read_are_refused(cell: str, evaluated: Callable[[str], Evaluation]) -> None:
-    calls = evaluated("transcripts").calls.assign(labels=cell)
+def test_labels_that_cannot_be_read_are_refused(cell: str) -> None:
+    calls = recorded("transcripts").calls.assign(labels=cell)
     with pytest.raises(CallsError, match="`labels` must be empty or JSON"):
         jrh.measure(calls)
 
@@ -279,22 +294,16 @@ def test_records_of_several_rubrics_come_again_with_their_suite(store_uri: str, 
     assert again.report.to_dict() == first.report.to_dict()
 
 
-def test_a_judge_that_two_models_answered_for_is_one_judge(
-    evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
-) -> None:
-    calls = evaluated("natural pairs").calls
+def test_a_judge_that_two_models_answered_for_is_one_judge(tmp_path: Path) -> None:
+    calls = recorded("natural pairs").calls
     several = calls.assign(model=["m-1" if place % 3 else None if place % 2 else "m-2" for place in range(len(calls))])
-    (one,) = replay_each(written(several, tmp_path / "calls.parquet"), tracking_uri=store_uri, experiment="own records")
-    assert len(one.calls) == len(calls)
+    assert len(_read(written(several, tmp_path / "calls.parquet"), judge="calls")) == len(calls)
     both = pd.concat([calls.assign(model="a"), calls.assign(model="b")])
-    two = replay_each(written(both, tmp_path / "both.csv"), tracking_uri=store_uri, experiment="own records")
-    assert [done.judge.name for done in two] == ["a", "b"]
+    assert list(_by_name(written(both, tmp_path / "both.csv"))) == ["a", "b"]
 
 
-def test_records_of_another_suite_are_refused(
-    evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
-) -> None:
-    calls = evaluated("transcripts").calls
+def test_records_of_another_suite_are_refused(tmp_path: Path, store_uri: str) -> None:
+    calls = recorded("transcripts").calls
     path = written(calls, tmp_path / "calls.parquet")
     with pytest.raises(CallsError, match=r"27 item\(s\) are not in suite 'natural'"):
         replay_each(path, suite=natural(), tracking_uri=store_uri)

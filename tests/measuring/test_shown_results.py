@@ -76,8 +76,8 @@ def results(store_uri: str) -> dict[str, Any]:
             "datasheet": one.datasheet,
             "report": graded[0].report,
             "shift": jrh.criterion_shift(judge(EVIL, longer), PAIRS, **where),
-            "comparison": jrh.compare([one, other]),
-            "jury": jrh.jury(graded),
+            "comparison": jrh.compare([one, other], log=False),
+            "jury": jrh.jury(graded, log=False),
             "suite": points,
             "simulated": other,
         }

@@ -75,7 +75,7 @@ def test_no_shortcut_pays_on_the_matched_ladder_of_a_built_in_suite(name):
     assert [(one.shortcut, one.direction, one.estimate.value) for one in audit.readings if not one.within] == []
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", range(1, 4))
 def test_a_short_suite_of_another_seed_gives_shortcuts_as_little(seed):
     suite = jrh.datasheet_suite(design="short", n_tasks=12, depth=3, seed=seed)
     matched = [item for item in suite.items if item.condition in MATCHED]
@@ -84,6 +84,7 @@ def test_a_short_suite_of_another_seed_gives_shortcuts_as_little(seed):
 
 
 def test_a_shortcut_is_read_as_its_judge_answers_in_both_orders(hand_made):
+    audit = audit_suite(hand_made)
     for judge in every_shortcut(seed=3):
         right = [
             (judge(presentation_of(item, order, judge.tie_criterion)) == "1") == (item.better == order[0])
@@ -91,7 +92,7 @@ def test_a_shortcut_is_read_as_its_judge_answers_in_both_orders(hand_made):
             if item.condition == "ladder"
             for order in item.orders
         ]
-        read = reading(audit_suite(hand_made), type(judge).__name__, direction=judge.direction)
+        read = reading(audit, type(judge).__name__, direction=judge.direction)
         assert read.estimate.value == sum(right) / len(right)
 
 
@@ -150,7 +151,7 @@ def planted(task: Task, *, mark: str) -> Task:
 
 
 def test_a_giveaway_in_ones_own_tasks_fails_the_audit_and_its_sentences_are_named():
-    tasks = built_in_tasks()[:12]
+    tasks = built_in_tasks()[:8]
     own = [planted(task, mark=" 3704") for task in tasks]
     audit = audit_suite(jrh.datasheet_suite(tasks=own, depth=3, seed=1))
     digits = reading(audit, "DigitCount", "ladder_matched")

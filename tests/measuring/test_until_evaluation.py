@@ -299,7 +299,7 @@ def test_an_outbox_entry_of_a_stopped_run_is_logged_as_such(
         patch.setattr(module, "publish", down)
         with pytest.raises(TrackingError):
             evaluate(jrh.scripted.AlwaysTie(), suite, store_uri, RULE)
-    plain = jrh.evaluate(jrh.scripted.AlwaysTie(), suite, tracking_uri=store_uri, experiment="tests")
+    plain = jrh.evaluate(jrh.scripted.AlwaysTie(), suite, tracking_uri=store_uri, experiment="tests", traces="none")
     assert (plain.truncated, plain.stopped) == (None, None), "without the rule it is another evaluation"
     kept = evaluate(jrh.scripted.AlwaysTie(), suite, store_uri, RULE)
     assert kept.stopped.rules[0].state == "holds"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from jrh_mlflow.models.prices import Price, cost_micro, response_micro
-from jrh_mlflow.models.transports import TransportError, make_transport
+from jrh_mlflow.models.transports import TransportError, dialect, make_transport
 from jrh_mlflow.models.transports import _base as bodies
 from jrh_mlflow.models.transports.litellm import load_litellm
 from jrh_mlflow.schema.requests import Response
@@ -293,7 +293,7 @@ def test_a_small_body_never_becomes_a_large_one(
 ) -> None:
     ask(transport, server, "A")  # what is loaded once is not counted
     monkeypatch.setattr(bodies, "MAX_BODY", 2**20)
-    bomb = packed(60 * 2**20)
+    bomb = packed(30 * 2**20)
     tracemalloc.start()
     try:
         assert "larger than 1 MiB" in fail(transport, server, bomb).text
@@ -334,11 +334,15 @@ def test_what_a_program_asks_of_litellm_by_itself_is_not_bounded(
     assert asyncio.run(run()).choices[0].message.content == "A" * 5000
 
 
-def test_the_probabilities_of_endless_tokens_are_left_out(transport: Transports, server: LoopbackServer) -> None:
+def test_the_probabilities_of_endless_tokens_are_left_out(
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dialect._MAX_LOGPROB_TOKENS == 50_000
+    monkeypatch.setattr(dialect, "_MAX_LOGPROB_TOKENS", 500)
     token = {"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "B", "logprob": -2}] * 100}
     assert ask(transport, server, Reply(text="A", logprobs=[token])).logprobs[0]["top"] == [["B", -2.0]] * 20
     plain = {"token": "A", "logprob": -0.1, "top_logprobs": []}
-    assert ask(transport, server, Reply(text="A", logprobs=[plain] * 50_001)).logprobs is None
+    assert ask(transport, server, Reply(text="A", logprobs=[plain] * 501)).logprobs is None
 
 
 def test_whoever_listens_to_litellm_still_hears_of_every_call(

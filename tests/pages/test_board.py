@@ -6,6 +6,7 @@ import html
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import numpy as np
@@ -24,7 +25,7 @@ from jrh_mlflow.tracking.runs import keys, leaderboard
 from jrh_mlflow.tracking.runs.leaderboard import RunQuery, run_list, tag_reading
 from jrh_mlflow.tracking.runs.store import Store
 from tests.pages.test_runs import serving
-from tests.review.browser import chromium, looks, violations
+from tests.review.browser import chromium, looks, show_next, violations
 from tests.review.making import Client
 
 AXIS = "dark_current"
@@ -263,7 +264,7 @@ def test_the_distance_is_0_between_judges_that_agree_and_1_where_they_cannot_dif
 
 @pytest.fixture(scope="module")
 def judged(store: Store) -> dict[str, str]:
-    suite = jrh.datasheet_suite(n_tasks=3, depth=1)
+    suite = jrh.datasheet_suite(n_tasks=2, depth=1)
     options = {"experiment": "grid", "tracking_uri": store.uri, "traces": "none", "progress": False}
     judges = {"first": jrh.scripted.AlwaysFirst(), "tie": jrh.scripted.AlwaysTie(), "oracle": jrh.scripted.Oracle()}
     return {name: jrh.evaluate(judge, suite, **options).run_id for name, judge in judges.items()}
@@ -338,26 +339,33 @@ def test_a_page_of_many_judges_leads_to_its_figures_and_exploratory_differences(
     assert "whole=1" not in whole
 
 
-def test_list_and_grid_are_accessible_and_scroll_down_only(client, runs, judged):
-    with chromium() as browser:
-        page = browser.new_page(bypass_csp=True)
-        console = []
-        page.on("console", lambda message: console.append(message.text))
-        for name in ("", "?kind=any", f"differ?{urlencode({'run': list(judged.values())}, doseq=True)}"):
-            page.goto(f"http://{client.address}/jrh/{name}")
-            for width in looks(page):
-                assert violations(page) == [], (name, width)
-                assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+def test_list_and_grid_are_accessible_and_scroll_down_only(client, runs, judged, browser):
+    page = browser.new_page(bypass_csp=True)
+    console = []
+    page.on("console", lambda message: console.append(message.text))
+    for name in ("", "?kind=any", f"differ?{urlencode({'run': list(judged.values())}, doseq=True)}"):
+        address = f"http://{client.address}/jrh/{name}"
+        show_next(page, address) if name else page.goto(address)
+        for width in looks(page):
+            assert violations(page) == [], (name, width)
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    page.close()
     assert console == []
 
 
-def test_in_a_browser_ticks_are_kept_over_pages_and_compared(client, runs, judged):
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"http://{client.address}/jrh/?judge=AlwaysFirst")
-        page.locator(f"input[value='{judged['first']}']").check()
-        page.get_by_role("button", name="Keep the ticks").click()
-        page.goto(page.url.replace("judge=AlwaysFirst", "judge=Oracle"))
-        page.locator(f"input[value='{judged['oracle']}']").check()
-        page.get_by_role("button", name="Where they differ").click()
-        assert page.locator("table.grid thead th").count() == 4
+def test_in_a_browser_ticks_are_kept_over_pages_and_compared(client, runs, judged, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"http://{client.address}/jrh/?judge=AlwaysFirst")
+    page.locator(f"input[value='{judged['first']}']").check()
+    page.get_by_role("button", name="Keep the ticks").click()
+    page.goto(page.url.replace("judge=AlwaysFirst", "judge=Oracle"))
+    page.locator(f"input[value='{judged['oracle']}']").check()
+    page.get_by_role("button", name="Where they differ").click()
+    assert page.locator("table.grid thead th").count() == 4
+    page.close()

@@ -36,7 +36,7 @@ from jrh_mlflow.tracking.runs.run_calls import CallStore
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import EVIL, pointwise_suite
 from tests.loopback import LoopbackServer
-from tests.review.browser import chromium, looks, violations
+from tests.review.browser import chromium, looks, show_next, violations
 from tests.review.making import TOKEN, Client
 
 pytestmark = pytest.mark.quick
@@ -532,7 +532,8 @@ def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(c
     with chromium() as browser:
         page = browser.new_page(bypass_csp=True)
         for query in queries:
-            page.goto(f"http://{client.address}/jrh/calls/{done.run_id}?{urlencode(query)}")
+            address = f"http://{client.address}/jrh/calls/{done.run_id}?{urlencode(query)}"
+            show_next(page, address) if query else page.goto(address)
             assert page.title().startswith("Calls: ")
             for width in looks(page):
                 assert violations(page) == [], (width, query)

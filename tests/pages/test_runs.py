@@ -27,7 +27,7 @@ from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import pointwise_suite
-from tests.review.browser import chromium, looks, served, ten, violations
+from tests.review.browser import chromium, looks, served, show_next, ten, violations
 from tests.review.making import TOKEN, Client
 
 EVIL = "\"'><script>document.title='pwned'</script><img src=x onerror=alert(1)>&amp;"
@@ -332,7 +332,8 @@ def test_everything_else_is_answered_by_the_application_beside(client):
 def test_list_run_page_and_problem_are_accessible_and_scroll_down_only(client, runs, browser):
     page = browser.new_page(bypass_csp=True)
     for name in ("", f"run/{runs['generation']}", f"run/{'0' * 32}"):
-        page.goto(f"http://{client.address}/jrh/{name}")
+        address = f"http://{client.address}/jrh/{name}"
+        show_next(page, address) if name else page.goto(address)
         for width in looks(page):
             assert violations(page) == [], (name, width)
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width

@@ -286,7 +286,7 @@ def test_unknown_settings_are_refused():
 
 
 def versions() -> dict[str, pd.DataFrame]:
-    return {"v1": drawn(800, rate=0.6, seed=5), "v2": drawn(800, rate=0.8, seed=6)}
+    return {"v1": drawn(400, rate=0.6, seed=5), "v2": drawn(400, rate=0.8, seed=6)}
 
 
 def test_the_difference_of_two_versions_is_the_second_minus_the_first():
@@ -346,7 +346,7 @@ def pairs(n: int, *, seed: int, human: bool) -> pd.DataFrame:
 
 
 def test_a_win_rate_is_corrected_with_the_positional_share_beside_it():
-    found = jrh.correct(pairs(1500, seed=1, human=False), pairs(300, seed=2, human=True))
+    found = jrh.correct(pairs(700, seed=1, human=False), pairs(300, seed=2, human=True))
     assert found.estimate.ci_low < 0.6 < found.estimate.ci_high
     assert found.estimate.unit == "pair"
     assert found.positional.value == pytest.approx(0.2, abs=0.04)

@@ -337,8 +337,8 @@ def test_the_difference_of_two_evaluations_is_logged_with_each_rate_in_its_run(e
 
 def test_evaluations_on_natural_pairs_give_a_win_rate(store_uri):
     """The longer answer is the better one in 8 of 10 pairs, and u is the better one in 6 of 10."""
-    better = ["1" if place % 10 < 6 else "2" for place in range(150)]
-    texts = [("short", "longer by far") if place % 5 else ("longer by far", "short") for place in range(150)]
+    better = ["1" if place % 10 < 6 else "2" for place in range(100)]
+    texts = [("short", "longer by far") if place % 5 else ("longer by far", "short") for place in range(100)]
     rows = [
         {
             "instruction": f"q{place}",
@@ -357,9 +357,9 @@ def test_evaluations_on_natural_pairs_give_a_win_rate(store_uri):
         traces="none",
     )
     items = done.calls["suite_item"].unique()
-    labelled = done.calls[done.calls["suite_item"].isin(items[:90])]
+    labelled = done.calls[done.calls["suite_item"].isin(items[:60])]
     found = jrh.correct(done, labelled, sampling="random")
-    assert (found.n_labelled, found.n_unlabelled, found.naive.n) == (90, 60, 150)
+    assert (found.n_labelled, found.n_unlabelled, found.naive.n) == (60, 40, 100)
     assert found.people_only.value == pytest.approx(0.6)
     assert found.naive.value == pytest.approx(done.calls.query("order == 'uv'")["answer"].eq("1").mean())
     assert found.positional.value == 0

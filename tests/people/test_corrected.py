@@ -296,7 +296,7 @@ def test_weighted_labels_taken_out_of_the_population_cover_the_rate() -> None:
         (300, 600, 0.7, 0.9, 0.8, True),
     ):
         held = []
-        for _ in range(300):
+        for _ in range(100):
             human = rng.random(total) < theta
             judge = np.where(human, rng.random(total) < se, rng.random(total) >= sp).astype(float)
             tilt = np.where(human == (rng.random(total) < 0.8), 1.6, 0.4) if uneven else np.ones(total)

@@ -22,7 +22,7 @@ def traces(rated: RatedStore) -> list[Trace]:
 def test_every_trace_is_one_question_and_its_answer(rated: RatedStore, traces: list[Trace]) -> None:
     read = {one.info.trace_id: (one.data.spans[0].inputs, one.data.spans[0].outputs) for one in traces}
     written = rated.traces.set_index("item")
-    assert len(read) == len(written) == 300
+    assert len(read) == len(written) == 160
     assert written["question"].is_unique
     for item, row in written.iterrows():
         assert read[str(item)] == ({"question": row["question"]}, row["answer"])
@@ -52,9 +52,9 @@ def test_people_and_judge_err_as_often_as_asked(rated: RatedStore) -> None:
     for who, rater in PEOPLE.items():
         given = rated.people[who].dropna()
         assert (given == right[given.index]).mean() == pytest.approx(rater.accuracy, abs=0.06)
-        assert len(given) / 300 == pytest.approx(1 - rater.missing, abs=0.06)
+        assert len(given) / 160 == pytest.approx(1 - rater.missing, abs=0.06)
     said = rated.judge.astype(bool)
-    assert len(said) == 297  # three of its calls failed
+    assert len(said) == 157  # three of its calls failed
     assert said[right[said.index]].mean() == pytest.approx(0.9, abs=0.06)
     assert said[~right[said.index]].mean() == pytest.approx(0.3, abs=0.1)
 

@@ -54,14 +54,14 @@ def test_typos_touch_no_digit_no_capital_and_no_whitespace(text, number):
         assert list(filter(kind, after)) == list(filter(kind, text))
 
 
-@pytest.mark.parametrize("number", range(20))
-def test_typos_spare_links_code_names_and_short_words(number):
-    after = written(Typos(), ESSAY, number)
-    for kept in ("https://example.com/a1", "leaf@example.org", "`grow plant twice`", "def grow(plant):", "Ingenhousz"):
-        assert kept in after
-    pairs = [pair for pair in zip(ESSAY.split(), after.split(), strict=True) if pair[0] != pair[1]]
-    assert 1 <= len(pairs) <= 4
-    assert all(len(old.strip(".,!")) >= 4 and old[0] == new[0] for old, new in pairs)
+def test_typos_spare_links_code_names_and_short_words():
+    spared = ("https://example.com/a1", "leaf@example.org", "`grow plant twice`", "def grow(plant):", "Ingenhousz")
+    for number in range(20):
+        after = written(Typos(), ESSAY, number)
+        assert [kept for kept in spared if kept not in after] == []
+        pairs = [pair for pair in zip(ESSAY.split(), after.split(), strict=True) if pair[0] != pair[1]]
+        assert 1 <= len(pairs) <= 4
+        assert all(len(old.strip(".,!")) >= 4 and old[0] == new[0] for old, new in pairs)
 
 
 def test_typos_come_in_five_to_eight_of_a_hundred_long_words():
@@ -148,11 +148,11 @@ def test_credentials_stand_before_or_after_the_whole_response():
 
 
 @pytest.mark.parametrize("text", [ESSAY, MANY_WORDS, ESSAY * 60], ids=["essay", "no sentence end", "long"])
-@pytest.mark.parametrize("number", range(5))
-def test_padding_makes_a_text_a_third_to_two_thirds_longer(text, number):
-    after = written(Padding(), text, number)
-    assert 1.3 <= len(after) / len(text) <= 1.61
-    assert [c for c in after if c.isdigit()] == [c for c in text if c.isdigit()]
+def test_padding_makes_a_text_a_third_to_two_thirds_longer(text):
+    for number in range(5):
+        after = written(Padding(), text, number)
+        assert 1.3 <= len(after) / len(text) <= 1.61
+        assert [c for c in after if c.isdigit()] == [c for c in text if c.isdigit()]
 
 
 def test_padding_leaves_code_whole_and_has_a_condition_that_pairs_do_not_use():
@@ -188,14 +188,14 @@ def test_doses_nest_and_no_sentence_is_made_wrong_twice(text, name):
     assert planned(text, name) == errors
 
 
-@pytest.mark.parametrize("name", [f"s{number}" for number in range(12)])
-def test_a_higher_dose_has_the_errors_of_the_lower_ones_word_for_word(name):
-    texts = doses(ESSAY, 4, name)
-    assert len({ESSAY, *texts}) == 5
-    sentences = [set(re.split(r"(?<=[.!?])\s", text)) for text in (ESSAY, *texts)]
-    right = sentences[0]
-    for lower, higher in pairwise(sentences):
-        assert lower - right < higher - right
+def test_a_higher_dose_has_the_errors_of_the_lower_ones_word_for_word():
+    for number in range(12):
+        texts = doses(ESSAY, 4, f"s{number}")
+        assert len({ESSAY, *texts}) == 5
+        sentences = [set(re.split(r"(?<=[.!?])\s", text)) for text in (ESSAY, *texts)]
+        right = sentences[0]
+        for lower, higher in pairwise(sentences):
+            assert lower - right < higher - right
 
 
 def test_the_errors_do_not_depend_on_how_each_dose_is_seeded():
@@ -262,17 +262,11 @@ def test_every_kind_of_error_occurs_and_says_the_wrong_thing():
     assert all(text.replace(ESSAY[:20], "") and len(text) > len(ESSAY) for text in kinds["nonsense"])
 
 
-@pytest.mark.parametrize("name", [f"s{number}" for number in range(20)])
-def test_errors_stay_out_of_code_links_and_list_numbers(name):
-    text = doses(ESSAY, 8, name)[-1]
-    for kept in (
-        "https://example.com/a1",
-        "def grow(plant):\n    return plant + 1",
-        "`grow plant twice`",
-        "\n1. ",
-        "\n2. ",
-    ):
-        assert kept in text
+def test_errors_stay_out_of_code_links_and_list_numbers():
+    whole = ("https://example.com/a1", "def grow(plant):\n    return plant + 1", "`grow plant twice`", "\n1. ", "\n2. ")
+    for number in range(20):
+        text = doses(ESSAY, 8, f"s{number}")[-1]
+        assert [kept for kept in whole if kept not in text] == []
 
 
 def test_a_text_of_too_few_words_gets_no_errors():

@@ -156,4 +156,4 @@ def test_choosing_examples_grows_with_the_rows_and_not_with_their_square(monkeyp
         SyntheticOrdinal(choice="nearest").targets(seeds(n), SCALE, "rubric")
         return len(counted)
 
-    assert looks(800) < 2.2 * looks(400)
+    assert looks(400) < 2.2 * looks(200)

@@ -20,32 +20,32 @@ TEXTS = (
     *rewrites.TEXTS,
     ESSAY,
     *ODD,
-    *(shape(700) for shape in SHAPES.values()),
+    *(shape(400) for shape in SHAPES.values()),
 )
 SIMILARITY = TfidfSimilarity(TEXTS)
 REMARKS = ("Sure! Here is the rewritten text: ", "Revised version : ", "```\n", "=== END\n", "New   text  ** : ", "")
 CLOSINGS = ("", " Let me know if this works.", "\n\n- Note: I kept the original.", "\n```")
 WRITTEN = {
-    "label_flip": "533c9534935105af",
-    "format_invariance_1": "efb03878b1796e9b",
-    "format_invariance_2": "121b3ec48cbfce17",
-    "format_invariance_3": "5f376e3cc747d8b6",
-    "semantic_paraphrase": "becb7b7cbb95c080",
-    "verbosity_bias_long": "5c10c33c5f584c27",
-    "verbosity_bias_short": "4510500ce66b6912",
-    "stochastic_stability": "14f59f5cb020c977",
-    "synthetic_ordinal": "f401fda3eae70d3f",
-    "typos": "2e8b68765d490833",
-    "markdown": "300891c4c33f0215",
-    "prompt_injection": "63cc5417e1416e22",
-    "authority": "aadc2b2e8b6f7f77",
-    "padding": "3b5903118b0492e8",
-    "error_injection": "c1393adf14352474",
-    "rubric_paraphrase": "e34cb2b0c7574614",
-    "agent_perturbation": "92acd4a5f98b9dfb",
-    "agent_positives": "5f3c0f322c2e1130",
+    "label_flip": "a0c0e449480566e5",
+    "format_invariance_1": "f6cc297e699ff18c",
+    "format_invariance_2": "009a8f1ff25871d8",
+    "format_invariance_3": "2a5f7ba5fd84a0f6",
+    "semantic_paraphrase": "ca6aad167776c1d8",
+    "verbosity_bias_long": "892f37404ed92cd9",
+    "verbosity_bias_short": "948269ebf57eb7d2",
+    "stochastic_stability": "762df17a72f98a33",
+    "synthetic_ordinal": "f959da7d90da1a79",
+    "typos": "b16c6ec6ba874ffe",
+    "markdown": "e02a2b940e7b8dd2",
+    "prompt_injection": "e2d1828550f6c39e",
+    "authority": "15ee99e6a68ddb23",
+    "padding": "ad8a909ab73ecb44",
+    "error_injection": "f55dbfa8d230f733",
+    "rubric_paraphrase": "6eb571ac76f646a2",
+    "agent_perturbation": "9a817b3b7d64356d",
+    "agent_positives": "74c9532d84be523f",
 }
-CHECKED = "e0663d84559007a7"
+CHECKED = "85c75c82b3a1b843"
 
 
 def _digest(lines: list[str]) -> str:
@@ -56,10 +56,9 @@ def _digest(lines: list[str]) -> str:
 def test_every_rule_writes_what_it_wrote_before_it_was_made_faster(name):
     test = RULES[name]
     lines = [
-        repr(attempt(test, target, SIMILARITY, number))
-        for text in TEXTS
-        for target in targets(test, text)[:3]
-        for number in (0, 1)
+        repr(attempt(test, target, SIMILARITY, (at + place) % 2))
+        for at, text in enumerate(TEXTS)
+        for place, target in enumerate(targets(test, text)[:3])
     ]
     assert _digest(lines) == WRITTEN[name]
 

@@ -15,6 +15,7 @@ from jrh_mlflow.review.contents import ReviewCatalog
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import item_line, read_suite
+from tests.examples import PROFILE
 from tests.review.making import Client, baseline, made, reviewing, reviewing_process, saved_suite, suite_items
 
 HOSTILE = [
@@ -26,6 +27,10 @@ HOSTILE = [
     "x" * 5_000_000,
     "half a pair \\ud83d",
 ]
+
+
+EXAMPLES = 5 if PROFILE == "usual" else 30
+"""Of requests of each kind that the description allows or forbids, to each of the nine operations."""
 
 
 def hostile_suite(folder: Path) -> Path:
@@ -287,7 +292,7 @@ def test_no_request_that_the_description_allows_or_forbids_ends_in_a_500(tmp_pat
 
 
 def _try_out(cases, client: Client, key: str) -> None:
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=cases)
     def no_500(case):
         if "key" in (case.path_parameters or {}):

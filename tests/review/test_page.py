@@ -325,7 +325,9 @@ def test_every_button_is_inside_the_window_and_the_page_is_accessible(frost: tup
         if name != "item":
             press(page, "Escape", keys)
         for width in looks(page, 820):
-            assert violations(page) == [], (name, width)
+            # Behind a dialog is what was looked at first.
+            part = "dialog" if page.locator("dialog").count() else "body"
+            assert violations(page, part) == [], (name, width)
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 

@@ -21,7 +21,7 @@ def drawn(cells: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np
     return x, y, counts
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(CELLS, st.booleans())
 def test_resamples_are_scored_as_sklearn_scores_them(cells, binary) -> None:
     x, y, counts = drawn([(a % 2, b % 2, n) for a, b, n in cells] if binary else cells)

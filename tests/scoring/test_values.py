@@ -25,13 +25,13 @@ from jrh_mlflow.stats.agreement import (
 )
 from jrh_mlflow.stats.bootstrap import cluster_bootstrap
 from tests.measures.pointwise import NO_ANSWER, number, points, reading, report
-from tests.readings import PROPERTY
+from tests.readings import COSTLY_PROPERTY, PROPERTY
 
 LEVELS = ("1", "2", "3", "4", "5")
 both = st.tuples(st.sampled_from(LEVELS), st.sampled_from(LEVELS))
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(st.lists(st.tuples(st.sampled_from(["no", "yes", *NO_ANSWER]), st.sampled_from(["no", "yes"])), min_size=1))
 def test_binary_rates_are_those_of_a_confusion_matrix(said):
     usable = [one for one in said if one[0] not in ("unparsed", "error")]
@@ -53,7 +53,7 @@ def test_binary_rates_are_those_of_a_confusion_matrix(said):
         assert one.n == len(answered)
 
 
-@PROPERTY
+@COSTLY_PROPERTY
 @given(st.lists(both, min_size=3, max_size=40))
 def test_ordinal_values_are_those_of_scipy_and_scikit_learn(said):
     given, expected = (np.array([float(one[side]) for one in said]) for side in (0, 1))

@@ -134,8 +134,8 @@ def test_terms_are_found_as_whole_words():
 KEYS = [*AGENT_TESTS, *TESTS, *PAIR_CONDITIONS, *SINGLE_CONDITIONS, *SHEETS["pairs"], *SHEETS["single responses"]]
 
 
-@pytest.mark.parametrize("key", [key for key in dict.fromkeys(KEYS) if not key.startswith(EXPECTED)])
-def test_a_reason_names_every_key_in_it_as_people_do_and_leaves_other_words_alone(key):
-    told = reason_text(f"3 of 20 calls of {key} gave no usable answer to my_judge/v1 (delta_0.5)")
-    assert re.sub(r"my_judge/v1", "", told).count("_") == 0, told
-    assert told.endswith("gave no usable answer to my_judge/v1 (δ = 0.5)")
+def test_a_reason_names_every_key_in_it_as_people_do_and_leaves_other_words_alone():
+    for key in (key for key in dict.fromkeys(KEYS) if not key.startswith(EXPECTED)):
+        told = reason_text(f"3 of 20 calls of {key} gave no usable answer to my_judge/v1 (delta_0.5)")
+        assert re.sub(r"my_judge/v1", "", told).count("_") == 0, told
+        assert told.endswith("gave no usable answer to my_judge/v1 (δ = 0.5)"), told

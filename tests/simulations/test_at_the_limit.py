@@ -71,7 +71,7 @@ def test_the_interval_of_the_gate_is_the_one_that_is_validated():
     assert (low, high) == pytest.approx((-back[1], -back[0]))
 
 
-def applications(n: int = 500) -> dict[str, DecisionCheck]:
+def applications(n: int = 250) -> dict[str, DecisionCheck]:
     size = SimulationSize(n=n, quick=True)
     return {check.name: check for simulation in PASSES for check in simulation(size, map)}
 

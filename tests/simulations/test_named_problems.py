@@ -22,7 +22,7 @@ from jrh_mlflow.simulations.named_problems import (
 )
 from jrh_mlflow.suites import datasheet_suite
 
-IN_SHORT = SimulationSize(n=20, quick=True)
+IN_SHORT = SimulationSize(n=10, quick=True)
 
 
 def in_short(*simulations: object) -> list[DecisionCheck]:
@@ -52,7 +52,7 @@ def test_a_drawn_judge_reads_its_truth() -> None:
     sheet, rng = DrawnSheet(datasheet_suite(n_tasks=10)), np.random.default_rng(3)
     for key in ("slot_lean", "padding_lean", "positional_excess", "ability", "reading"):
         judge = Effect(key=key, icc=0.3).judge(0.7)
-        readings = [sheet.readings(judge, (key,), rng)[key] for _ in range(40)]
+        readings = [sheet.readings(judge, (key,), rng)[key] for _ in range(20)]
         assert all(isinstance(reading, Estimate) for reading in readings)
         assert np.mean([reading.value for reading in readings]) == pytest.approx(judge.truth(key), abs=0.12)
         assert judge.truth(key) == pytest.approx(0.3 if key == "ability" else 0.7)

@@ -7,7 +7,7 @@ from jrh_mlflow.simulations.own_bonus import PART
 
 
 def test_a_few_runs_keep_their_promises_and_are_printed():
-    rows = PART.rows(SimulationSize(n=20, quick=True))
+    rows = PART.rows(SimulationSize(n=10, quick=True))
     assert {row.name for row in rows} == {"covers the planted excess", "reported where there is none"}
     assert not PART.failures(rows)
     planted = rows[-1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from jrh_mlflow.simulations import simulated_raters
 from jrh_mlflow.simulations.loop import SimulationSize, listed
 from jrh_mlflow.simulations.simulated_raters import (
     CLUSTERS,
@@ -30,9 +32,17 @@ def checked(designs, *, n_seeds):
     return replace(RATERS, worlds=listed(designs, quick=()))(SimulationSize(n=n_seeds))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _twenty_thousand_items_stand_for_infinitely_many() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulated_raters, "_VERY_MANY", 20_000)
+        yield
+    simulated_raters._population.cache_clear()
+
+
 @pytest.fixture(scope="module")
 def checks():
-    return checked(SHORT, n_seeds=20)
+    return checked(SHORT, n_seeds=10)
 
 
 def test_no_interval_and_no_test_misses_its_promise(checks):

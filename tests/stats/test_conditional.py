@@ -19,18 +19,18 @@ def penalty(b):
 def by_definition(scores, terms, strata):
     """Maximise the likelihood, which sums over all answers with as many ones, as a mean over ways to break ties."""
 
-    def stratum(b, y, x):
+    def ways(y, x):
         ties = np.flatnonzero(y == 0.5)
-        values = []
+        answers = np.array(list(product((0.0, 1.0), repeat=len(y))))
         for broken in product((0.0, 1.0), repeat=len(ties)):
             whole = y.copy()
             whole[ties] = broken
-            alike = [np.array(one) for one in product((0.0, 1.0), repeat=len(y)) if sum(one) == whole.sum()]
-            values.append(whole @ x @ b - np.log(sum(np.exp(one @ x @ b) for one in alike)))
-        return np.mean(values)
+            yield whole @ x, answers[answers.sum(axis=1) == whole.sum()] @ x
+
+    of_strata = [list(ways(scores[strata == s], terms[strata == s])) for s in np.unique(strata)]
 
     def negative(b):
-        parts = [stratum(b, scores[strata == s], terms[strata == s]) for s in np.unique(strata)]
+        parts = [np.mean([whole @ b - np.log(np.exp(alike @ b).sum()) for whole, alike in each]) for each in of_strata]
         return -sum(parts) - penalty(b)
 
     return minimize(negative, np.zeros(terms.shape[1]), method="BFGS", options={"gtol": 1e-8}).x

@@ -203,7 +203,7 @@ def test_influences_are_what_the_estimate_changes_by(method) -> None:
     """Their squares sum to the variance that simulation gives."""
     rng = np.random.default_rng(1)
     values, squares = [], []
-    for _ in range(400):
+    for _ in range(200):
         human = (rng.random(300) < 0.6).astype(float)
         judge = np.where(rng.random(300) < 0.85, human, 1 - human)
         truth = rng.random(600) < 0.6

@@ -128,7 +128,7 @@ def test_more_looks_see_smaller_changes_and_noise_hides_them() -> None:
 
 
 def test_the_interval_of_a_change_holds_at_every_look_and_for_every_start() -> None:
-    rng, wrong, n = np.random.default_rng(5), 0, 150
+    rng, wrong, n = np.random.default_rng(5), 0, 40
     for _ in range(n):
         truth, items = 0.15, rng.beta(1, 2, 28)
         scores = [(rng.random(28) < items).astype(float) for _ in range(6)]

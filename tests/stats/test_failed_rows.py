@@ -114,10 +114,10 @@ def test_rows_that_no_failure_rate_explains_still_leave_a_width(
     assert high - low > 0.002
 
 
-@pytest.mark.parametrize("failed", [0, 1, 8, 49, 50])
+@pytest.mark.parametrize("failed", [0, 8, 50])
 def test_a_higher_level_never_narrows_the_bounds(failed: int) -> None:
     seen = counts(failed, found=(45, 50), wrongly=(22, 450))
-    lows, highs = zip(*(failure_bounds(seen, level=level) for level in (0.51, 0.7, 0.9, 0.95, 0.99)), strict=True)
+    lows, highs = zip(*(failure_bounds(seen, level=level) for level in (0.51, 0.9, 0.99)), strict=True)
     assert all(low < high for low, high in zip(lows, highs, strict=True))
     assert list(highs) == sorted(highs)
     assert list(lows) == sorted(lows, reverse=True)

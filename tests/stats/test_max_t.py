@@ -16,7 +16,7 @@ from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.max_t import MaxT, exact_end, max_t, max_t_of_statistics, share_limit, sign_patterns
 from jrh_mlflow.stats.paired import cluster_sign_p, holm
 from jrh_mlflow.stats.proportions import beta_binomial_interval, newcombe, share_correlation
-from tests.readings import PROPERTY
+from tests.readings import COSTLY_PROPERTY, PROPERTY
 
 TABLES = st.tuples(st.integers(1, 7), st.integers(1, 5)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.integers(-4, 4).map(float))
@@ -40,7 +40,7 @@ def by_enumeration(sums: Array) -> tuple[list[float], list[float]]:
 
 
 @given(TABLES)
-@PROPERTY
+@COSTLY_PROPERTY
 def test_it_is_the_procedure_of_the_book_over_all_sign_patterns(sums: Array) -> None:
     found = max_t(sums)
     plain, adjusted = by_enumeration(sums)
@@ -59,7 +59,7 @@ def test_adjusted_is_never_smaller_and_keeps_the_order_of_the_statistics(sums: A
 
 
 @given(TABLES, st.data())
-@PROPERTY
+@COSTLY_PROPERTY
 def test_neither_scale_nor_direction_nor_order_of_hypotheses_or_clusters_matters(
     sums: Array, data: st.DataObject
 ) -> None:
@@ -198,7 +198,7 @@ def test_what_is_no_table_of_finite_sums_is_refused(bad: Array) -> None:
 
 
 @given(TABLES, st.data())
-@PROPERTY
+@COSTLY_PROPERTY
 def test_limits_only_take_away_and_leave_the_unadjusted_p_alone(sums: Array, data: st.DataObject) -> None:
     limits = np.array([data.draw(st.sampled_from([0.0, 0.7, 1.4, math.inf])) for _ in sums.T])
     free, limited = max_t(sums), max_t(sums, limits=limits)
@@ -214,7 +214,7 @@ COUNTS = arrays(np.float64, 10, elements=st.integers(0, 12).map(float))
 
 
 @given(COUNTS, COUNTS, st.permutations(range(10)))
-@PROPERTY
+@COSTLY_PROPERTY
 def test_a_limit_does_not_depend_on_which_judge_is_first_on_the_order_of_tasks_or_on_what_is_called_a_hit(
     a: Array, b: Array, order: list[int]
 ) -> None:

@@ -57,7 +57,7 @@ def test_the_sign_flip_finds_the_detectable_difference_with_the_power_asked_for(
     assert found is not None
     rng = np.random.default_rng(1)
     tasks = np.arange(n_clusters)
-    draws = rng.normal(found, spread, size=(600, n_clusters))
+    draws = rng.normal(found, spread, size=(300, n_clusters))
     power = np.mean([cluster_sign_p(draw, np.zeros(n_clusters), tasks) <= 0.05 for draw in draws])
     assert power == pytest.approx(0.8, abs=0.06)
 
@@ -97,7 +97,7 @@ def test_far_from_zero_a_difference_is_found_for_sure() -> None:
 TWELVE, TWO_OF_THREE = Layout(((1,) * 12,)), Layout(((2, 2, 2),))
 
 
-def width_by_hand(spread: Spread, layout: Layout, n_tasks: int, *, draws: int = 60) -> float:
+def width_by_hand(spread: Spread, layout: Layout, n_tasks: int, *, draws: int = 20) -> float:
     """Mean width of the interval that a datasheet reports, of suites drawn call by call."""
     rng, widths = np.random.default_rng(7), []
     for _ in range(draws):
@@ -147,7 +147,7 @@ def test_a_width_that_ten_tasks_give_already_is_planned_with_ten() -> None:
 
 def test_a_very_small_width_is_extrapolated_by_the_root_of_the_tasks() -> None:
     spread = Spread(rate=0.5, icc=0.3, repeat=0.5)
-    wide, narrow = (tasks_for_width(width, spread, TWELVE) for width in (0.05, 0.005))
+    wide, narrow = (tasks_for_width(width, spread, TWELVE) for width in (0.1, 0.01))
     assert narrow == pytest.approx(100 * wide, rel=0.05)
 
 
@@ -162,7 +162,7 @@ def test_more_tasks_tell_more_than_more_calls_on_each() -> None:
 
 @pytest.mark.parametrize(
     ("rates", "icc", "layout"),
-    [((0.3, 0.6), 0.3, TWELVE), ((0.1, 0.5), 0.0, Layout(((1, 1),))), ((0.9, 0.6), 0.6, TWO_OF_THREE)],
+    [((0.1, 0.5), 0.0, Layout(((1, 1),))), ((0.9, 0.5), 0.6, TWO_OF_THREE)],
 )
 def test_the_planned_tasks_tell_two_judges_apart_with_the_power_asked_for(
     rates: tuple[float, float], icc: float, layout: Layout
@@ -171,10 +171,10 @@ def test_the_planned_tasks_tell_two_judges_apart_with_the_power_asked_for(
     n_tasks = tasks_for_difference(a, b, layout)
     rng, told = np.random.default_rng(5), 0
     tasks = np.arange(n_tasks)
-    for _ in range(400):
+    for _ in range(250):
         drawn = [spread.draw(layout, n_tasks, n=1, rng=rng)[0] for spread in (a, b)]
         told += cluster_sign_p(drawn[1], drawn[0], tasks) <= 0.05
-    assert told / 400 == pytest.approx(0.8, abs=0.06)
+    assert told / 250 == pytest.approx(0.8, abs=0.06)
     assert simulated_power(a, b, layout, n_tasks - 1) < 0.83
 
 

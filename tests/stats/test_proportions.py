@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cache
 from itertools import combinations_with_replacement
 
@@ -227,12 +228,13 @@ def test_clusters_of_one_make_the_posterior_that_of_a_binomial():
     [([0, 0, 1, 4, 2, 0], [4, 4, 4, 4, 4, 4]), ([1, 0, 3, 11, 2], [1, 2, 5, 12, 9]), ([12, 0, 0, 0], [12, 12, 12, 12])],
 )
 def test_the_posterior_is_the_integral_of_the_beta_binomial_likelihood(hits, sizes):
-    """scipy's own pmf, on a grid ten times finer in both directions."""
-    angles = (np.arange(1600) + 0.5) / 1600 * np.pi / 2
-    roots = (np.arange(200) + 0.5) / 200
+    """scipy's own pmf, on a grid five times finer in both directions."""
+    angles = (np.arange(800) + 0.5) / 800 * np.pi / 2
+    roots = (np.arange(100) + 0.5) / 100
     rates, iccs = np.sin(angles)[:, None] ** 2, roots[None, :] ** 2
     a, b = rates * (1 - iccs) / iccs, (1 - rates) * (1 - iccs) / iccs
-    likelihood = np.exp(sum(stats.betabinom.logpmf(x, m, a, b) for x, m in zip(hits, sizes, strict=True)))
+    times = Counter(zip(hits, sizes, strict=True))
+    likelihood = np.exp(sum(n * stats.betabinom.logpmf(x, m, a, b) for (x, m), n in times.items()))
     prior = roots * iccs ** (1.5 * np.abs(1 - 2 * rates) - 0.5) * np.sqrt(1 - iccs)
     weight = (likelihood * prior / prior.sum(axis=1, keepdims=True)).sum(axis=1)
     expected = []
@@ -270,7 +272,7 @@ def test_impossible_counts_are_refused():
         beta_binomial_interval(np.array([3.0, 1.0]), np.array([2.0, 2.0]))
 
 
-@pytest.mark.parametrize(("n_tasks", "size"), [(10, 2), (30, 2), (10, 4), (14, 4)])
+@pytest.mark.parametrize(("n_tasks", "size"), [(10, 2), (30, 2), (10, 4)])
 @pytest.mark.parametrize("rate", [0.005, 0.02, 0.05, 0.1, 0.3, 0.5])
 def test_the_hull_covers_at_every_correlation(n_tasks, size, rate):
     """Exact: every histogram of counts over the tasks, with its multinomial probability."""
@@ -289,4 +291,9 @@ def _all_intervals(n_tasks: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     hits = np.array(list(tasks), float)
     sizes = np.full(n_tasks, float(size))
     histograms = (hits[:, :, None] == np.arange(size + 1)).sum(axis=1)
-    return histograms, np.array([cluster_interval(each, sizes) for each in hits])
+    # An interval of misses is that of hits, mirrored: half of them are enough.
+    known = {each.tobytes(): cluster_interval(each, sizes) for each in hits if each.sum() <= sizes.sum() / 2}
+    mirrored = [known.get(np.sort(size - each).tobytes()) for each in hits]
+    return histograms, np.array(
+        [known.get(each.tobytes()) or (1 - other[1], 1 - other[0]) for each, other in zip(hits, mirrored, strict=True)]
+    )

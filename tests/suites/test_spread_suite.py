@@ -99,7 +99,7 @@ def test_on_the_matched_ladder_nothing_is_written_neutrally(suite):
                 assert sum(sentence in str(text) for sentence in one.wordings(state)) == 1, item.id
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("options", [{}, {"design": "short", "n_tasks": 12, "depth": 3}], ids=["spread", "short"])
 def test_the_longer_is_the_better_in_half_of_the_pairs_of_every_step(seed, options):
     suite = jrh.datasheet_suite(seed=seed, **options)

@@ -1,4 +1,4 @@
-"""Sweeps make many runs, and half of the time of a run goes into figures that have tests of their own."""
+"""Sweeps make many runs, and much of the time of a run goes into figures and a page that have tests of their own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.sweeps.plain_runs import without_figures
+from tests.sweeps.plain_runs import without_pages
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _without_figures() -> Iterator[None]:
-    with without_figures():
+def _without_pages() -> Iterator[None]:
+    with without_pages():
         yield
 
 

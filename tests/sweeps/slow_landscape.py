@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jrh_mlflow as jrh
 from jrh_mlflow.sweeps.sweep import join_sweep
-from tests.sweeps.plain_runs import without_figures
+from tests.sweeps.plain_runs import without_pages
 
 MODELS = ("a", "b", "c", "d")
 
@@ -55,7 +55,7 @@ def suite() -> jrh.Suite:
 def main() -> None:
     """Run the sweep, or join it."""
     role, storage, store_uri, file = sys.argv[1:]
-    with without_figures():
+    with without_pages():
         if role == "worker":
             join_sweep(space(file, slow=0.4), suite(), **options(storage, store_uri))
         else:

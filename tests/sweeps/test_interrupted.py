@@ -17,7 +17,6 @@ import jrh_mlflow as jrh
 from jrh_mlflow.sweeps.study import Trials, open_study, quiet
 from jrh_mlflow.sweeps.sweep import study_name
 from tests.processes import Forked
-from tests.sweeps.plain_runs import without_figures
 from tests.sweeps.slow_landscape import MODELS, options, space, suite
 from tests.sweeps.test_sweep import nested
 from tests.waiting import wait_until
@@ -87,12 +86,11 @@ def test_a_signal_ends_a_sweep_with_no_run_left_open_and_the_same_sweep_goes_on(
     # An experiment of its own: other tests of this store begin sweeps that never end.
     experiment = tmp_path.name
     given = {"max_replicates": 1, **options(storage, store_uri), "experiment": experiment}
-    with without_figures():
-        with pytest.raises((KeyboardInterrupt, SystemExit)) as raised:
-            jrh.sweep(space(str(file), slow=0.01), suite(), **given)
-        stopped_at = len(asked(file))
-        statuses = statuses_of(store_uri, experiment)
-        done = jrh.sweep(space(str(file), slow=0.0), suite(), **given)
+    with pytest.raises((KeyboardInterrupt, SystemExit)) as raised:
+        jrh.sweep(space(str(file), slow=0.01), suite(), **given)
+    stopped_at = len(asked(file))
+    statuses = statuses_of(store_uri, experiment)
+    done = jrh.sweep(space(str(file), slow=0.0), suite(), **given)
     assert getattr(raised.value, "code", None) == (143 if number == signal.SIGTERM else None)
     assert 40 <= stopped_at < 40 + 4
     assert "RUNNING" not in statuses

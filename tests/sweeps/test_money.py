@@ -237,7 +237,8 @@ def test_calls_whose_cost_nobody_told_are_counted_beside_the_dollars_that_are_kn
     bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
     bank.faults = Faults(malformed=0.1, cut=0.1)
-    own, where = space(bank, temperatures=[0.0], orders=["both"]), place(tmp_path, "own")
+    cheap = {"model": CHEAP, "api_base": bank.url, "max_tokens": 64}
+    own, where = space(bank, models=[cheap], temperatures=[0.0], orders=["both"]), place(tmp_path, "own")
     done = swept(own, suite, store_uri, max_usd=5000.0, **where)
     metrics = runs_of(store_uri, done)[0].data.metrics
     broken = bank.counts["malformed"] + bank.counts["cut"]

@@ -19,12 +19,12 @@ from jrh_mlflow.sweeps.trials import TrialResult
 TRUTH, ICC, N_TASKS, N_CALLS, N_JUDGES = 0.8, 0.2, 56, 6, 20
 
 
-def half(rng: np.random.Generator, name: str) -> dict[str, TrialResult]:
+def half(rng: np.random.Generator, name: str, *, n_judges: int = N_JUDGES) -> dict[str, TrialResult]:
     """Equally good configurations on one half: every difference between them is luck."""
     shape = (1 - ICC) / ICC
-    rates = rng.beta(TRUTH * shape, (1 - TRUTH) * shape, size=(N_JUDGES, N_TASKS, 1))
+    rates = rng.beta(TRUTH * shape, (1 - TRUTH) * shape, size=(n_judges, N_TASKS, 1))
     hits = rng.binomial(N_CALLS, rates).astype(float)
-    return {f"judge-{index:02}": result(f"judge-{index:02}", name, hits[index]) for index in range(N_JUDGES)}
+    return {f"judge-{index:02}": result(f"judge-{index:02}", name, hits[index]) for index in range(n_judges)}
 
 
 def result(key: str, name: str, hits: np.ndarray, **given: object) -> TrialResult:
@@ -53,7 +53,7 @@ def test_of_equal_judges_at_one_price_the_cheapest_tied_is_not_picked_where_it_i
     rng = np.random.default_rng(6)
     errors = []
     for _ in range(15):
-        search, holdout = half(rng, "search"), half(rng, "holdout")
+        search, holdout = half(rng, "search", n_judges=8), half(rng, "holdout", n_judges=8)
         best = best_of(search, holdout)
         assert best is not None
         cheapest = cheapest_tied(search, holdout, ties(holdout, best=best, seed=0))

@@ -39,8 +39,8 @@ from tests.sweeps.test_sweep import nested
 ROOT = Path(__file__).parent.parent.parent
 JRH = """
 from jrh_mlflow.cli import main
-from tests.sweeps.plain_runs import without_figures
-with without_figures():
+from tests.sweeps.plain_runs import without_pages
+with without_pages():
     main()
 """
 CONCURRENCY = 4

@@ -256,10 +256,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go_in_child)
 
 
-_LINGER_S = 0.005
+_LINGER_S = 0.01
 """How long more is waited for where there was more than one change: a commit costs as much for many as for one."""
-_BATCH = 1024
-"""Changes of one transaction at most, so that nobody waits long for the first of them."""
+_BATCH = 48
+"""Changes of one transaction at most: nobody waits long for the first of them, and of a damaged file that holds few
+transactions whole more answers can be read."""
 
 
 class ChangeKind(IntEnum):
@@ -339,7 +340,7 @@ class JournalWriter:
         while more:
             # Waits for one change and takes whatever else is there: the slower the disk, the larger the batches.
             batch = [self._changes.get()]
-            if is_busy:
+            if is_busy and self._changes.qsize() < _BATCH:
                 time.sleep(_LINGER_S)
             while len(batch) < _BATCH and not self._changes.empty():
                 batch.append(self._changes.get())

