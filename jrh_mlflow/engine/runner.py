@@ -29,6 +29,8 @@ INTERRUPTED = "interrupted"
 
 _TURN = 256
 """Work items after which the event loop gets a turn, even if none of them had to wait."""
+_LISTEN_S = 0.2
+"""Seconds until a thread that waits for a loop in another one looks whether a signal came."""
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -233,6 +235,9 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, R], run: Callable[[Coroutine[A
         # With the context of the caller, in which its signals are heard.
         done = pool.submit(copy_context().run, run, watched())
         try:
+            # In steps: a signal that comes just before the waiting begins does not end it, and would not be heard.
+            while not concurrent.futures.wait([done], timeout=_LISTEN_S).done:
+                pass
             return done.result()
         except BaseException:
             for loop, task in running:

@@ -41,7 +41,7 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
-from jrh_mlflow.engine.runner import is_running
+from jrh_mlflow.engine.runner import is_running, run_coroutine
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.measuring import resolve
 from jrh_mlflow.measuring.evaluate import price_evaluation
@@ -703,6 +703,24 @@ def test_a_second_signal_aborts_at_once_and_leaves_no_run_open(
         stop = interrupted(lambda: evaluate(judge_at(server), **how), notebook=notebook)
     assert isinstance(stop, KeyboardInterrupt)
     assert latest_run(store_uri, how["run_name"]).info.status == "KILLED"
+
+
+def test_in_a_notebook_a_signal_is_heard_that_does_not_wake_the_waiting_thread() -> None:
+    # The other thread takes the signal, as where it comes between two looks of the one that is to hear it.
+    sent = threading.Event()
+    other = threading.Thread(target=lambda: (sent.wait(), os.kill(os.getpid(), signal.SIGINT)))
+    other.start()
+
+    async def ask() -> None:
+        sent.set()
+        await asyncio.sleep(3600)
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        interrupted(lambda: run_coroutine(ask()), notebook=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        other.join()
 
 
 def typed_options(server: LoopbackServer) -> list[str]:
