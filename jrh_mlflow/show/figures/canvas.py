@@ -74,17 +74,32 @@ def png(figure: Figure) -> bytes:
 
 
 @contextmanager
-def plain_texts(figure: Figure) -> Iterator[None]:
-    """Draw names as they are: `$x$` is no formula, and a letter that the font lacks is a box and no warning."""
+def plain_texts(figure: Figure, **settings: Any) -> Iterator[list[Artist]]:
+    """Draw names as they are: `$x$` is no formula, and a letter that the font lacks is a box and no warning.
+
+    Gives all artists of the figure; more settings of matplotlib's hold as long.
+    """
     import matplotlib as mpl
     from matplotlib.text import Text
 
+    artists = _artists(figure)
     # Texts have taken the setting over when they were made; the context below is for those made while drawing.
-    for text in figure.findobj(Text):
-        text.set_parse_math(False)
-    with mpl.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+    for text in artists:
+        if isinstance(text, Text):
+            text.set_parse_math(False)
+    with mpl.rc_context({"text.parse_math": False, **settings}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
+        yield artists
+
+
+def _artists(figure: Figure) -> list[Artist]:
+    """Return what `figure.findobj()` does, which joins its lists at every level."""
+    found: list[Artist] = []
+    left: list[Artist] = [figure]
+    while left:
+        found.append(artist := left.pop())
+        left += artist.get_children()
+    return found
 
 
 def hover(artist: Artist, words: str, *, address: str | None = None, as_drawn: bool = False) -> None:

@@ -59,7 +59,14 @@ def inline_svg(figure: Figure, *, title: str) -> Markup:
     """
     from markupsafe import Markup
 
-    with plain_texts(figure), _marked(figure) as marked:
+    for axes in figure.axes:
+        # Makes the labels of the ticks, without the cost of a whole drawing.
+        axes.xaxis.get_ticklabels(), axes.yaxis.get_ticklabels()
+    # Without a salt of ours the ids are random, and the same figure would give other bytes each time.
+    with (
+        plain_texts(figure, **{"svg.fonttype": "none", "svg.hashsalt": "jrh"}) as artists,
+        _marked(artists) as marked,
+    ):
         drawn = _drawn(figure)
         root = ET.fromstring(drawn)  # noqa: S314 - written by matplotlib just now, every text in it escaped
         _plain_names(root)
@@ -128,17 +135,12 @@ def _light_colours() -> dict[str, str]:
 
 
 @contextmanager
-def _marked(figure: Figure) -> Iterator[dict[str, tuple[Artist, str | None]]]:
+def _marked(artists: Iterable[Artist]) -> Iterator[dict[str, tuple[Artist, str | None]]]:
     """Give each artist that must be found again an id of its own for the time of a drawing."""
     from matplotlib.text import Text
 
-    for axes in figure.axes:
-        # Makes the labels of the ticks, without the cost of a whole drawing.
-        axes.xaxis.get_ticklabels(), axes.yaxis.get_ticklabels()
-    artists = figure.findobj(
-        lambda drawn: bool(drawn.get_gid()) or (isinstance(drawn, Text) and "\n" in drawn.get_text())
-    )
-    marked = {f"jrh{index}": (artist, artist.get_gid()) for index, artist in enumerate(dict.fromkeys(artists))}
+    found = [one for one in artists if one.get_gid() or (isinstance(one, Text) and "\n" in one.get_text())]
+    marked = {f"jrh{index}": (artist, artist.get_gid()) for index, artist in enumerate(dict.fromkeys(found))}
     for key, (artist, _) in marked.items():
         artist.set_gid(key)
     try:
@@ -149,13 +151,8 @@ def _marked(figure: Figure) -> Iterator[dict[str, tuple[Artist, str | None]]]:
 
 
 def _drawn(figure: Figure) -> str:
-    import matplotlib as mpl
-
     sink = io.StringIO()
-    # Without a salt of ours the ids are random, and the same figure would give other bytes each time.
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "jrh"}
-    with mpl.rc_context(settings):
-        figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
+    figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
     return _NO_XML.sub(REPLACEMENT, sink.getvalue())
 
 
