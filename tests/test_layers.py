@@ -111,6 +111,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     ),
     "litellm": ("models/",),
     "aiohttp": ("models/transports/", "engine/"),
+    "httptools": ("models/transports/",),
 }
 IMPURE = (
     "os",

@@ -159,27 +159,47 @@ class BodyError(Exception):
     """A body that is too large, or packed in a way that was not asked for."""
 
 
-async def bounded(pieces: AsyncIterable[bytes], packing: str, *, cut: bool) -> AsyncIterator[bytes]:
-    """Yield a body unpacked, at most `MAX_BODY` bytes of it.
+class Unpacked:
+    """A body unpacked piece by piece, at most `MAX_BODY` bytes of it."""
 
-    Args:
-        pieces: As they come.
-        packing: The header Content-Encoding.
-        cut: End a larger body at the limit, as for errors, of which the status says enough.
+    def __init__(self, packing: str, *, cut: bool) -> None:
+        """Begin a body.
 
-    Raises:
-        BodyError: It is larger, or cannot be unpacked.
-    """
-    unpacker = _unpacker(packing.strip().lower())
-    left = MAX_BODY
-    async for piece in pieces:
+        Args:
+            packing: The header Content-Encoding.
+            cut: End a larger body at the limit, as for errors, of which the status says enough.
+
+        Raises:
+            BodyError: Nobody asked for this packing.
+        """
+        self._unpacker, self._left, self._cut = _unpacker(packing.strip().lower()), MAX_BODY, cut
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it was cut."""
+        return self._left < 0
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return the next piece.
+
+        Raises:
+            BodyError: The body is larger, or cannot be unpacked.
+        """
+        left = self._left
         # One byte more than is left, so that a body of exactly the limit is told from a larger one.
-        unpacked = piece if unpacker is None else _unpacked(unpacker, piece, left + 1)
-        if len(unpacked) > left and not cut:
+        unpacked = piece if self._unpacker is None else _unpacked(self._unpacker, piece, left + 1)
+        if len(unpacked) > left and not self._cut:
             raise BodyError(f"The answer is larger than {MAX_BODY // 2**20} MiB, more than any model writes.")
-        yield unpacked[:left]
-        left -= len(unpacked)
-        if left < 0:
+        self._left -= len(unpacked)
+        return unpacked[:left]
+
+
+async def bounded(pieces: AsyncIterable[bytes], packing: str, *, cut: bool) -> AsyncIterator[bytes]:
+    """Yield a body unpacked; see `Unpacked`."""
+    body = Unpacked(packing, cut=cut)
+    async for piece in pieces:
+        yield body.feed(piece)
+        if body.is_full:
             return
 
 

@@ -1,4 +1,4 @@
-"""The direct transport: OpenAI-dialect endpoints over one pooled aiohttp session, with next to no time of its own.
+"""The direct transport: OpenAI-dialect endpoints over connections that are kept, with next to no time of its own.
 
 Where a request goes, and under which key, is found in the same variables that litellm reads.
 """
@@ -20,13 +20,13 @@ from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
 from jrh_mlflow.models.transports._base import (
     MAX_HEADER,
-    PACKINGS,
     BodyError,
     Transport,
     TransportError,
     bounded,
 )
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
+from jrh_mlflow.models.transports.wire import HEADERS, Pool, is_plain
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 MAX_BODIES = 512
 """Encoded requests kept at most."""
-_USUAL_BODY = 2**18
-"""Bytes: a body that says it has no more need not be counted as it comes."""
 OPENAI_BASE = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Sent to servers of one's own, which ask for no key."""
@@ -158,7 +156,10 @@ class DirectTransport(Transport):
 
     def __init__(self, *, concurrency: int = 64) -> None:
         super().__init__(concurrency=concurrency)
+        self._is_open = False
+        self._pools: dict[Endpoint, Pool | None] = {}
         self._session: ClientSession | None = None
+        """For what is not plain: proxies, services with headers of their own, addresses to be escaped."""
         self._addresses: dict[tuple[str, str | None], Endpoint] = {}
         self._bodies: dict[int, tuple[Request, bytes]] = {}
 
@@ -173,26 +174,14 @@ class DirectTransport(Transport):
         return None
 
     async def __aenter__(self) -> Self:
-        import aiohttp
-
-        connector = aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            # A cookie of one answer must not travel with the next request.
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={
-                **{"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jrh-mlflow"},
-                "Accept-Encoding": PACKINGS,
-            },
-            # `bounded` unpacks: aiohttp would unpack a few bytes to any size.
-            auto_decompress=False,
-            # Gateways send traces of 20 kB; what is longer still was answered all the same.
-            max_line_size=MAX_HEADER,
-            max_field_size=MAX_HEADER,
-        )
+        self._is_open = True
         return self
 
     async def __aexit__(self, *details: Any) -> None:
+        self._is_open = False
+        pools, self._pools = self._pools, {}
+        for pool in filter(None, pools.values()):
+            await pool.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -233,15 +222,34 @@ class DirectTransport(Transport):
     async def _post(
         self, address: Endpoint, data: bytes, timeout_s: float, *, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Mapping[str, str], bytes]:
+        if not self._is_open:
+            raise RuntimeError("A transport sends inside `async with` only.")
+        pool = None if headers is not None else self._pool(address)
+        if pool is not None:
+            return await pool.post(data, timeout_s, connect_s(timeout_s))
+        headers = {"Authorization": f"Bearer {address.key}"} if headers is None else headers
+        return await self._post_by_aiohttp(address, data, timeout_s, headers)
+
+    def _pool(self, address: Endpoint) -> Pool | None:
+        """Return the connections to an address; None where aiohttp has them."""
+        if address not in self._pools:
+            is_ours = address.proxy is None and is_plain(address.url, address.key)
+            tls = _certificates() if address.url.startswith("https:") else None
+            self._pools[address] = Pool(address.url, address.key, tls) if is_ours else None
+        return self._pools[address]
+
+    async def _post_by_aiohttp(
+        self, address: Endpoint, data: bytes, timeout_s: float, headers: Mapping[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
-            raise RuntimeError("A transport sends inside `async with` only.")
+            self._session = _session(self.concurrency)
         try:
             async with self._session.post(
                 address.url,
                 data=data,
-                headers={"Authorization": f"Bearer {address.key}"} if headers is None else headers,
+                headers=headers,
                 timeout=_timeout(timeout_s),
                 # Most redirects would turn the POST into a GET; the error asks for the final address instead.
                 allow_redirects=False,
@@ -249,14 +257,12 @@ class DirectTransport(Transport):
                 ssl=_certificates() if address.url.startswith("https:") else True,
             ) as response:
                 packing = response.headers.get("Content-Encoding", "")
-                if not packing and 0 < (response.content_length or 0) <= _USUAL_BODY:
-                    return response.status, response.headers, await response.read()
                 body = bounded(response.content.iter_any(), packing, cut=response.status >= 300)
                 return response.status, response.headers, b"".join([piece async for piece in body])
         except never_connected() as error:
             failure = TransportError("unreachable", f"{address.host}: {type(error).__name__}: {error}")
         except asyncio.TimeoutError:
-            failure = TransportError("timeout", f"{address.host} gave no answer within {timeout_s:g} s.")
+            failure = TransportError("timeout", f"{address.host}: no answer within {timeout_s:g} s.")
         except BodyError as error:
             failure = TransportError("malformed", str(error), 200)
         except aiohttp.InvalidURL:
@@ -267,6 +273,22 @@ class DirectTransport(Transport):
             failure = TransportError("connection", f"{address.host}: {type(error).__name__}: {error}")
         # Raised out here, so that no exception of the client, with headers in it, hangs on as context.
         raise failure
+
+
+def _session(concurrency: int) -> ClientSession:
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=concurrency, ttl_dns_cache=300),
+        # A cookie of one answer must not travel with the next request.
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=HEADERS,
+        # `bounded` unpacks: aiohttp would unpack a few bytes to any size.
+        auto_decompress=False,
+        # Gateways send traces of 20 kB; what is longer still was answered all the same.
+        max_line_size=MAX_HEADER,
+        max_field_size=MAX_HEADER,
+    )
 
 
 @cache
