@@ -48,7 +48,7 @@ from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, kept_text, read_an
 from jrh_mlflow.models.prices import Price
 from jrh_mlflow.models.transports import RETRYABLE, TransportError, safe_text
 from jrh_mlflow.schema.items import SINGLE_CONDITIONS, USABLE, Call, CallRecord
-from jrh_mlflow.schema.presentation import Answer, answer_under, split_evenly
+from jrh_mlflow.schema.presentation import Answer, Presentation, answer_under, split_evenly
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
 
@@ -314,6 +314,7 @@ class ModelSession(JudgeSession):
         self.judge, self._journal, self._fresh_after = judge, journal, settings.fresh_after
         self._client = self._within = ModelClient(judge.model, judge.api_base, journal, settings)
         self._numbering = Numbering(judge)
+        self._latest: dict[str, tuple[Presentation, Response, ParsedAnswer]] = {}
         self._first: FirstAnswers | None = None
         self._keeps_unreadable, self._paid = settings.keep_unreadable, set[str]()
         """Keys that were answered here for the first time, as long as none could be read."""
@@ -352,7 +353,7 @@ class ModelSession(JudgeSession):
         """Read the journalled answer that `prepare` found, if it has a text and is not to be asked for anew."""
         if work.kept is None or not has_text(work.kept.response) or self._is_asked_anew(work):
             return None
-        return self._record(work, Response.from_json(work.kept.response), asked_at=work.kept.at)
+        return self._record(work, _read_back(work.kept.response), asked_at=work.kept.at)
 
     def _is_asked_anew(self, work: KeyedCall) -> bool:
         return work.kept is not None and work.kept.is_unreadable and not self._keeps_unreadable
@@ -380,7 +381,7 @@ class ModelSession(JudgeSession):
         readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:
-            reading = self.judge.read(response, keyed.call)
+            reading = self._read(response, keyed.call)
             readings.append(reading)
             if self._first and not self._first.is_over and keyed.kept is None:
                 self._paid.add(keyed.key)
@@ -422,6 +423,13 @@ class ModelSession(JudgeSession):
         seconds = time.perf_counter() - started
         return self._record(keyed, response, reading=readings[-1], seconds=seconds, attempts=attempts)
 
+    def _read(self, response: Response, call: Call) -> ParsedAnswer:
+        """Read a response, once for all replicates in a row that were answered alike, as most are at temperature 0."""
+        latest = self._latest.get(call.order)
+        if latest is None or latest[0] is not call.presentation or latest[1] != response:
+            latest = self._latest[call.order] = (call.presentation, response, self.judge.read(response, call))
+        return latest[2]
+
     def _record(
         self,
         keyed: KeyedCall,
@@ -433,7 +441,7 @@ class ModelSession(JudgeSession):
         attempts: Paid | None = None,
     ) -> CallRecord:
         """Write a record; a response without a reading comes from the journal: one attempt, which cost what it cost."""
-        cached, reading = reading is None, reading or self.judge.read(response, keyed.call)
+        cached, reading = reading is None, reading or self._read(response, keyed.call)
         if attempts is None:
             attempts, cost = Paid(), self._client.cost_micro(response)
             for paid in (attempts,) if keyed.key in self._served_keys else (attempts, self._served):
@@ -460,6 +468,12 @@ class ModelSession(JudgeSession):
             confidence=reading.confidence,
             probabilities=_as_json(reading.probabilities),
         )
+
+
+@lru_cache(maxsize=8)
+def _read_back(kept: str) -> Response:
+    """Read an answer of the journal; replicates are often word by word the same."""
+    return Response.from_json(kept)
 
 
 @lru_cache(maxsize=4096)
@@ -603,6 +617,8 @@ class FirstAnswers:
 
         def ask_and_check(work: Any) -> CallRecord | Awaitable[CallRecord]:
             answer = ask(work)
+            if self.is_over:
+                return answer
             return self._checked(answer) if isinstance(answer, CallRecord) else later(answer)
 
         return ask_and_check
