@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
     Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame | Suite
-    from mlflow.entities import LoggedModel, Metric
+    from mlflow.entities import LoggedModel, Metric, Run
 
 T = TypeVar("T")
 Result = TypeVar("Result", bound=ShownResult)
@@ -493,17 +493,6 @@ class Store:
         name = self.client.get_experiment(self.experiment_id).name
         return Store(self.uri, f"{name}{ending}", artifacts=self._artifacts, saves_view=False)
 
-    def link_traces(self, run_id: str, experiment_id: str, n_traces: int) -> None:
-        """Let the description of a run, and our pages, lead to its traces: they may be in another experiment."""
-        note = self.client.get_run(run_id).data.tags.get(keys.TAG_NOTE, "")
-        link = f" [{n_traces} of its calls as traces]({Addresses(FOLDER).traces(experiment_id, run_id)})."
-        # In the first paragraph, with the other links; publishing again finds it there.
-        links, apart, text = note.partition(_APART)
-        if links.startswith(_first_link(run_id)):
-            note = f"{links.replace(link, '')}{link}{apart}{text}"
-            self.client.set_tag(run_id, keys.TAG_NOTE, note)
-        self.client.set_tag(run_id, keys.TAG_TRACES_EXPERIMENT, experiment_id)
-
     def address(self, run_id: str) -> dict[str, str]:
         """Say where a run belongs, for a file: without the password that the store's address may hold."""
         return {"run_id": run_id, "tracking_uri": shown_uri(self.uri), "experiment_id": self.experiment_id}
@@ -707,6 +696,17 @@ def _not_ended(store: Store, run_id: str, *, after: BaseException, keeps_finishe
     except TrackingError as error:
         return str(error)
     return None
+
+
+def trace_links(run: Run, experiment_id: str, n_traces: int) -> dict[str, str]:
+    """Return the tags by which a run's description, and our pages, lead to its traces: they may be elsewhere."""
+    run_id, note = run.info.run_id, run.data.tags.get(keys.TAG_NOTE, "")
+    link = f" [{n_traces} of its calls as traces]({Addresses(FOLDER).traces(experiment_id, run_id)})."
+    # In the first paragraph, with the other links; publishing again finds it there.
+    links, apart, text = note.partition(_APART)
+    leads = links.startswith(_first_link(run_id))
+    told = {keys.TAG_NOTE: f"{links.replace(link, '')}{link}{apart}{text}"} if leads else {}
+    return {**told, keys.TAG_TRACES_EXPERIMENT: experiment_id}
 
 
 _AHEAD_S = 10.0

@@ -35,7 +35,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.store import Store
+from jrh_mlflow.tracking.runs.store import Store, trace_links
 from jrh_mlflow.tracking.traces.traces_in import search_traces
 
 if TYPE_CHECKING:
@@ -217,14 +217,15 @@ def log_traces(store: Store, run_id: str, traced: TracedCalls) -> int:
         chosen = fair_sample(chosen, most=sample_size(traced.seconds))
     elif which == "failures":
         chosen = sample(chosen, few=examples(traced.seconds))
+    links: dict[str, str] = {}
     if len(chosen):
         items = {item.id: item for item in traced.suite.items}
         page = Addresses(store.view_links().pages)
         drafts = (_call_draft(row, items, traced, run_id, page) for row in chosen.to_dict("records"))
-        write_traces(store, run_id, drafts, kept=_KEPT, place=place)
-        store.link_traces(run_id, place.experiment_id, len(chosen))
+        run = write_traces(store, run_id, drafts, kept=_KEPT, place=place)
+        links = trace_links(run, place.experiment_id, len(chosen))
     what = {"sample": f"calls, a fair sample of {len(chosen) / max(1, len(wanted)):.1%}", "failures": "failures"}
-    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what.get(which, 'calls')}", reason)
+    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what.get(which, 'calls')}", reason, **links)
     return len(chosen)
 
 
@@ -261,8 +262,8 @@ def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], 
     return len(chosen)
 
 
-def _tag(store: Store, run_id: str, written: str, reason: str) -> None:
-    store.client.set_tag(run_id, keys.TAG_TRACES, f"{written} ({reason})" if reason else written)
+def _tag(store: Store, run_id: str, written: str, reason: str, **links: str) -> None:
+    store.log_batch(run_id, tags={**links, keys.TAG_TRACES: f"{written} ({reason})" if reason else written})
 
 
 def expectation(
@@ -544,8 +545,8 @@ def _review_notes(reviewed: ReviewedItem) -> list[TraceNote]:
 
 def write_traces(
     store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kept: str, place: Store | None = None
-) -> None:
-    """Write traces of a run in batches, then ask MLflow which of them it holds, whole.
+) -> Run:
+    """Write traces of a run in batches, then ask MLflow which of them it holds, whole; return the run as it was.
 
     They go to the experiment of `place`, the run's own when it is None.
 
@@ -571,6 +572,7 @@ def write_traces(
     whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
     if whole < len(promised):
         raise TrackingError(f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; {kept}")
+    return run
 
 
 def _safe(draft: TraceDraft, secrets: Sequence[str]) -> TraceDraft:
