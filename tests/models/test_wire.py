@@ -247,6 +247,21 @@ def test_what_follows_an_answer_is_never_the_next_one(answer: list[bytes]) -> No
     assert [len(heads) for heads in arrived] == [1, 1]
 
 
+def test_a_connection_that_is_about_to_close_takes_no_request() -> None:
+    with serving([OK], [OK]) as (url, _):
+
+        async def run() -> None:
+            pool = Pool(url, "key", None)
+            assert (await pool.post(b"{}", 5.0, 4.0)).body == BODY
+            (connection,) = pool._idle
+            connection.eof_received()
+            assert (await pool.post(b"{}", 5.0, 4.0)).body == BODY
+            assert pool._idle != [connection]
+            await pool.close()
+
+        asyncio.run(run())
+
+
 def test_a_request_that_was_given_up_leaves_nothing_behind() -> None:
     with serving([b"HTTP/1.1 200 OK\r\n", STALL]) as (url, arrived):
 

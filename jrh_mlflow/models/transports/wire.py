@@ -160,6 +160,10 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._members.add(self)
 
+    def eof_received(self) -> None:
+        # Lost in the next turn of the loop: until then it must not be given to another request.
+        self.is_reusable = False
+
     def connection_lost(self, error: Exception | None) -> None:
         self._members.discard(self)
         self.is_reusable = False
