@@ -11,9 +11,9 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.label_words import label_word
 from jrh_mlflow.suites.dataset import DatasetTable, demand_column, is_missing, refuse_rows
 
-JUDGE, LABEL = "judge", "label"
+AS_WRITTEN, JUDGE, LABEL = "as written", "judge", "label"
 AUTHORS = ("first_author", "second_author")
-COLUMNS = ("pair", "item", *AUTHORS, "rater", "kind", "order", "outcome", "score")
+COLUMNS = ("version", "pair", "rater", "kind", "order", "outcome", "score", "item", *AUTHORS)
 """Of judgments, a row for each answer: `order` is `uv` or `vu` and empty of labels, `score` that of the first answer:
 1, ½ for a tie, 0, or missing."""
 _ANSWER = ("response", "author")
@@ -65,6 +65,7 @@ def recorded_judgments(table: DatasetTable) -> pd.DataFrame:
     frame[list(AUTHORS)] = np.sort(frame[list(AUTHORS)].to_numpy(), axis=1)
     is_label = frame["rater"].isin(("human", "gold"))
     frame = frame.assign(
+        version=AS_WRITTEN,
         pair=frame.groupby(["item", *AUTHORS], sort=False).ngroup().map("pair-{:05d}".format),
         kind=np.where(is_label, LABEL, JUDGE),
         order=np.where(is_label, "", np.where(turned, "vu", "uv")),

@@ -7,12 +7,10 @@ no address. Its JSON has a version of its own, so that cards of different teams 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import headline_axes
@@ -29,6 +27,7 @@ from jrh_mlflow.show.readings import FINDINGS, MISSING, missing_rows
 from jrh_mlflow.show.results import Datasheet
 from jrh_mlflow.show.sheets import sheet_sections, summary_table
 from jrh_mlflow.show.tables import Column, Table
+from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import logged_evaluation
@@ -39,8 +38,6 @@ _TOLD = ("model", "kind", "prompt", "prompt_sha256", "tie_criterion", "temperatu
 """Settings of a judge that a card has: names, numbers and hashes, never texts and addresses."""
 _SAYS: Mapping[str, str] = WORDS["card"]
 _NEEDED = ("judge", "suite", "run", "verdict", "headline", "readings", "limits", "reproduce")
-LARGEST = 8 * 2**20
-"""Bytes of a card that is read: ours have a few hundred thousand at most."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -149,8 +146,6 @@ def read_card(path: str | Path) -> dict[str, Any]:
     """
     place = Path(path)
     try:
-        if place.stat().st_size > LARGEST:
-            raise ValueError(f"it has more than {LARGEST:,} bytes")
         data = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RecipeError(f"{place} cannot be read as a judge card: {error}.") from error
@@ -164,45 +159,40 @@ def read_card(path: str | Path) -> dict[str, Any]:
     return data
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CardDifference:
+class CardDifference(NamedTuple):
     """An axis of two cards."""
 
-    judges: tuple[str, str]
     axis: str
     a: Reading
     b: Reading
-    low: float | None
-    """95 % interval of b − a, None where one has no number, or a threshold."""
-    high: float | None
-    differs: bool
+    value: float | None = None
+    """Of b − a; None where one has no number, and of thresholds, which may be bounds."""
+    low: float | None = None
+    """95 % interval of b − a, None where one has none."""
+    high: float | None = None
+    differs: bool = False
     """Whether 0 lies outside it at a level that all axes share."""
-
-    @property
-    def value(self) -> float | None:
-        """Of b − a; None where one has no number, and of thresholds."""
-        known = _numbers(self.a, self.b)
-        return known[1].value - known[0].value if len(known) == 2 else None
-
-
-def _numbers(*readings: Reading) -> list[Estimate]:
-    """Return what can be subtracted: thresholds may be bounds."""
-    return [reading for reading in readings if isinstance(reading, Estimate) and reading.unit != "curve"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CardComparison(ShownResult):
-    """Cards side by side, each beside the one before it."""
+    """Two cards side by side."""
 
     cards: Sequence[Mapping[str, Any]]
-    names: Sequence[str]
-    differences: Mapping[tuple[str, str], Sequence[CardDifference]]
+    differences: Sequence[CardDifference]
+
+    @property
+    def names(self) -> list[str]:
+        """The judges; where they are called the same, with their runs."""
+        cards = [(str(card["judge"]["name"]), card["run"]["run_id"][:8]) for card in self.cards]
+        return [f"{name} ({run})" if cards[0][0] == cards[1][0] else name for name, run in cards]
 
     def _page(self) -> Page:
-        suite, rows = self.cards[0]["suite"], [row for own in self.differences.values() for row in own]
-        runs, shown = " ".join(card["run"]["run_id"] for card in self.cards), self.differences.items()
+        suite, rows, (a, b) = self.cards[0]["suite"], self.differences, self.names
+        runs = " ".join(card["run"]["run_id"] for card in self.cards)
+        verdicts = [card["verdict"]["sentences"][0] for card in self.cards]
         return Page(
-            title=f"Judge cards: {' and '.join(self.names)}",
+            title=f"Judge cards: {a} and {b}",
             lead=f"The judges differ on {sum(row.differs for row in rows)} of {len(rows)} readings.",
             notes=[
                 _SAYS["no calls"].format(runs=runs),
@@ -210,23 +200,15 @@ class CardComparison(ShownResult):
             ],
             facts={"suite": f"{suite['name']} ({suite['items']:,} items)", "sha256": suite["sha256"]},
             sections=[
-                Section(heading="Verdicts", blocks=[_VERDICTS(zip(self.names, self.cards, strict=True))]),
-                *(Section(heading=" and ".join(two), blocks=[_differences(*two)(own)]) for two, own in shown),
+                Section(heading="Verdicts", blocks=[Facts(dict(zip(self.names, verdicts, strict=True)))]),
+                Section(heading="Readings", blocks=[_differences(a, b)(rows)]),
             ],
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        rows = [{"difference": row.value, **plain_data(row)} for own in self.differences.values() for row in own]
-        about = {"judges": list(self.names), "suite": self.cards[0]["suite"]}
-        return {**about, "differences": rows, "notes": self.page.notes}
-
-
-_VERDICTS: Table[tuple[str, Mapping[str, Any]]] = Table.of(
-    Column("judge", lambda row: row[0], as_code=True),
-    Column("measured", lambda row: str(row[1]["run"]["started"])),
-    Column("verdict", lambda row: str(row[1]["verdict"]["sentences"][0]), words=True),
-)
+        rows = [plain_data(row._asdict()) for row in self.differences]
+        return {"judges": self.names, "suite": self.cards[0]["suite"], "differences": rows, "notes": self.page.notes}
 
 
 def _differences(a: str, b: str) -> Table[CardDifference]:
@@ -241,29 +223,23 @@ def _differences(a: str, b: str) -> Table[CardDifference]:
 
 
 def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
-    """Put cards of one suite side by side, each beside the one before it.
+    """Put two cards of one suite side by side.
 
     Raises:
-        RecipeError: for fewer than two, what is no card, and cards of different suites.
+        RecipeError: for more or fewer than two, what is no card, and cards of different suites.
     """
-    if len(paths) < 2:
-        raise RecipeError("Give two cards or more.")
+    if len(paths) != 2:
+        raise RecipeError(f"Two cards are compared, but got {len(paths)}.")
     cards = [read_card(path) for path in paths]
     suites = {card["suite"]["sha256"]: (path, card["suite"]["name"]) for path, card in zip(paths, cards, strict=True)}
     if len(suites) > 1:
         told = ", ".join(f"{path} of {name} (sha256 {sha256[:12]})" for sha256, (path, name) in suites.items())
         raise RecipeError(_SAYS["other suites"].format(suites=told))
-    labels = [(str(card["judge"]["name"]), card["run"]["run_id"][:8]) for card in cards]
-    counts = Counter(name for name, _ in labels)
-    names = [f"{name} ({run})" if counts[name] > 1 else name for name, run in labels]
-    pairs = list(pairwise(map(_headline, cards)))
+    a, b = map(_headline, cards)
+    shared = [axis for axis in a if axis in b]
     # All differences share the error: at 95 % one of twenty equal readings would be called different.
-    level = 1 - 0.05 / max(1, sum(len(a.keys() & b.keys()) for a, b in pairs))
-    differences = {
-        pair: [_difference(pair, axis, a[axis], b[axis], level) for axis in a if axis in b]
-        for pair, (a, b) in zip(pairwise(names), pairs, strict=True)
-    }
-    return CardComparison(cards=cards, names=names, differences=differences)
+    level = 1 - 0.05 / max(1, len(shared))
+    return CardComparison(cards=cards, differences=[_difference(axis, a[axis], b[axis], level) for axis in shared])
 
 
 def _headline(card: Mapping[str, Any]) -> dict[str, Reading]:
@@ -273,13 +249,15 @@ def _headline(card: Mapping[str, Any]) -> dict[str, Reading]:
         raise RecipeError(f"A reading of a card is none: {error!r}. Make the card again.") from error
 
 
-def _difference(pair: tuple[str, str], axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
-    (low, high), strict = _ends(a, b, 0.95) or (None, None), _ends(a, b, level)
+def _difference(axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
+    if not isinstance(a, Estimate) or not isinstance(b, Estimate) or "curve" in (a.unit, b.unit):
+        return CardDifference(axis, a, b)
+    usual, strict = _ends(a, b, 0.95), _ends(a, b, level)
     differs = strict is not None and not strict[0] <= 0 <= strict[1]
-    return CardDifference(judges=pair, axis=axis, a=a, b=b, low=low, high=high, differs=differs)
+    return CardDifference(axis, a, b, b.value - a.value, *(usual or (None, None)), differs)
 
 
-def _ends(a: Reading, b: Reading, level: float) -> tuple[float, float] | None:
+def _ends(a: Estimate, b: Estimate, level: float) -> Interval | None:
     """Return the interval of b − a at a level, from what decides of each at that level."""
-    sides = [(known.value, ends) for known in _numbers(a, b) if (ends := deciding_interval(known, level))]
-    return newcombe(*sides[0], *sides[1]) if len(sides) == 2 else None
+    of_a, of_b = deciding_interval(a, level), deciding_interval(b, level)
+    return newcombe(a.value, of_a, b.value, of_b) if of_a and of_b else None

@@ -13,7 +13,7 @@ the own of two equally good answers wins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -24,7 +24,7 @@ import pandas as pd
 from scipy.special import expit
 
 from jrh_mlflow.comparing import answer_pairs
-from jrh_mlflow.comparing.answer_pairs import AUTHORS, COLUMNS, JUDGE, LABEL, PAIR_COLUMNS
+from jrh_mlflow.comparing.answer_pairs import AS_WRITTEN, AUTHORS, COLUMNS, JUDGE, LABEL, PAIR_COLUMNS
 from jrh_mlflow.comparing.comparison_view import filled_frames, reading_values
 from jrh_mlflow.comparing.recommendation import closing_section, short_name
 from jrh_mlflow.engine.budget import Paid
@@ -39,7 +39,7 @@ from jrh_mlflow.models import trust
 from jrh_mlflow.models.families import bare_model, family_of
 from jrh_mlflow.options import AskedRunOptions, option, takes
 from jrh_mlflow.perturb import fill_prompt, prompt
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data, plain_fields
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
 from jrh_mlflow.scoring.ledger import deciding_interval, hull_at
@@ -50,7 +50,7 @@ from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text, number_text, reading_text
 from jrh_mlflow.show.page import Drawing, Page, Section
-from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
+from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column, reading_cell
 from jrh_mlflow.stats import FEWEST_CLUSTERS, Interval
 from jrh_mlflow.stats.conditional import ConditionalFit, conditional_logistic
 from jrh_mlflow.suites.suite import Suite
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.show.figures.canvas import Figure
 
 EXCESS, FAMILY_EXCESS = "excess", "family_excess"
-REWRITTEN = "rewritten_"
-"""Before the name of a reading: after a third model has rewritten both answers."""
+_BEFORE = {AS_WRITTEN: "", "rewritten": "rewritten_"}
+"""Version of the answers to what stands before the name of a reading."""
 MAX_LOST = 0.05
 PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
@@ -71,6 +71,7 @@ _UNEQUAL = 0.1
 _SAYS: Mapping[str, Any] = WORDS["self_preference"]
 _SCORES = {"u": 1.0, "v": 0.0, "tie": 0.5, "abstain": 0.5}
 """What a choice is worth to the first answer."""
+_MARKS = {"own": "● ", "family": "○ ", "": ""}
 _KEPT = "Nothing paid is lost: run the same again, and nothing that was answered is asked twice."
 GivenJudges = Sequence[object] | Mapping[str, object] | None
 
@@ -168,14 +169,14 @@ class _Judging:
         self.paid, self.notes, self.rewritten = Paid(), list[str](), dict[str, str]()
         self.judges, self.authors, self.everybody = dict[str, Prepared](), dict[str, str](), list[Prepared]()
         table = answer_pairs.named_table(frame, options.columns or {})
-        if judges is None and options.rewriter is not None:
-            raise RecipeError("Nobody is there to ask about rewritten answers: give `judges`, or no rewriter.")
-        if judges is None:
+        if judges is not None:
+            self.rows = answer_pairs.pairs_of_answers(table, options.labels)
+            self._prepare_judges(judges)
+        elif options.rewriter is None:
             self.rows = answer_pairs.recorded_judgments(table)
             self.authors = {name: name for name in self.rows.loc[self.rows["kind"] == JUDGE, "rater"]}
         else:
-            self.rows = answer_pairs.pairs_of_answers(table, options.labels)
-            self._prepare_judges(judges)
+            raise RecipeError("Nobody is there to ask about rewritten answers: give `judges`, or no rewriter.")
         if options.rewriter is not None:
             self._prepare_rewriter(options.rewriter)
         self.simulated = any(prepared.judge.simulated for prepared in self.everybody)
@@ -204,19 +205,12 @@ class _Judging:
 
     def result(self) -> SelfPreference:
         """Ask every judge about every pair, then about the rewritten ones, and read what they said."""
-        said = {"as written": self._judged(self.rows) if self.judges else self.rows}
+        said = self._judged(self.rows, AS_WRITTEN) if self.judges else self.rows
         if self.options.rewriter is not None and len(pairs := self._rewritten_pairs()):
-            said["rewritten"] = self._judged(pairs)
-        known: dict[str, Any] = {"judges": self.authors, "families": self.options.families or {}, "notes": self.notes}
-        report = measure_self_preference(said["as written"], rewritten=said.get("rewritten"), **known)
-        return SelfPreference(
-            report=report,
-            judgments=pd.concat([own.assign(version=version) for version, own in said.items()], ignore_index=True),
-            rewriter=self.options.rewriter,
-            rewritten=self.rewritten,
-            paid=self.paid,
-            simulated=self.simulated,
-        )
+            said = pd.concat([said, self._judged(pairs, "rewritten")], ignore_index=True)
+        done = measure_self_preference(said, judges=self.authors, families=self.options.families or {})
+        asked = {"rewriter": self.options.rewriter, "rewritten": self.rewritten, "paid": self.paid}
+        return replace(done, notes=self.notes, simulated=self.simulated, **asked)
 
     def _rewritten_pairs(self) -> pd.DataFrame:
         """Return the pairs with their answers in neutral words; what was refused or cut is left out."""
@@ -229,22 +223,21 @@ class _Judging:
             self.notes.append(_SAYS["not rewritten"].format(lost=lost, n=len(self.rows)))
         return pairs
 
-    def _judged(self, pairs: pd.DataFrame) -> pd.DataFrame:
+    def _judged(self, pairs: pd.DataFrame, version: str) -> pd.DataFrame:
         """Return what every judge says about every pair in both orders, and what the labels say."""
         suite = _suite(pairs)
         said = [
-            (record.suite_item, name, JUDGE, record.order, record.outcome, _score(record))
+            (version, record.suite_item, name, JUDGE, record.order, record.outcome, _score(record))
             for name, prepared in self.judges.items()
             for record in self._records(name, replace(prepared, suite=suite))
         ]
         said += [
-            (pair, label, LABEL, "", "verdict", score)
+            (version, pair, label, LABEL, "", "verdict", score)
             for label in pairs.columns.drop(list(PAIR_COLUMNS))
             for pair, score in pairs[label].dropna().items()
         ]
-        frame = pd.DataFrame(said, columns=["pair", "rater", "kind", "order", "outcome", "score"])
-        judged: pd.DataFrame = frame.join(pairs[["item", *AUTHORS]], on="pair")[list(COLUMNS)]
-        return judged
+        frame: pd.DataFrame = pd.DataFrame(said, columns=list(COLUMNS[:-3])).join(pairs[list(COLUMNS[-3:])], on="pair")
+        return frame
 
     def _records(self, name: str, prepared: Prepared) -> Collection[CallRecord]:
         prepared.judge.begin(prepared.suite)
@@ -282,53 +275,19 @@ class JudgeAndAuthor:
     """None where nobody else judged them."""
     n: int
     """Pairs."""
-    own: bool
-    family: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelfPreferenceReport:
-    """What was read of several judges on pairs of answers with known authors."""
-
-    judges: Mapping[str, str]
-    """Name to the author that it is."""
-    families: Mapping[str, str]
-    """Judge or author to family, where one is known."""
-    labels: tuple[str, ...]
-    """Columns of people's or gold labels."""
-    n_items: int
-    n_pairs: int
-    readings: Mapping[str, Reading]
-    by_judge: Mapping[str, Mapping[str, Reading]]
-    """Judge to its readings."""
-    cells: Sequence[JudgeAndAuthor]
-    has_outsider: bool
-    """Whether some pair of a judge's own was judged by somebody who wrote neither answer."""
-    notes: Sequence[str] = ()
-
-    @property
-    def main(self) -> str:
-        """The reading that a verdict is about: own answers, or those of the family where no own one was judged."""
-        own, family = (isinstance(self.readings[name], Estimate) for name in (EXCESS, FAMILY_EXCESS))
-        return FAMILY_EXCESS if family and not own else EXCESS
+    stake: str
+    """`own` or `family` where the answers are the judge's own or its family's."""
 
 
 def measure_self_preference(
-    judgments: pd.DataFrame,
-    *,
-    judges: Mapping[str, str],
-    families: Mapping[str, str],
-    rewritten: pd.DataFrame | None = None,
-    notes: Sequence[str] = (),
-) -> SelfPreferenceReport:
+    judgments: pd.DataFrame, *, judges: Mapping[str, str], families: Mapping[str, str]
+) -> SelfPreference:
     """Read the excess of all judges, of each alone, by author and by family.
 
     Args:
         judgments: A row for each answer (`COLUMNS`).
         judges: Judge to the author that it is.
         families: Author to family; those of others are told by their names.
-        rewritten: The same after a third model has rewritten both answers.
-        notes: What a reader must know.
     """
     everybody = sorted({*judges.values(), *(name for author in AUTHORS for name in judgments[author])})
     known = {name: family for name in everybody if (family := families.get(name) or family_of(name))}
@@ -336,24 +295,19 @@ def measure_self_preference(
     models = {name: bare_model(name) for name in everybody}
     of_models = {models[name]: family for name, family in known.items()}
     kins = {EXCESS: models, FAMILY_EXCESS: {name: of_models.get(model, model) for name, model in models.items()}}
-    tables = {"": judgments, **({} if rewritten is None else {REWRITTEN: rewritten})}
+    tables = {_BEFORE[str(version)]: table for version, table in judgments.groupby("version", sort=False)}
     staked = {f"{when}{name}": _staked(table, judges, kins[name]) for when, table in tables.items() for name in kins}
     by_judge = {
         judge: {name: reading for name, table in staked.items() if (reading := _excess_of(judge, table, name))}
         for judge in judges
     }
-    told = [own[name] for own in by_judge.values() for name in kins if name in own]
-    return SelfPreferenceReport(
+    return SelfPreference(
+        judgments=judgments,
         judges=dict(judges),
         families=known,
-        labels=tuple(judgments.loc[judgments["kind"] == LABEL, "rater"].unique()),
-        n_items=judgments["item"].nunique(),
-        n_pairs=judgments["pair"].nunique(),
         readings={name: read_excess(table, name) for name, table in staked.items()},
         by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
-        cells=_cells(judgments, judges, list(kins.values())),
-        has_outsider=any(getattr(reading, "reason", "") != _SAYS["why"]["no outsider"] for reading in told),
-        notes=tuple(notes),
+        cells=list(_cells(tables[""], judges, list(kins.values()))),
     )
 
 
@@ -386,7 +340,7 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
     counts["left_out"] = judgments.loc[lost, "outcome"].value_counts().to_dict()
     missing = partial(NotEstimable, **counts)
     if not own.any():
-        return missing(reason=_SAYS["why"][name.removeprefix(REWRITTEN)])
+        return missing(reason=_SAYS["why"][name.removeprefix("rewritten_")])
     if judgments["rater"].nunique() == 1:
         return missing(reason=_SAYS["why"]["alone"])
     if lost.mean() > MAX_LOST:
@@ -436,57 +390,42 @@ def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | 
 
 def _cells(
     judgments: pd.DataFrame, judges: Mapping[str, str], kins: Sequence[Mapping[str, str]]
-) -> list[JudgeAndAuthor]:
-    """Return how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
+) -> Iterator[JudgeAndAuthor]:
+    """Yield how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
     sides = [
         judgments.assign(author=judgments[author], won=(judgments["score"] - lost).abs())
         for lost, author in enumerate(AUTHORS)
     ]
     won = pd.concat(sides).dropna(subset="won").groupby(["author", "pair", "rater"])["won"].mean().reset_index()
-    cells = []
-    for author, rows in won.groupby("author"):
-        for judge, who in judges.items():
-            mine = rows[rows["rater"] == judge]
-            rest = rows[(rows["rater"] != judge) & rows["pair"].isin(mine["pair"])]
-            if mine.empty:
-                continue
-            others = None if rest.empty else float(rest.groupby("pair")["won"].mean().mean())
-            stakes = (kin[who] == kin[str(author)] for kin in kins)
-            cells.append(JudgeAndAuthor(judge, str(author), float(mine["won"].mean()), others, len(mine), *stakes))
-    return cells
+    for (author, judge), mine in won[won["rater"].isin(judges)].groupby(["author", "rater"]):
+        rest = won[(won["author"] == author) & (won["rater"] != judge) & won["pair"].isin(mine["pair"])]
+        others = None if rest.empty else float(rest.groupby("pair")["won"].mean().mean())
+        own, family = (kin[judges[judge]] == kin[author] for kin in kins)
+        stake = "own" if own else "family" if family else ""
+        yield JudgeAndAuthor(judge, author, float(mine["won"].mean()), others, len(mine), stake)
 
 
 # --- what people see of it
-
-
-def _whose(name: str) -> str:
-    return axis_name(f"{PREFIX}{name}").removeprefix("preference for ")
 
 
 Row = tuple[str, str, Reading]
 """Judge (or all), name of the reading, reading."""
 READINGS: Table[Row] = Table.of(
     Column("judge", itemgetter(0), value=itemgetter(0), as_code=True, brief=True),
-    Column("prefers", lambda row: _whose(row[1]), value=itemgetter(1), name="axis", words=True, brief=True),
+    Column("axis", lambda row: axis_name(f"{PREFIX}{row[1]}"), value=itemgetter(1), words=True, brief=True),
     Column("excess", lambda row: reading_cell(row[2]), brief=True),
-    *reading_values(lambda row: row[2]),
+    *reading_values(itemgetter(2)),
     Column("pairs", lambda row: f"{row[2].n:,}", brief=True),
     Column("calls left out", lambda row: f"{row[2].excluded:,}"),
-    Column("why not", lambda row: row[2].reason if isinstance(row[2], NotEstimable) else "", words=True),
+    Column("why not", lambda row: getattr(row[2], "reason", ""), words=True),
 )
-
-
-def _ownership(cell: JudgeAndAuthor) -> str:
-    return "yes" if cell.own else "family" if cell.family else "no"
-
-
 CELLS: Table[JudgeAndAuthor] = Table.of(
-    Column("judge", lambda cell: cell.judge, value=lambda cell: cell.judge, as_code=True),
-    Column("author", lambda cell: cell.author, value=lambda cell: cell.author, as_code=True, words=True),
-    Column("its own", _ownership, value=_ownership, words=True),
-    Column("wins", lambda cell: number_text(cell.share), value=lambda cell: cell.share),
-    Column("wins with others", lambda cell: number_text(cell.others), value=lambda cell: cell.others, name="others"),
-    Column("pairs", lambda cell: f"{cell.n:,}", value=lambda cell: cell.n),
+    field_column("judge", str, as_code=True),
+    field_column("author", str, as_code=True, words=True),
+    field_column("stake", str, words=True),
+    field_column("share", number_text, head="wins"),
+    field_column("others", number_text, head="wins with others"),
+    field_column("n", "{:,}".format, head="pairs"),
 )
 
 
@@ -494,9 +433,18 @@ CELLS: Table[JudgeAndAuthor] = Table.of(
 class SelfPreference(ShownResult):
     """How much judges prefer their own answers, and where it is logged."""
 
-    report: SelfPreferenceReport
     judgments: pd.DataFrame
     """A row for each answer of a judge, and for each label; `version` is `as written` or `rewritten`."""
+    judges: Mapping[str, str]
+    """Name to the author that it is."""
+    families: Mapping[str, str]
+    """Judge or author to family, where one is known."""
+    readings: Mapping[str, Reading]
+    """Of all judges together."""
+    by_judge: Mapping[str, Mapping[str, Reading]]
+    """Judge to its own readings."""
+    cells: Sequence[JudgeAndAuthor]
+    notes: Sequence[str] = ()
     rewriter: str | None = None
     rewritten: Mapping[str, str] = field(default_factory=dict)
     """Answer to what the rewriter made of it."""
@@ -506,18 +454,29 @@ class SelfPreference(ShownResult):
     @property
     def estimates(self) -> dict[str, Reading]:
         """Key to the excess of all judges together, or why there is none."""
-        return {f"{PREFIX}{name}": reading for name, reading in self.report.readings.items()}
+        return {f"{PREFIX}{name}": reading for name, reading in self.readings.items()}
 
     @property
-    def by_judge(self) -> Mapping[str, Mapping[str, Reading]]:
-        """Judge to its own readings."""
-        return self.report.by_judge
+    def main(self) -> str:
+        """The reading that a verdict is about: own answers, or those of the family where no own one was judged."""
+        own, family = (isinstance(self.readings[name], Estimate) for name in (EXCESS, FAMILY_EXCESS))
+        return FAMILY_EXCESS if family and not own else EXCESS
+
+    @property
+    def labels(self) -> list[str]:
+        """Columns of people's or gold labels."""
+        return list(self.judgments.loc[self.judgments["kind"] == LABEL, "rater"].unique())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Of what was judged."""
+        return {"items": self.judgments["item"].nunique(), "pairs": self.judgments["pair"].nunique()}
 
     @property
     def points(self) -> list[keys.Point]:
         """What is logged: `self_preference/excess/value`, `self_preference/by_judge/NAME/excess/value`, counts."""
         of_judges = keys.keyed_groups(f"{PREFIX}by_judge", self.by_judge)
-        counts = {f"{PREFIX}items": self.report.n_items, f"{PREFIX}pairs": self.report.n_pairs}
+        counts = {f"{PREFIX}{name}": count for name, count in self.counts.items()}
         return keys.all_points({**self.estimates, **of_judges}) + keys.known_points(counts)
 
     @property
@@ -528,31 +487,30 @@ class SelfPreference(ShownResult):
     @property
     def settings(self) -> dict[str, str | None]:
         """Who judged, by what labels, and which families are known."""
-        related = ", ".join(f"{name}: {family}" for name, family in self.report.families.items())
-        judges, labels = (", ".join(names) for names in (self.report.judges, self.report.labels))
+        related = ", ".join(f"{name}: {family}" for name, family in self.families.items())
+        judges, labels = (", ".join(names) for names in (self.judges, self.labels))
         return {"judges": judges, "labels": labels or None, "families": related or None, "rewriter": self.rewriter}
 
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the judges prefer their own answers, by whose word the quality goes, and what to do."""
-        found = {name: self._finding(name) for name in self.report.readings}
-        finding, labels = found[self.report.main], self.settings["labels"]
-        by = f"people's or gold labels ({labels}) and the other judges" if labels else "all judges"
-        by = by if len(self.report.judges) > 1 else f"the labels ({labels})"
-        sentences = [finding.text]
+        found = {name: self._finding(name) for name in self.readings}
+        finding, sentences = found[self.main], [found[self.main].text]
         if isinstance(finding.reading, Estimate):
-            sentences.append(_SAYS["quality"].format(by=by))
-            sentences += [] if self.report.has_outsider else [_SAYS["mean"]]
+            by = [*(["all judges"] if len(self.judges) > 1 else []), *(f"the labels {name}" for name in self.labels)]
+            sentences.append(_SAYS["quality"].format(by=" and ".join(by)))
+            alone = [getattr(reading, "reason", "") for own in self.by_judge.values() for reading in own.values()]
+            sentences += [_SAYS["mean"]] if {*alone} == {_SAYS["why"]["no outsider"]} else []
             sentences += self._by_sharpness()
         sentences += [f"What to do: {finding.advice}"] if finding.advice else []
         return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found.values()))
 
     def _by_sharpness(self) -> list[str]:
         """Say where the sharpness of a judge explains its reading too: others find its own answers better, or worse."""
-        for cell in self.report.cells:
-            reading = self.by_judge.get(cell.judge, {}).get(self.report.main)
-            stake = cell.family if self.report.main == FAMILY_EXCESS else cell.own
-            if not stake or cell.others is None or not isinstance(reading, Estimate):
+        stakes = ("own",) if self.main == EXCESS else ("own", "family")
+        for cell in self.cells:
+            reading = self.by_judge.get(cell.judge, {}).get(self.main)
+            if cell.stake not in stakes or cell.others is None or not isinstance(reading, Estimate):
                 continue
             (low, high), better = deciding_interval(reading) or _WIDEST, cell.others - 0.5
             if abs(better) >= _UNEQUAL and not low <= 0 <= high:
@@ -561,81 +519,70 @@ class SelfPreference(ShownResult):
         return []
 
     def _finding(self, name: str) -> Finding:
-        reading, staked = self.report.readings[name], [judge for judge, own in self.by_judge.items() if name in own]
-        is_alone, is_one = len(self.report.judges) == 1, len(staked) == 1
-        judges = "The judge" if is_alone else short_name(staked[0]) if is_one else "The judges"
-        prefer, whose = ("prefers", "its own") if is_alone or is_one else ("prefer", "their own")
-        whose = f"answers of {whose}{' family' if name.endswith(FAMILY_EXCESS) else ''}"
-        when = " after both were rewritten" if name.startswith(REWRITTEN) else ""
-        says = {"judges": judges, "prefer": prefer, "whose": whose, "when": when}
+        reading, staked = self.readings[name], [judge for judge, own in self.by_judge.items() if name in own]
+        judges = short_name(staked[0]) if len(staked) == 1 else "these judges"
         finding = partial(Finding, axis=f"{PREFIX}{name}", reading=reading)
+        says = {"judges": judges, "preference": axis_name(f"{PREFIX}{name}"), "limit": LIMIT}
         if isinstance(reading, NotEstimable):
-            says |= {"judges": judges.replace("The", "the"), "reason": reading.reason}
-            return finding(state="cannot tell", text=_SAYS["missing"].format(**says))
+            return finding(state="cannot tell", text=_SAYS["missing"].format(**says, reason=reading.reason))
         low, high = deciding_interval(reading) or _WIDEST
         state: State = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
         form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
         shares = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
-        text = _SAYS[form].format(**says, shares=shares, limit=LIMIT)
-        return finding(state=state, text=text, advice=_SAYS.get(f"advice {state}", ""))
+        advice = _SAYS.get(f"advice {state}", "")
+        return finding(state=state, text=_SAYS[form].format(**says, shares=shares), advice=advice)
 
     @property
-    def readings(self) -> FilledTable[Row]:
+    def shown_readings(self) -> FilledTable[Row]:
         """Every reading, first those of all judges together."""
-        owners = [("all judges", self.report.readings), *self.by_judge.items()]
+        owners = [("all judges", self.readings), *self.by_judge.items()]
         return READINGS((owner, name, reading) for owner, own in owners for name, reading in own.items())
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
-        settings, (lead, *more) = self.settings, self.verdict.sentences
-        others = [finding.text for finding in self.verdict.findings[1:] if isinstance(finding.reading, Estimate)]
+        lead, *more = self.verdict.sentences
+        others = [finding.text for finding in self.verdict.findings if isinstance(finding.reading, Estimate)]
+        facts = {**self.counts, **self.settings, "cost": money_text(self.paid.usd)}
         return Page(
-            title=f"Self-preference of {settings['judges']} on {self.report.n_pairs:,} pairs of answers",
+            title=f"Self-preference of {', '.join(self.judges)}",
             lead=lead,
             sentences=[*more, *(text for text in others if text != lead)],
-            notes=self.report.notes,
+            notes=self.notes,
             marks=["simulated"] * self.simulated,
-            facts={
-                "judges": settings["judges"],
-                "items": f"{self.report.n_items:,} with {self.report.n_pairs:,} pairs",
-                "labels": settings["labels"] or "none",
-                "families": settings["families"] or "none known",
-                **({"rewritten by": self.rewriter} if self.rewriter else {}),
-                "cost": money_text(self.paid.usd),
-            },
+            facts={name: fact for name, fact in facts.items() if fact is not None},
             sections=[
-                Section(heading="Readings", blocks=[self.readings, _SAYS["how"]]),
+                Section(heading="Readings", blocks=[self.shown_readings, _SAYS["how"]]),
                 Section(heading="Figures", blocks=[drawings], media=("html",)),
-                Section(heading="Who wins with whom", blocks=[CELLS(self.report.cells), _SAYS["how cells"]]),
+                Section(heading="Who wins with whom", blocks=[CELLS(self.cells), _SAYS["how cells"]]),
                 closing_section(lead),
             ],
         )
 
     def _card(self) -> dict[str, Any]:
-        return {"tables": [self.readings]}
+        return {"tables": [self.shown_readings]}
 
     def __repr__(self) -> str:
-        read = f"excess of {_whose(self.report.main)} {reading_text(self.report.readings[self.report.main])}"
-        return f"SelfPreference({len(self.report.judges)} judges: {read}, {brief_run(self.run_id)})"
+        read = f"{axis_name(f'{PREFIX}{self.main}')} {reading_text(self.readings[self.main])}"
+        return f"SelfPreference({len(self.judges)} judges: {read}, {brief_run(self.run_id)})"
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """What there is to tabulate, by name."""
-        own = filled_frames({"readings": self.readings, "judges_and_authors": CELLS(self.report.cells)})
+        own = filled_frames({"readings": self.shown_readings, "judges_and_authors": CELLS(self.cells)})
         texts = pd.DataFrame(self.rewritten.items(), columns=["answer", "rewritten"])
         return {**own, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each reading, of all judges and of each."""
-        return self.readings.to_frame()
+        return self.shown_readings.to_frame()
 
     @property
     def figures(self) -> dict[str, Figure]:
         """Judges × authors: how much more often the author wins with the judge than with the others."""
-        if not (cells := self.report.cells):
+        if not self.cells:
             return {}
-        judges, authors = (list(dict.fromkeys(getattr(cell, name) for cell in cells)) for name in ("judge", "author"))
+        judges, authors = (sorted({getattr(cell, name) for cell in self.cells}) for name in ("judge", "author"))
         figure, axes = cell_table(judges, authors, title=_SAYS["figure"], foot=_SAYS["figure foot"])
-        for cell in cells:
+        for cell in self.cells:
             _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
         return {"judges_and_authors.png": figure}
 
@@ -645,8 +592,9 @@ class SelfPreference(ShownResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        own = {name: getattr(self, name) for name in ("run_id", "link", "simulated", "rewriter")}
-        return {"verdict": self.verdict.to_dict(), **own, **plain_fields(self.report), "metrics": self.metrics}
+        names = ("run_id", "link", "simulated", "rewriter", "judges", "families", "labels", "readings", "by_judge")
+        own = {name: plain_data(getattr(self, name)) for name in (*names, "cells", "notes", "metrics")}
+        return {"verdict": self.verdict.to_dict(), **own, **self.counts}
 
 
 def _percent(excess: float) -> str:
@@ -659,6 +607,6 @@ def _draw_cell(axes: Any, column: int, row: int, cell: JudgeAndAuthor) -> None:
         more, others = number_text(cell.share - cell.others, signed=True), f"{number_text(cell.others)} with the others"
         # The ends of the scale are left out: they would hide the digits.
         place += 0.35 * max(-1.0, min(1.0, 2 * (cell.share - cell.others)))
-    value = f"{'● ' if cell.own else '○ ' if cell.family else ''}{more}"
+    value = f"{_MARKS[cell.stake]}{more}"
     words = f"{cell.author} with {cell.judge}: wins {wins} of {cell.n:,} pairs, {others}"
     write_cell(axes, column, row, scale="RdBu_r", place=place, value=value, below=f"{wins}, n {cell.n:,}", words=words)

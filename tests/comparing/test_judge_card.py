@@ -86,16 +86,16 @@ def test_cards_of_one_suite_are_put_side_by_side(tmp_path, store_uri):
     for judge, place in zip(judges.values(), places, strict=True):
         done = jrh.evaluate(judge, "datasheet-short", tracking_uri=store_uri, traces="none", progress=False)
         place.write_text(judge_card(done.run_id, tracking_uri=store_uri).to_json(), encoding="utf-8")
-    beside = compare_cards([*places, places[1]])
-    [first, second] = beside.differences.values()
-    rows = {row.axis: row for row in first}
+    beside = compare_cards(places)
+    rows = {row.axis: row for row in beside.differences}
     assert rows["slot_lean"].value == pytest.approx(1.0)
     assert rows["dark_current"].differs
     assert rows["threshold_75"].value is None
     assert 0 < rows["slot_lean"].low < 1.0 <= rows["slot_lean"].high
-    assert len(second) == len(first)
+    with pytest.raises(RecipeError, match="Two cards"):
+        compare_cards([*places, places[0]])
     same = compare_cards([places[0], places[0]])
-    assert not any(row.differs for rows in same.differences.values() for row in rows)
+    assert not any(row.differs for row in same.differences)
     printed = CliRunner().invoke(group, ["compare", *map(str, places)])
     assert printed.exit_code == 0, printed.output
     assert beside.names[0] in printed.output

@@ -90,7 +90,7 @@ def test_one_judge_alone_needs_labels():
     assert alone.verdict.findings[0].state == "cannot tell"
     labelled = read({A: planted(A, 1.5)}, pairs)
     assert labelled.estimates[EXCESS].cluster_low > 0
-    assert labelled.report.labels == ("better",)
+    assert labelled.labels == ["better"]
 
 
 def paired(frame):
@@ -118,7 +118,7 @@ def test_a_family_is_read_where_the_judge_itself_wrote_nothing():
     done = read({related: planted(A, 2.0), C: planted(C, 0.0), "xai/grok-4": planted("grok", 0.0)})
     assert isinstance(done.estimates[EXCESS], NotEstimable)
     assert done.estimates[FAMILY].cluster_low > LIMIT
-    assert done.report.families[related] == done.report.families[A] == "GPT"
+    assert done.families[related] == done.families[A] == "GPT"
     own = read({"mine": planted(A, 2.0), C: planted(C, 0.0)}, families={"mine": "house", A: "house"})
     assert own.estimates[FAMILY].cluster_low > LIMIT
 
@@ -148,7 +148,7 @@ def test_calls_that_gave_no_answer_are_never_a_verdict_and_too_many_withhold_the
 
 def test_ties_are_half_a_win_for_each():
     tied = read({A: lambda shown: "tie", C: lambda shown: "tie", B: lambda shown: "tie"})
-    assert all(cell.share == 0.5 for cell in tied.report.cells)
+    assert all(cell.share == 0.5 for cell in tied.cells)
     reading = tied.estimates[EXCESS]
     assert reading.value == pytest.approx(0, abs=1e-9)
     assert reading.cluster_low < 0 < reading.cluster_high
@@ -294,7 +294,8 @@ def test_names_of_authors_are_shown_as_text_and_never_come_to_life():
 def test_the_measure_takes_judgments_alone():
     judgments = pd.DataFrame(
         [
-            (f"i{at}", f"i{at}", A, B, who, "judge", order, "verdict", float(who == A or (at + ord(who[0])) % 3 > 0))
+            ("as written", f"i{at}", who, "judge", order, "verdict", float(who == A or (at + ord(who[0])) % 3 > 0))
+            + (f"i{at}", A, B)
             for at in range(30)
             for who in (A, C)
             for order in ("uv", "vu")
@@ -303,4 +304,4 @@ def test_the_measure_takes_judgments_alone():
     )
     report = measure_self_preference(judgments, judges={A: A, C: C}, families={})
     assert report.readings["excess"].value > 0
-    assert {(cell.judge, cell.author): cell.own for cell in report.cells}[A, A]
+    assert {(cell.judge, cell.author): cell.stake for cell in report.cells}[A, A] == "own"
