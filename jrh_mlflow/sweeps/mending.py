@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.comparing import comparison
-from jrh_mlflow.comparing.comparison import MARGIN, Paired
+from jrh_mlflow.comparing.comparison import Paired
 from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
 from jrh_mlflow.measures.records import choices, has_steps, is_pointwise
@@ -27,6 +27,8 @@ from jrh_mlflow.measures.verdict import DROP, NOISE_EXCESS
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
+from jrh_mlflow.show.names import axis_name
+from jrh_mlflow.show.numbers import number_text
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.sweeps.interventions import RepairArm
 
@@ -120,13 +122,6 @@ class AxisChange:
     """Standard error over tasks."""
     bound: float | None
     """One-sided 95 %: the loss is under it, whatever lost calls would have been."""
-    n_tests: int = 1
-    """That share the error."""
-
-    @property
-    def tasks_to_tell(self) -> int | None:
-        """About how many tasks would show a change of this size."""
-        return tasks_for(abs(self.gain) or MARGIN, self.low, self.high, self.n_clusters, n_tests=self.n_tests)
 
     @property
     def largest_loss(self) -> float | None:
@@ -169,13 +164,15 @@ class Mending:
 
     @cached_property
     def axes(self) -> dict[str, ScoreTable]:
-        """What is decided, with its scores: the problems first."""
+        """What is decided, with its scores: the problems first, and only what the unchanged judge has a number of."""
         names = sorted(dict.fromkeys(self.table.axis), key=lambda axis: axis not in self.problems)
-        return {axis: self.table.of([axis]) for axis in names}
+        every = {axis: self.table.of([axis]) for axis in names}
+        return {axis: own for axis, own in every.items() if not _is_withheld(own, self.unchanged)}
 
-    def withheld(self, asked: AskedArm, axis: str) -> bool:
-        """Whether too many calls of an axis gave no usable answer for it to have a number."""
-        return bool(np.isnan(self.axes[axis].scores[asked.arm.name]).mean() > MAX_EXCLUDED)
+    @property
+    def able(self) -> str:
+        """The axis of which no more than a little may be lost; empty: this suite tells no ability."""
+        return next((axis for axis in ABLE if axis in self.table.axis), "")
 
     def changes(self) -> list[AxisChange]:
         """Decide every axis of every arm, whatever lost calls would have been; while searching nothing is decided."""
@@ -184,7 +181,7 @@ class Mending:
             ((asked.arm.name, axis), pair)
             for asked in self.arms
             for axis, own in self.axes.items()
-            if not (self.withheld(asked, axis) or self.withheld(self.unchanged, axis))
+            if not _is_withheld(own, asked)
             for a, b in self._contrasts(axis, asked.arm.name)
             if (pair := self._paired(own, axis, a, b, n_resamples))
         ]
@@ -248,8 +245,12 @@ class Mending:
             n_clusters=first.n_clusters,
             error=times * pair.standard_error,
             bound=None if floor is None else max(0.0, -times * floor),
-            n_tests=len(self.axes) * len(self.arms),
         )
+
+
+def _is_withheld(scores: ScoreTable, asked: AskedArm) -> bool:
+    """Whether too many calls of an axis gave no usable answer for it to have a number."""
+    return bool(np.isnan(scores.scores[asked.arm.name]).mean() > MAX_EXCLUDED)
 
 
 def _mirror(name: str) -> str:
@@ -261,19 +262,18 @@ class ReadArm:
     """What one half of the tasks says of an arm: the searched one chooses and proves nothing, the other decides."""
 
     asked: AskedArm
-    changes: tuple[AxisChange, ...]
-    problems: tuple[str, ...]
-    able: str | None
-    """The axis of which no more than a little may be lost."""
-    withheld: tuple[str, ...]
-    """Axes that have no number, because too many calls gave no usable answer."""
-    decides: bool
-    """Whether this is the held-out half."""
+    changes: Sequence[AxisChange]
+    half: Mending
 
     @property
     def on_problems(self) -> list[AxisChange]:
         """What it does to the problems."""
-        return [change for change in self.changes if change.axis in self.problems]
+        return [change for change in self.changes if change.axis in self.half.problems]
+
+    @property
+    def withheld(self) -> list[str]:
+        """Axes that have a number with the unchanged judge, and none with it."""
+        return [axis for axis, own in self.half.axes.items() if _is_withheld(own, self.asked)]
 
     @property
     def better(self) -> list[AxisChange]:
@@ -288,17 +288,17 @@ class ReadArm:
     @property
     def ability(self) -> AxisChange | None:
         """The change of what may not be lost."""
-        return next((change for change in self.changes if change.axis == self.able), None)
+        return next((change for change in self.changes if change.axis == self.half.able), None)
 
     @property
     def mended(self) -> float:
         """Sum of the gains on the problems; on the held-out half of what is shown to be better."""
-        return sum(change.gain for change in (self.better if self.decides else self.on_problems))
+        return sum(change.gain for change in (self.better if self.half.decides else self.on_problems))
 
     @property
     def score(self) -> float:
         """What is mended less what is harmed elsewhere beyond its own error, a little less for a second change."""
-        harms = sum(min(0.0, row.gain + row.error) for row in self.changes if row.axis not in self.problems)
+        harms = sum(min(0.0, row.gain + row.error) for row in self.changes if row.axis not in self.half.problems)
         return self.mended + harms - 0.03 * (len(self.asked.arm.changes) - 1)
 
     @property
@@ -310,34 +310,38 @@ class ReadArm:
         return clear and not harms and not lost and self.score > 0
 
     @property
+    def tasks_to_tell(self) -> int | None:
+        """About how many tasks would show one of the gains on a problem that were seen."""
+        n_tests = len(self.half.axes) * len(self.half.arms)
+        seen = [change for change in self.on_problems if change.gain > 0]
+        tasks = [tasks_for(row.gain, row.low, row.high, row.n_clusters, n_tests=n_tests) for row in seen]
+        return min(filter(None, tasks), default=None)
+
+    @property
     def refusal(self) -> str:
         """Why it is not recommended; empty where it is."""
-        if self.worse:
-            return f"worse: {', '.join(change.axis for change in self.worse)}"
-        if self.withheld:
-            return "too many of its calls gave no usable answer"
-        if not self.better:
-            return "no problem is shown to be better"
-        if self.ability is None or self.ability.bound is None:
-            return "this suite does not tell what ability it costs"
-        return f"it may lose {self.ability.bound:.2f} of ability" if self.ability.bound >= MOST_LOST else ""
+        bound = self.ability.bound if self.ability else None
+        reasons = {
+            f"it is worse on {', '.join(axis_name(change.axis) for change in self.worse)}": self.worse,
+            "too many of its calls gave no usable answer": self.withheld,
+            "no problem is shown to be better": not self.better,
+            "this suite does not tell what ability it costs": bound is None,
+            f"it may lose {number_text(bound)} of ability": bound is not None and bound >= MOST_LOST,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in words."""
+        promise = "promising" if self.is_promising else "not promising"
+        return (self.refusal or "mends, and no loss was seen") if self.half.decides else promise
 
 
 def decide_arms(mending: Mending) -> list[ReadArm]:
     """Read every arm on a half of the tasks."""
     changes = mending.changes()
-    known = [axis for axis in mending.axes if not mending.withheld(mending.unchanged, axis)]
-    return [
-        ReadArm(
-            asked=asked,
-            changes=tuple(change for change in changes if change.arm == asked.arm.name),
-            problems=tuple(mending.problems),
-            able=next((axis for axis in ABLE if axis in mending.axes), None),
-            withheld=tuple(axis for axis in known if mending.withheld(asked, axis)),
-            decides=mending.decides,
-        )
-        for asked in mending.arms
-    ]
+    rows = {asked.arm.name: [change for change in changes if change.arm == asked.arm.name] for asked in mending.arms}
+    return [ReadArm(asked=asked, changes=rows[asked.arm.name], half=mending) for asked in mending.arms]
 
 
 # --- the searched half

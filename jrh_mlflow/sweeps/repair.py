@@ -13,10 +13,11 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,34 +28,32 @@ from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.rendering import REGISTRY
-from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.rules import AttackEvidence, IntervalRule, RuleCheck, parse_rules, undecided
 from jrh_mlflow.measures.verdict import JudgeContext, findings
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.resolve import judge_again
 from jrh_mlflow.options import Moment
-from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.estimates import Ends, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show.cards import ShownResult, brief_run
-from jrh_mlflow.show.figures.canvas import PALETTE, Spot, spread_prices
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
+from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text, reading_text
 from jrh_mlflow.show.page import Drawing, Only, Page, Section
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.show.tables import Column, Table, field_column
+from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
 from jrh_mlflow.suites.dataset import DatasetTable
 from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps import mending
 from jrh_mlflow.sweeps.front import pareto
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
-from jrh_mlflow.sweeps.mending import LEANS, MOST_LOST, AskedArm, AxisChange, ReadArm
+from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, ReadArm
 from jrh_mlflow.sweeps.sweep import suite_halves
-from jrh_mlflow.sweeps.sweep_view import numbered_map
+from jrh_mlflow.sweeps.sweep_view import Dot, pareto_map
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
 from jrh_mlflow.tracking.runs import keys
@@ -70,6 +69,7 @@ REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 TAG_SETTINGS, TAG_BEFORE, TAG_AFTER = "jrh.repair.settings", "jrh.repair.before", "jrh.repair.after"
 """Tags of the prompt version: settings of the judge beside its prompt, and the runs of both datasheets."""
 _ALIAS = "repaired"
+_SAYS: Mapping[str, Any] = WORDS["repair"]
 _SPARE = 1.2
 """Times the usual price that is set aside for the held-out half: answers differ in length."""
 _SLOTS = {"1": "u", "first": "u", "2": "v", "second": "v"}
@@ -85,13 +85,11 @@ class Repair(ShownResult):
     judge: str
     simulated: bool
     problems: tuple[Finding, ...]
-    tried: tuple[ReadArm, ...] = ()
+    tried: Sequence[ReadArm] = ()
     """On the searched half, the best first."""
-    decisions: tuple[ReadArm, ...] = ()
+    decisions: Sequence[ReadArm] = ()
     """On the held-out half."""
-    unchanged: AskedArm | None = None
-    """The judge as it was, asked afresh there."""
-    checks: tuple[RuleCheck, ...] = ()
+    checks: Sequence[RuleCheck] = ()
     """What came of each rule that was required."""
     prompt: str | None = None
     """The version that was registered: `prompts:/name/3`."""
@@ -100,7 +98,7 @@ class Repair(ShownResult):
     repaired: Mapping[str, Any] | None = None
     """The recommended judge as data: changes, settings, definition."""
     cost_usd: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
 
     @property
     def recommended(self) -> ReadArm | None:
@@ -110,31 +108,22 @@ class Repair(ShownResult):
     @property
     def verdict(self) -> Verdict:
         """What to change and what that does, or that nothing is recommended and what would tell."""
-        best = self.recommended
         if not self.problems:
-            lines = ["There is nothing to repair: this run shows no problem."]
+            lines = [_SAYS["fine"]]
         elif not self.tried:
-            lines = ["Nothing is recommended: no change of the table fits these problems and this judge, or the cap."]
-        elif best is None:
+            lines = [_SAYS["untried"]]
+        elif (best := self.recommended) is None:
             lines = refusing(self.decisions, len(self.tried))
         else:
-            lead, *more = recommending(best)
-            lines = [lead, *not_mended(self.problems, best.asked.readings), *more]
+            lines = recommending(best, not_mended(self.problems, best.asked.readings))
         if self.prompt is not None:
-            moved = f"the alias {self.alias} points to it" if self.alias else "no alias was moved"
-            failed = [f" ({check.rule.text}: {check.state})" for check in self.checks if check.state != "holds"]
-            lines.append(f"Registered as {self.prompt}; {moved}{''.join(failed[:1])}.")
+            lines.append(_SAYS["moved" if self.alias else "registered"].format(prompt=self.prompt, alias=self.alias))
         return Verdict(sentences=tuple(lines[:4]), findings=self.problems)
 
     @property
-    def changes(self) -> list[AxisChange]:
+    def changes(self) -> FilledTable[AxisChange]:
         """What the held-out half says of every arm and axis."""
-        return [change for row in self.decisions for change in row.changes]
-
-    @property
-    def points(self) -> list[FrontPoint]:
-        """Every arm by price and by what it leaves of the problems."""
-        return front_points(self.unchanged, self.tried, self.decisions)
+        return CHANGES(change for row in self.decisions for change in row.changes)
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         lead, *sentences = self.verdict.sentences
@@ -148,8 +137,8 @@ class Repair(ShownResult):
             notes=[*(["Simulated judge, not a model."] * self.simulated), *self.notes],
             facts={"run": self.repaired_run[:8], **counts, "cost": money_text(self.cost_usd)},
             sections=[
-                Section(heading="What the held-out half decides", blocks=[CHANGES(self.changes)]),
-                Section(heading="Cost and problems", blocks=[WORDS["cost_and_problems"], drawn, ARMS(self.points)]),
+                Section(heading="What the held-out half decides", blocks=[self.changes]),
+                Section(heading="Cost and problems", blocks=[_SAYS["map"], drawn, ARMS(front_points(self))]),
                 Section(heading="What was required", blocks=rules, always=True),
                 Section(heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=True),
             ],
@@ -157,21 +146,29 @@ class Repair(ShownResult):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per decided change and axis."""
-        return CHANGES(self.changes).to_frame()
+        return self.changes.to_frame()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         best = self.recommended
-        own = ("run_id", "link", "repaired_run", "judge", "simulated", "prompt", "alias", "cost_usd", "notes")
-        tried = [(row.asked.arm.name, row.asked.run_id, row.mended, row.is_promising) for row in self.tried]
+        own = (
+            "verdict",
+            "run_id",
+            "link",
+            "repaired_run",
+            "judge",
+            "simulated",
+            "prompt",
+            "alias",
+            "cost_usd",
+            "notes",
+        )
         return {
-            "verdict": self.verdict.to_dict(),
             **{name: plain_data(getattr(self, name)) for name in own},
-            "recommended": None if best is None else list(best.asked.arm.names),
-            "runs": {"before": self.unchanged and self.unchanged.run_id, "after": best and best.asked.run_id},
-            "changes": [asdict(change) for change in self.changes],
-            "refusals": {row.asked.arm.name: row.refusal for row in self.decisions},
-            "tried": [dict(zip(("arm", "run", "mended", "promising"), row, strict=True)) for row in tried],
+            "recommended": best and list(best.asked.arm.names),
+            "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
+            "changes": self.changes.records(),
+            "arms": ARMS(front_points(self)).records(),
             "required": [check.to_dict() for check in self.checks],
         }
 
@@ -219,7 +216,7 @@ def repair(
         RecipeError: when the run is no evaluation, its judge cannot be asked again, or a rule is not known.
         BudgetError: when the cap does not cover one change on both halves.
     """
-    own = {name: as_evaluate.pop(name, None) for name in ("experiment", "run_name", "tags", "tracking_uri")}
+    own = {option: as_evaluate.pop(option, None) for option in ("experiment", "run_name", "tags", "tracking_uri")}
     uri = getattr(run, "tracking_uri", None) or own["tracking_uri"]
     (loaded,) = load_runs([run_id_of(run)], tracking_uri=uri, purpose="repaired")
     asked, rules = judge_again(loaded, judge, purpose="repaired", tracking_uri=uri), parse_rules(require or ())
@@ -246,10 +243,9 @@ def repair(
             axes = mending.problem_axes(finding.axis for finding in problems)
             made = _measured(asking, loaded, arms, halves, moment, problems=axes, people=people, seed=seed)
         if (best := mending.recommended(made.get("decisions", ()))) is not None:
-            evidence = _RuleEvidence(judge=best.asked, baseline=made["unchanged"])
-            checks = made["checks"] = tuple(rule.check(evidence) for rule in rules)
-            holds = bool(checks) and all(check.state == "holds" for check in checks)
-            made |= _registered(asking, evidence, halves[1], name, moves_alias=holds, uri=store.uri)
+            made["checks"] = [rule.check(_RuleEvidence(best.asked, best.half.unchanged)) for rule in rules]
+            holds = bool(rules) and all(check.state == "holds" for check in made["checks"])
+            made |= _registered(asking, best, halves[1], name, moves_alias=holds, uri=store.uri)
         done = Repair(
             run_id=parent,
             link=store.link(parent),
@@ -257,18 +253,17 @@ def repair(
             judge=loaded.judge,
             simulated=loaded.simulated,
             problems=problems,
-            cost_usd=asking.spent,
-            notes=tuple(asking.notes),
+            cost_usd=sum(asking.costs) if asking.costs else None,
+            notes=asking.notes,
             **made,
         )
-        settings = {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}
         content = shown_content(
             done,
             REPAIR_JSON,
-            drawings=draw(front_figures(done.points)),
+            drawings=draw(front_figures(front_points(done))),
             more={REPAIRED_FILE: done.repaired} if done.repaired else {},
             points=repair_points(done),
-            params={"repair": {**settings, "recommended": best.asked.arm.name if best else "nothing"}},
+            params={"repair": {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}},
         )
         publish(store, parent, content, what_now="The runs of its arms are logged; the parent is not.")
     return done
@@ -293,8 +288,8 @@ class _ArmBudget:
     max_usd: float
     budget: str
     options: dict[str, Any]
-    spent: float | None = None
-    """Dollars that answers told; None where none did."""
+    costs: list[float] = field(default_factory=list)
+    """Dollars that answers told, by run."""
     aside: float = 0.0
     """Dollars that are kept for the held-out half."""
     notes: list[str] = field(default_factory=list)
@@ -328,7 +323,7 @@ class _ArmBudget:
         prices = [self.quote(arm, suite) for arm in (RepairArm(), *arms)]
         if None in prices or getattr(self.judge, "temperature", None) == 0:
             return 1
-        return mending.asks_afforded(self.max_usd - (self.spent or 0.0), _SPARE * sum(filter(None, prices)))
+        return mending.asks_afforded(self.max_usd - sum(self.costs), _SPARE * sum(filter(None, prices)))
 
     def ask(self, arm: RepairArm, suite: Suite, *, fresh_after: Moment | None = None, asks: int = 1) -> AskedArm | None:
         """Ask an arm on a half; None where there is no money left for it, or it cannot be asked."""
@@ -357,16 +352,14 @@ class _ArmBudget:
         given = {**self.options, "replicates": asks * arm.policy.replicates, "fresh_after": fresh_after}
         given |= {} if self.judge.model_judge is None else {"max_usd": cap, "budget": self.budget}
         try:
-            if (self.spent or 0.0) + asks * (self.quote(arm, suite) or 0.0) > cap:
+            if sum(self.costs) + asks * (self.quote(arm, suite) or 0.0) > cap:
                 raise BudgetError("the cap has no room for it.")
             done = evaluate(*changed, run_name=f"{arm.name}, {suite.name.rpartition('/')[2]}", **given)
+            self.costs += [] if done.cost_usd is None else [done.cost_usd]
+            if done.truncated:
+                raise BudgetError(f"its calls are not whole: {done.truncated}.")
         except (BudgetError, JudgeError, RecipeError) as error:
             self.notes.append(f"{arm.name} was not measured: {error}")
-            return None
-        if done.cost_usd is not None:
-            self.spent = (self.spent or 0.0) + done.cost_usd
-        if done.truncated:
-            self.notes.append(f"{arm.name} was not measured in full: {done.truncated}.")
             return None
         if not arm.changes:
             self.same[suite.sha256] = (done.calls, done.run_id)
@@ -392,27 +385,25 @@ def _measured(
     if base is None:
         return {}
     tried = mending.search_arms(base, arms, ask=partial(asking.ask, suite=search), **reading)
-    chosen, made = mending.finalists(tried), {"tried": tuple(tried), "unchanged": base}
+    chosen, made = mending.finalists(tried), {"tried": tried}
     ask = partial(asking.ask, suite=holdout, fresh_after=moment, asks=asking.held_out_asks(chosen, holdout))
     if chosen and (unchanged := ask(RepairArm())) is not None:
         asked = [own for own in map(ask, chosen) if own is not None]
-        decisions = mending.decide_arms(mending.Mending(unchanged=unchanged, arms=asked, **reading))
-        made |= {"unchanged": unchanged, "decisions": tuple(decisions)}
+        made["decisions"] = mending.decide_arms(mending.Mending(unchanged=unchanged, arms=asked, **reading))
     return made
 
 
-@dataclass(frozen=True, kw_only=True)
-class _RuleEvidence:
+class _RuleEvidence(NamedTuple):
     """Evidence for what is required: the recommended arm, beside the unchanged judge as its baseline."""
 
     judge: AskedArm
     baseline: AskedArm
-    facts: Mapping[str, Ends | None] = field(default_factory=dict)
+    facts: Mapping[str, Ends | None] = MappingProxyType({})
     attack: AttackEvidence | None = None
 
     def interval_check(self, rule: IntervalRule) -> RuleCheck:
         """Decide by the interval over the held-out tasks."""
-        reading = rule.reading([self.judge, self.baseline] if rule.needs_baseline else [self.judge])
+        reading = rule.reading([self.judge, self.baseline])
         if isinstance(reading, NotEstimable):
             return undecided(rule, reading.reason)
         check = undecided(rule, "decided on the held-out half", ends=deciding_ends(reading), n=reading.n)
@@ -420,10 +411,10 @@ class _RuleEvidence:
 
 
 def _registered(
-    asking: _ArmBudget, evidence: _RuleEvidence, suite: Suite, name: str | None, *, moves_alias: bool, uri: str
+    asking: _ArmBudget, best: ReadArm, suite: Suite, name: str | None, *, moves_alias: bool, uri: str
 ) -> dict[str, Any]:
     """Return the repaired judge as data, and register its prompt with both runs linked to it."""
-    arm, unchanged = evidence.judge.arm, asking.judge
+    arm, unchanged = best.asked.arm, asking.judge
     judge, shown = arm.applied(unchanged, suite) or (unchanged, suite)
     judge.begin(shown)
     settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text}
@@ -436,7 +427,7 @@ def _registered(
     old_name, _, old_alias = (getattr(unchanged, "prompt_uri", None) or "").removeprefix(REGISTRY).partition("@")
     name = name or old_name.partition("/")[0] or re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{judge.name}-repaired")
     alias = (old_alias or _ALIAS) if moves_alias else None
-    runs = {TAG_BEFORE: str(evidence.baseline.run_id), TAG_AFTER: str(evidence.judge.run_id)}
+    runs = {TAG_BEFORE: str(best.half.unchanged.run_id), TAG_AFTER: str(best.asked.run_id)}
     tags = {**runs, TAG_SETTINGS: json.dumps(settings, sort_keys=True)}
     try:
         registered = register_template(judge.used[0], name, alias=alias, tags=tags, tracking_uri=uri)
@@ -451,17 +442,10 @@ def _registered(
 # --- what people see
 
 
-def _is_cut(axis: str) -> bool:
-    """Whether less of an axis, or a smaller lean, is better."""
-    return axis in LEANS or lower_is_better(axis)
-
-
 def change_state(change: AxisChange) -> str:
     """Say what was decided, and without a difference how large a loss may be all the same."""
-    loss = change.largest_loss
-    if change.state != "no difference shown" or loss is None:
-        return change.state
-    return f"{change.state}; a loss of {loss:.2f} at most"
+    is_open = change.state == "no difference shown" and change.largest_loss is not None
+    return f"{change.state}; a loss of {number_text(change.largest_loss)} at most" if is_open else change.state
 
 
 CHANGES: Table[AxisChange] = Table.of(
@@ -478,115 +462,89 @@ CHANGES: Table[AxisChange] = Table.of(
 
 
 class FrontPoint(NamedTuple):
-    """An arm by its price and by what it leaves of the problems."""
+    """An arm by its price and by what it mends."""
 
     asked: AskedArm
-    left: float
-    """Sum of the sizes of the problems."""
-    half: str
+    mended: float
+    """Sum of the gains on the problems; on the held-out half of those that are shown."""
     outcome: str
-    on_front: bool = False
-
-    @property
-    def price(self) -> str:
-        """What it costs, in dollars or calls."""
-        n, usd = self.asked.calls_per_judgment, self.asked.usd_per_1k
-        calls = f"{n} call{'' if n == 1 else 's'} per judgment"
-        return calls if usd is None else f"{money_text(usd)} per 1,000 judgments"
-
-    def spot(self, words: str) -> Spot:
-        """Return its place on the map, with its name before what is said there."""
-        return Spot(x=self.asked.cost, y=self.left, words=f"{self.asked.arm.name}{words}")
-
-
-def _run_address(point: FrontPoint) -> str | None:
-    return FROM_RUN.run(point.asked.run_id) if point.asked.run_id else None
+    half: str
+    on_front: bool
 
 
 ARMS: Table[FrontPoint] = Table.of(
-    field_column("asked.arm.name", str, head="change", brief=True, link=_run_address),
+    field_column(
+        "asked.arm.name", str, head="change", brief=True, link=lambda row: FROM_RUN.run(row.asked.run_id or "")
+    ),
     field_column("half", str, brief=True),
-    field_column("left", number_text, head="problems left", brief=True),
-    field_column("price", str, head="cost", brief=True),
-    Column("on front", lambda point: "yes" if point.on_front else "no"),
+    field_column("mended", number_text, head="problems mended", brief=True),
+    field_column("asked.usd_per_1k", money_text, head="per 1,000 judgments", brief=True),
+    field_column("asked.calls_per_judgment", str, head="calls per judgment"),
+    field_column("on_front", lambda is_on: "yes" if is_on else "no", head="on front"),
     field_column("outcome", str, words=True),
 )
 
 
-def front_points(
-    unchanged: AskedArm | None, tried: Sequence[ReadArm], decisions: Sequence[ReadArm]
-) -> list[FrontPoint]:
-    """Return every arm with its price and what it leaves; the front is that of the half it is read on."""
+def front_points(done: Repair) -> list[FrontPoint]:
+    """Return every arm with its price and what it mends; the front is that of the half it is read on."""
     points: list[FrontPoint] = []
-    for half, rows in (("held out", decisions), ("searched", tried)):
-        if unchanged is not None and rows:
-            own = [FrontPoint(row.asked, _left(row, "after"), half, _outcome(row)) for row in rows]
-            own.insert(0, FrontPoint(unchanged, _left(rows[0], "before"), half, "as it was"))
-            front = pareto(np.array([[point.asked.cost, point.left] for point in own]), (-1, -1))
-            points += [point._replace(on_front=bool(on)) for point, on in zip(own, front, strict=True)]
+    for half, rows in (("held out", done.decisions), ("searched", done.tried)):
+        if rows:
+            own = [(row.asked, row.mended, row.outcome) for row in rows]
+            own.insert(0, (rows[0].half.unchanged, 0.0, "as it was"))
+            front = pareto(np.array([[asked.cost, mended] for asked, mended, _ in own]), (-1, 1))
+            points += [FrontPoint(*point, half, bool(on)) for point, on in zip(own, front, strict=True)]
     return points
 
 
-def _left(row: ReadArm, when: str) -> float:
-    """Add up the sizes of the problems, `before` or `after`."""
-    sizes = [(change.axis, float(getattr(change, when))) for change in row.on_problems]
-    return sum(abs(value) if _is_cut(axis) else 1 - value for axis, value in sizes)
-
-
-def _outcome(row: ReadArm) -> str:
-    promise = "promising" if row.is_promising else "not promising"
-    return (row.refusal or "mends, and no loss was seen") if row.decides else promise
-
-
 def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
-    """Draw what a judgment costs against what is left of the problems, by file name."""
-    if not points:
-        return {}
-    front = [point for point in points if point.on_front and point.half == points[0].half]
-    spots = [point.spot(f" ({point.half}): {point.left:.2f}, {point.price}") for point in points]
-    named = [point.spot(f": {point.left:.2f}") for point in front]
-    steps = sorted((spot.x, spot.y) for spot in named)
-    figure, axes = numbered_map(spots, named, list(zip(*steps, strict=True)))
+    """Draw what 1,000 judgments cost against what is mended, by file name; nothing where no price is known."""
     # What is decided comes first and is drawn last: the searched half often has the same place.
-    for point in reversed(points):
-        colour, face = (PALETTE[0], PALETTE[0]) if point.half == "held out" else ("#888888", "white")
-        axes.plot([point.asked.cost], [point.left], marker="o", markersize=8, color=colour, markerfacecolor=face)
-    is_priced = points[0].asked.usd_per_1k is not None
-    if is_priced:
-        spread_prices(axes)
-    else:
-        axes.locator_params("x", integer=True, min_n_ticks=1)
-    axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel="problems left")
-    return {"cost_and_problems.png": figure}
+    dots = [
+        Dot(
+            label=f"{point.asked.arm.name} ({point.half})",
+            value=point.mended,
+            usd=point.asked.usd_per_1k,
+            on_front=point.on_front and point.half == points[0].half,
+            held_out=point.half == "held out",
+            search=point.mended,
+        )
+        for point in reversed(points)
+        if point.asked.usd_per_1k is not None
+    ]
+    figure = pareto_map(dots, title="Cost and problems", ylabel="problems mended", legend=_SAYS["legend"])
+    return {} if figure is None else {"cost_and_problems.png": figure}
 
 
 # --- sentences
 
 
 def _in_words(axis: str) -> str:
-    return str(WORDS["mended"].get(axis, axis_name(axis)))
+    return str(_SAYS["axes"].get(axis, axis_name(axis)))
 
 
-def recommending(best: ReadArm) -> list[str]:
-    """Say what mends the judge, by how much, and the largest loss that is not excluded."""
-    first, ability = best.better[0], best.ability
-    text = " and ".join(change.text for change in best.asked.arm.changes)
-    reading = best.asked.readings.get(first.axis)
-    ends = reading.cluster_interval if isinstance(reading, Estimate) else None
-    after = f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}"
-    cut = "cut" if _is_cut(first.axis) else "raised"
-    # What is recommended has a bound on its loss of ability.
-    bound = f"{_in_words(ability.axis)}: at most {ability.bound:.2f}" if ability else ""
-    lines = [
-        f"{text[0].upper()}{text[1:]} {cut} {_in_words(first.axis)} from {number_text(first.before)} to {after} and no "
-        f"loss was seen elsewhere ({bound})."
-    ]
-    if more := [_in_words(change.axis) for change in best.better[1:]]:
-        lines.append(f"Also better: {', '.join(more)}.")
+def recommending(best: ReadArm, left: Sequence[str]) -> list[str]:
+    """Say what mends the judge and by how much, what is `left`, and the largest loss that is not excluded."""
+    first, *more = best.better
+    change, reading = (
+        " and ".join(change.text for change in best.asked.arm.changes),
+        best.asked.readings.get(first.axis),
+    )
+    says = {
+        "change": f"{change[0].upper()}{change[1:]}",
+        "cut": "cut" if abs(first.after) < abs(first.before) else "raised",
+        "axis": _in_words(first.axis),
+        "before": number_text(first.before),
+        "after": reading_text(reading) if reading else number_text(first.after),
+        "able": _in_words(best.half.able),
+        "loss": number_text(best.ability and best.ability.bound),
+    }
+    lines = [_SAYS["mends"].format(**says), *left]
+    lines += [_SAYS["also"].format(axes=", ".join(_in_words(change.axis) for change in more))] if more else []
     undecided = [change for change in best.changes if change.state == "no difference shown" and change.largest_loss]
     if undecided:
         most = max(undecided, key=lambda change: change.largest_loss or 0.0)
-        lines.append(f"The largest loss not excluded: {most.largest_loss:.2f} ({axis_name(most.axis)}).")
+        lines.append(_SAYS["open"].format(loss=number_text(most.largest_loss), axis=axis_name(most.axis)))
     return lines
 
 
@@ -594,30 +552,26 @@ def not_mended(problems: Sequence[Finding], after: Mapping[str, Reading]) -> lis
     """Say which problems of the run the repaired judge still shows: what it cannot tell first, and how many more."""
     before = {finding.axis for finding in problems}
     left = [finding for finding in findings(after) if finding.axis in before and finding.state == "problem"]
-    if not left:
-        return []
-    left.sort(key=lambda finding: finding.axis != "ability")
-    more = f" Problems of the run that remain: {len(left)}." if left[1:] else ""
-    other = " Changes of a prompt seldom mend that: try another model." if left[0].axis == "ability" else ""
-    return [f"Not mended: {left[0].text[0].lower()}{left[0].text[1:]}{other}{more}"]
+    # What it cannot tell first.
+    texts = [finding.text for finding in sorted(left, key=lambda finding: finding.axis != "ability")]
+    is_blunt = any(finding.axis == "ability" for finding in left)
+    says = [f"{text[0].lower()}{text[1:]}" for text in texts[:1]] + [_SAYS["another"]] * is_blunt
+    says += [_SAYS["more"].format(n=len(texts))] if texts[1:] else []
+    return [f"Not mended: {' '.join(says)}"] if texts else []
 
 
 def refusing(decisions: Sequence[ReadArm], n_tried: int) -> list[str]:
     """Say that nothing is recommended, why, and how many tasks would tell."""
     if not decisions:
-        return [f"Nothing is recommended: none of the {n_tried} changes that were tried looked promising."]
+        return [_SAYS["unpromising"].format(n=n_tried)]
     nearest = max(decisions, key=lambda row: (bool(row.better), not row.worse, row.mended))
-    worse, ability = [axis_name(change.axis) for change in nearest.worse], nearest.ability
-    why = f"it is worse on {', '.join(worse)}" if worse else nearest.refusal
-    lines = [f"Nothing is recommended. The nearest, {nearest.asked.arm.name}: {why}."]
-    seen = [change.tasks_to_tell for change in nearest.on_problems if change.gain > 0]
-    tasks = min(filter(None, seen), default=None)
-    if tasks and not nearest.better:
-        lines.append(f"About {tasks:,} held-out tasks would show a change as large as the one that was seen.")
-    elif not worse and ability and ability.bound and ability.gain > -MOST_LOST / 2:
+    lines, ability = [_SAYS["refused"].format(arm=nearest.asked.arm.name, why=nearest.refusal)], nearest.ability
+    if nearest.tasks_to_tell and not nearest.better:
+        lines.append(_SAYS["would show"].format(tasks=nearest.tasks_to_tell))
+    elif not nearest.worse and ability and ability.bound and ability.gain > -MOST_LOST / 2:
         # An interval shrinks with the root of the number of tasks.
         needed = math.ceil(ability.n_clusters * (ability.bound / MOST_LOST) ** 2)
-        lines.append(f"About {needed} held-out tasks would exclude a loss of {MOST_LOST:.2f}, if there is none.")
+        lines.append(_SAYS["would exclude"].format(tasks=needed, loss=number_text(MOST_LOST)))
     return lines
 
 
@@ -628,6 +582,5 @@ def repair_points(done: Repair) -> list[keys.Point]:
     for change in best.better if best else ():
         ends = {"gain": change.gain, "gain_ci_low": change.low, "gain_ci_high": change.high}
         values |= {f"{change.axis}/{name}": value for name, value in ends.items()}
-    if best and best.ability:
-        values["ability_loss_at_most"] = best.ability.bound
+    values["ability_loss_at_most"] = best and best.ability and best.ability.bound
     return keys.known_points({f"repair/{name}": value for name, value in values.items()})

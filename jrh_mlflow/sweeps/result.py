@@ -451,6 +451,5 @@ def _dot(member: Member) -> sweep_view.Dot | None:
         tied=member.tied,
         held_out=member.holdout is not None,
         search=member.search.tally.value,
-        run_id=member.fair.run_id,
         stopped=bool(member.fair.truncated),
     )

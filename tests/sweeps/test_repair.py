@@ -216,7 +216,7 @@ def test_an_arm_that_costs_ability_or_breaks_answers_is_refused():
             problems=["slot_lean"],
         )
     )
-    assert broken.withheld == ("padding_lean",)
+    assert broken.withheld == ["padding_lean"]
     assert "no usable answer" in broken.refusal
 
 
@@ -342,24 +342,25 @@ def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(sui
     assert parent.data.tags["jrh.verdict"] == done.verdict.sentences[0]
     nested = client.search_runs([parent.info.experiment_id], f"tags.`mlflow.parentRunId` = '{done.run_id}'")
     asked_runs = [row.asked.run_id for row in done.tried] + [row.asked.run_id for row in done.decisions]
-    assert {*asked_runs, done.unchanged.run_id} == {one.info.run_id for one in nested}
+    unchanged = done.recommended.half.unchanged.run_id
+    assert {*asked_runs, unchanged} == {one.info.run_id for one in nested}
     # The unchanged judge is asked afresh: the run's own answers decide nothing.
-    assert done.unchanged.run_id != run.run_id
+    assert unchanged != run.run_id
     assert {"arm", "axis", "before", "after", "gain", "low", "high", "state", "n"} <= {*done.to_frame()}
     data = json.loads(json.dumps(done.to_dict(), default=str))
-    assert data["runs"] == {"before": done.unchanged.run_id, "after": done.recommended.asked.run_id}
+    assert data["runs"] == {"before": unchanged, "after": done.recommended.asked.run_id}
     assert "<script" not in done.page.to_html() + done._repr_html_()
 
 
 @pytest.mark.drawn
-def test_what_is_decided_is_drawn_over_what_was_searched_and_calls_are_whole_numbers():
-    asked = AskedArm(arm=RepairArm(), records=pd.DataFrame())
+def test_the_half_that_decides_is_drawn_over_the_other_and_nothing_without_prices():
+    asked = AskedArm(arm=RepairArm(), records=pd.DataFrame(), usd_per_1k=0.5)
     points = [
-        FrontPoint(asked=asked, left=0.5, half=half, outcome="", on_front=True) for half in ("held out", "searched")
+        FrontPoint(asked=asked, mended=0.5, outcome="", half=half, on_front=True) for half in ("held out", "searched")
     ]
     (axes,) = front_figures(points)["cost_and_problems.png"].axes
-    assert [dot.get_markerfacecolor() == "white" for dot in axes.lines[-2:]] == [True, False]
-    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    assert [dot.lines[0].get_markerfacecolor() == "white" for dot in axes.containers[-2:]] == [True, False]
+    assert front_figures([point._replace(asked=replace(asked, usd_per_1k=None)) for point in points]) == {}
 
 
 def loopback_reply(lover: PaddingLover):
@@ -403,7 +404,7 @@ def test_a_prompted_judge_is_made_again_from_its_run_and_its_repaired_prompt_is_
     assert done.prompt == "prompts:/lover-repaired/1"
     version = client.get_prompt_version("lover-repaired", "1")
     assert "not a better one" in json.dumps(version.template)
-    assert version.tags["jrh.repair.before"] == done.unchanged.run_id
+    assert version.tags["jrh.repair.before"] == done.recommended.half.unchanged.run_id
     assert version.tags["jrh.repair.after"] == done.recommended.asked.run_id
     assert json.loads(version.tags["jrh.repair.settings"])["temperature"] == 0.0
     assert [check.state for check in done.checks] == ["holds"]
@@ -443,4 +444,4 @@ def test_a_judge_without_a_problem_is_left_as_it_is(store_uri):
     )
     done = jrh.repair(run, max_usd=1, tracking_uri=store_uri)
     assert done.verdict.sentences == ("There is nothing to repair: this run shows no problem.",)
-    assert done.tried == ()
+    assert not done.tried

@@ -20,7 +20,7 @@ HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)> & </title>'
 
 def dot(label: str, value: float, usd: float, **given: object) -> Dot:
     facts = {"low": value - 0.05, "high": min(1.0, value + 0.05), "on_front": False, "tied": False, "held_out": True}
-    return Dot(**{"label": label, "value": value, "usd": usd, "search": value, "run_id": "r1", **facts, **given})
+    return Dot(**{"label": label, "value": value, "usd": usd, "search": value, **facts, **given})
 
 
 def member(dot: Dot) -> dict[str, object]:
@@ -32,7 +32,7 @@ def member(dot: Dot) -> dict[str, object]:
         **{"configuration": dot.label, "label": dot.label, "on_front": dot.on_front, "reliability": reading},
         **{"parts": {}, "search_value": dot.search, "holdout_value": dot.value if dot.held_out else None},
         **{"usd_per_1k_judgments": dot.usd, "keeps_constraints": True, "ahead_of_best": False},
-        **{"runs": {"search": dot.run_id, "holdout": dot.run_id if dot.held_out else None}, **told, **unknown},
+        **{"runs": {"search": "r1", "holdout": "r1" if dot.held_out else None}, **told, **unknown},
     }
 
 
