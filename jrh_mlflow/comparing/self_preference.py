@@ -43,12 +43,12 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, interva
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
 from jrh_mlflow.scoring.ledger import deciding_interval, hull_at
-from jrh_mlflow.show.cards import ShownResult, brief_run
-from jrh_mlflow.show.figures.canvas import cell_table, plotted, write_cell
+from jrh_mlflow.show.cards import ShownResult
+from jrh_mlflow.show.figures.canvas import cell_table, write_cell
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import money_text, number_text, reading_text
+from jrh_mlflow.show.numbers import money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column, reading_cell
 from jrh_mlflow.stats import FEWEST_CLUSTERS, Interval
@@ -66,8 +66,6 @@ _BEFORE = {AS_WRITTEN: "", "rewritten": "rewritten_"}
 MAX_LOST = 0.05
 PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
-_UNEQUAL = 0.1
-"""From one half: how much an author's share of wins tells that its answers are better, or worse, than others'."""
 _SAYS: Mapping[str, Any] = WORDS["self_preference"]
 _SCORES = {"u": 1.0, "v": 0.0, "tie": 0.5, "abstain": 0.5}
 """What a choice is worth to the first answer."""
@@ -501,22 +499,8 @@ class SelfPreference(ShownResult):
             sentences.append(_SAYS["quality"].format(by=" and ".join(by)))
             alone = [getattr(reading, "reason", "") for own in self.by_judge.values() for reading in own.values()]
             sentences += [_SAYS["mean"]] if {*alone} == {_SAYS["why"]["no outsider"]} else []
-            sentences += self._by_sharpness()
         sentences += [f"What to do: {finding.advice}"] if finding.advice else []
         return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found.values()))
-
-    def _by_sharpness(self) -> list[str]:
-        """Say where the sharpness of a judge explains its reading too: others find its own answers better, or worse."""
-        stakes = ("own",) if self.main == EXCESS else ("own", "family")
-        for cell in self.cells:
-            reading = self.by_judge.get(cell.judge, {}).get(self.main)
-            if cell.stake not in stakes or cell.others is None or not isinstance(reading, Estimate):
-                continue
-            (low, high), better = deciding_interval(reading) or _WIDEST, cell.others - 0.5
-            if abs(better) >= _UNEQUAL and not low <= 0 <= high:
-                how, author = "more" if (low > 0) == (better > 0) else "less", short_name(cell.author)
-                return [_SAYS["sharpness"].format(author=author, share=_percent(better), how=how)]
-        return []
 
     def _finding(self, name: str) -> Finding:
         reading, staked = self.readings[name], [judge for judge, own in self.by_judge.items() if name in own]
@@ -557,13 +541,6 @@ class SelfPreference(ShownResult):
             ],
         )
 
-    def _card(self) -> dict[str, Any]:
-        return {"tables": [self.shown_readings]}
-
-    def __repr__(self) -> str:
-        read = f"{axis_name(f'{PREFIX}{self.main}')} {reading_text(self.readings[self.main])}"
-        return f"SelfPreference({len(self.judges)} judges: {read}, {brief_run(self.run_id)})"
-
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """What there is to tabulate, by name."""
@@ -585,10 +562,6 @@ class SelfPreference(ShownResult):
         for cell in self.cells:
             _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
         return {"judges_and_authors.png": figure}
-
-    def plot(self, kind: str | None = None) -> Figure:
-        """Draw judges × authors."""
-        return plotted(self.figures, kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""

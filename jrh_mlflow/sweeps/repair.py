@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,13 +36,12 @@ from jrh_mlflow.options import Moment
 from jrh_mlflow.schema.estimates import Ends, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
-from jrh_mlflow.show.cards import ShownResult, brief_run
-from jrh_mlflow.show.figures.svg import draw
+from jrh_mlflow.show.cards import ShownResult
 from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text, reading_text
-from jrh_mlflow.show.page import Drawing, Only, Page, Section
+from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
 from jrh_mlflow.suites.dataset import DatasetTable
@@ -51,18 +50,13 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps import mending
 from jrh_mlflow.sweeps.front import pareto
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
-from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, ReadArm
+from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, Mending, ReadArm, decide_arms
 from jrh_mlflow.sweeps.sweep import suite_halves
-from jrh_mlflow.sweeps.sweep_view import Dot, pareto_map
-from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_id_of
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish, shown_content
-
-if TYPE_CHECKING:
-    from jrh_mlflow.show.figures.canvas import Figure
 
 REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 """Artifacts of its run."""
@@ -125,11 +119,11 @@ class Repair(ShownResult):
         """What the held-out half says of every arm and axis."""
         return CHANGES(change for row in self.decisions for change in row.changes)
 
-    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
+    def _page(self) -> Page:
         lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
         counts = {"tried": len(self.tried), "decided": len(self.decisions)}
-        problems, drawn = [finding.text for finding in self.problems], Only(("html",), drawings)
+        problems = [finding.text for finding in self.problems]
         return Page(
             title=f"Repair of {self.judge}",
             lead=lead,
@@ -138,7 +132,7 @@ class Repair(ShownResult):
             facts={"run": self.repaired_run[:8], **counts, "cost": money_text(self.cost_usd)},
             sections=[
                 Section(heading="What the held-out half decides", blocks=[self.changes]),
-                Section(heading="Cost and problems", blocks=[_SAYS["map"], drawn, ARMS(front_points(self))]),
+                Section(heading="Cost and problems", blocks=[_SAYS["front"], ARMS(front_points(self))]),
                 Section(heading="What was required", blocks=rules, always=True),
                 Section(heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=True),
             ],
@@ -151,30 +145,14 @@ class Repair(ShownResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         best = self.recommended
-        own = (
-            "verdict",
-            "run_id",
-            "link",
-            "repaired_run",
-            "judge",
-            "simulated",
-            "prompt",
-            "alias",
-            "cost_usd",
-            "notes",
-        )
+        names = ("verdict", "repaired_run", "judge", "simulated", "prompt", "alias", "cost_usd", "notes", "checks")
         return {
-            **{name: plain_data(getattr(self, name)) for name in own},
+            **{name: plain_data(getattr(self, name)) for name in names},
             "recommended": best and list(best.asked.arm.names),
             "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
             "changes": self.changes.records(),
             "arms": ARMS(front_points(self)).records(),
-            "required": [check.to_dict() for check in self.checks],
         }
-
-    def __repr__(self) -> str:
-        what = self.recommended.asked.arm.name if self.recommended else "nothing recommended"
-        return f"Repair({brief_name(self.judge)}: {what}, {len(self.tried)} tried, {brief_run(self.run_id)})"
 
 
 def repair(
@@ -221,31 +199,28 @@ def repair(
     (loaded,) = load_runs([run_id_of(run)], tracking_uri=uri, purpose="repaired")
     asked, rules = judge_again(loaded, judge, purpose="repaired", tracking_uri=uri), parse_rules(require or ())
     people = None if labels is None else _people(labels, loaded.suite)
-    readings = measure(loaded.calls, labels=loaded.suite.labels).estimates
+    context = JudgeContext(offers_tie=asked.tie_criterion.offers_tie)
+    sheet = measure(loaded.calls, labels=loaded.suite.labels, judged=context)
     for rule in rules:
-        rule.check_known(readings)
-    found = findings(readings, JudgeContext(offers_tie=asked.tie_criterion.offers_tie))
-    problems = tuple(finding for finding in found if finding.state == "problem")
+        rule.check_known(sheet.estimates)
+    problems = tuple(sheet.verdict.problems)
     halves = suite_halves(loaded.suite, seed=seed)
     arms = arms_for([finding.axis for finding in problems], asked, halves[0])
     moment = fresh_after or datetime.now(timezone.utc).isoformat(timespec="seconds")
     place = {"experiment": own["experiment"] or loaded.experiment, "tracking_uri": uri}
     store, title = Store(uri, place["experiment"]), own["run_name"] or f"repair: {loaded.judge}"
     with open_run(store, "repair", title, simulated=loaded.simulated, tags=own["tags"]) as parent:
-        asking = _ArmBudget(
-            judge=asked,
-            max_usd=max_usd,
-            budget=outbox_key("repair", loaded.run_id, moment),
-            options={"progress": False, "seed": seed, **as_evaluate, **place, "parent_run_id": parent},
-        )
+        options = {"progress": False, "seed": seed, **as_evaluate, **place, "parent_run_id": parent}
+        options["budget"] = outbox_key("repair", loaded.run_id, moment)
+        asking = _ArmBudget(judge=asked, halves=halves, max_usd=max_usd, moment=moment, options=options)
         made: dict[str, Any] = {}
         if arms:
             axes = mending.problem_axes(finding.axis for finding in problems)
-            made = _measured(asking, loaded, arms, halves, moment, problems=axes, people=people, seed=seed)
+            made = asking.search_and_decide(loaded, arms, problems=axes, people=people, seed=seed)
         if (best := mending.recommended(made.get("decisions", ()))) is not None:
             made["checks"] = [rule.check(_RuleEvidence(best.asked, best.half.unchanged)) for rule in rules]
             holds = bool(rules) and all(check.state == "holds" for check in made["checks"])
-            made |= _registered(asking, best, halves[1], name, moves_alias=holds, uri=store.uri)
+            made |= _registered(asking, best, name, moves_alias=holds, uri=store.uri)
         done = Repair(
             run_id=parent,
             link=store.link(parent),
@@ -260,7 +235,6 @@ def repair(
         content = shown_content(
             done,
             REPAIR_JSON,
-            drawings=draw(front_figures(front_points(done))),
             more={REPAIRED_FILE: done.repaired} if done.repaired else {},
             points=repair_points(done),
             params={"repair": {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}},
@@ -285,54 +259,71 @@ class _ArmBudget:
     """Asks arms, under one cap, as runs below the parent."""
 
     judge: Judge
+    halves: tuple[Suite, Suite]
+    """The searched one, and the held-out one."""
     max_usd: float
-    budget: str
+    moment: Moment
+    """Answers on the held-out half may not be older."""
     options: dict[str, Any]
+    """Further arguments of `evaluate`."""
     costs: list[float] = field(default_factory=list)
     """Dollars that answers told, by run."""
     aside: float = 0.0
     """Dollars that are kept for the held-out half."""
     notes: list[str] = field(default_factory=list)
-    same: dict[str, tuple[pd.DataFrame, str]] = field(default_factory=dict)
-    """Suite to the calls of the unchanged judge and their run."""
+    same: dict[bool, tuple[pd.DataFrame, str]] = field(default_factory=dict)
+    """Half to the calls of the unchanged judge and their run."""
 
-    def quote(self, arm: RepairArm, suite: Suite) -> float | None:
-        """Return the usual price of an arm on a half; None where calls have none beforehand."""
+    def search_and_decide(self, run: LoggedRun, arms: Sequence[RepairArm], **reading: Any) -> dict[str, Any]:
+        """Search one half, and decide on the other; return what a `Repair` has of both."""
+        self._set_aside(arms[0])
+        if not run.truncated:
+            # The run's own answers may choose, and never decide; each item as often as the arms are asked.
+            most = run.calls["suite_item"].map({item.id: item.replicates for item in self.halves[0].items})
+            self.same[False] = run.calls[run.calls["replicate"] < most].reset_index(drop=True), run.run_id
+        if (base := self.ask(RepairArm())) is None:
+            return {}
+        tried = mending.search_arms(base, arms, ask=self.ask, **reading)
+        chosen = mending.finalists(tried)
+        ask = partial(self.ask, held_out=True, asks=self.held_out_asks(chosen))
+        if not chosen or (unchanged := ask(RepairArm())) is None:
+            return {"tried": tried}
+        asked = [own for own in map(ask, chosen) if own is not None]
+        return {"tried": tried, "decisions": decide_arms(Mending(unchanged=unchanged, arms=asked, **reading))}
+
+    def quote(self, arm: RepairArm, *, held_out: bool = True) -> float:
+        """Return the usual price of an arm on a half; 0 where calls have none beforehand."""
         if self.judge.model_judge is None:
-            return None
-        judge, asked = arm.applied(self.judge, suite) or (self.judge, suite)
+            return 0.0
+        judge, suite = arm.applied(self.judge, self.halves[held_out]) or (self.judge, self.halves[held_out])
         given = {name: self.options[name] for name in ("prices", "journal") if name in self.options}
-        return dry_prepared(judge, asked, replicates=arm.policy.replicates, **given).quote(afresh=True).usd
+        return dry_prepared(judge, suite, replicates=arm.policy.replicates, **given).quote(afresh=True).usd or 0.0
 
-    def set_aside(self, arms: Sequence[RepairArm], search: Suite, holdout: Suite) -> None:
+    def _set_aside(self, first: RepairArm) -> None:
         """Keep the price of the held-out half; refuse a cap that has no room for one change."""
         if self.judge.model_judge is not None:
             checked_cap(self.max_usd, self.judge, self.options.get("prices"))
-        once, first = self.quote(RepairArm(), holdout), self.quote(arms[0], search)
-        if once is None or first is None:
-            return
-        self.aside = min(self.max_usd, _SPARE * (1 + mending.MOST_DECIDED) * once)
-        if self.max_usd < (least := 2 * _SPARE * once + first):
-            raise BudgetError(
-                f"The cap of {money_text(self.max_usd)} does not cover one change on both halves: about "
-                f"{money_text(least)}. Ten times what the run has cost is a good cap."
-            )
+        once = _SPARE * self.quote(RepairArm())
+        self.aside = min(self.max_usd, (1 + mending.MOST_DECIDED) * once)
+        if self.max_usd < (least := 2 * once + self.quote(first, held_out=False)):
+            raise BudgetError(_SAYS["small cap"].format(cap=money_text(self.max_usd), least=money_text(least)))
 
-    def held_out_asks(self, arms: Sequence[RepairArm], suite: Suite) -> int:
-        """Return how often each presentation is asked there; once where a price is unknown, or answers would repeat."""
-        prices = [self.quote(arm, suite) for arm in (RepairArm(), *arms)]
-        if None in prices or getattr(self.judge, "temperature", None) == 0:
+    def held_out_asks(self, arms: Sequence[RepairArm]) -> int:
+        """Return how often each presentation is asked there; once where no price is known, or answers would repeat."""
+        if self.judge.model_judge is None or getattr(self.judge, "temperature", None) == 0:
             return 1
-        return mending.asks_afforded(self.max_usd - sum(self.costs), _SPARE * sum(filter(None, prices)))
+        price = _SPARE * sum(self.quote(arm) for arm in (RepairArm(), *arms))
+        return mending.asks_afforded(self.max_usd - sum(self.costs), price)
 
-    def ask(self, arm: RepairArm, suite: Suite, *, fresh_after: Moment | None = None, asks: int = 1) -> AskedArm | None:
+    def ask(self, arm: RepairArm, *, held_out: bool = False, asks: int = 1) -> AskedArm | None:
         """Ask an arm on a half; None where there is no money left for it, or it cannot be asked."""
-        answered = self.same.get(suite.sha256) if arm.asks_same else None
-        answered = answered or self._evaluated(arm, suite, asks, fresh_after)
-        if answered is None:
+        try:
+            calls, run_id = self._answered(arm, held_out, asks)
+        except (BudgetError, JudgeError, RecipeError) as error:
+            self.notes.append(f"{arm.name} was not measured: {error}")
             return None
-        calls, run_id = answered
-        total, times = keys.whole_total(calls, "cost_usd"), arm.policy.calls_per_judgment(pair=suite.has_pairs)
+        suite, total = self.halves[held_out], keys.whole_total(calls, "cost_usd")
+        times = arm.policy.calls_per_judgment(pair=suite.has_pairs)
         return AskedArm(
             arm=arm,
             records=arm.decisions(calls),
@@ -342,55 +333,25 @@ class _ArmBudget:
             run_id=run_id,
         )
 
-    def _evaluated(
-        self, arm: RepairArm, suite: Suite, asks: int, fresh_after: Moment | None
-    ) -> tuple[pd.DataFrame, str] | None:
-        changed = arm.applied(self.judge, suite)
+    def _answered(self, arm: RepairArm, held_out: bool, asks: int) -> tuple[pd.DataFrame, str]:
+        """Return calls and their run: those of the unchanged judge where an arm reads them in another way only."""
+        if arm.asks_same and held_out in self.same:
+            return self.same[held_out]
+        changed, cap = arm.applied(self.judge, self.halves[held_out]), self.max_usd - (0 if held_out else self.aside)
         if changed is None:
-            return None
-        cap = self.max_usd if fresh_after else self.max_usd - self.aside
-        given = {**self.options, "replicates": asks * arm.policy.replicates, "fresh_after": fresh_after}
-        given |= {} if self.judge.model_judge is None else {"max_usd": cap, "budget": self.budget}
-        try:
-            if sum(self.costs) + asks * (self.quote(arm, suite) or 0.0) > cap:
-                raise BudgetError("the cap has no room for it.")
-            done = evaluate(*changed, run_name=f"{arm.name}, {suite.name.rpartition('/')[2]}", **given)
-            self.costs += [] if done.cost_usd is None else [done.cost_usd]
-            if done.truncated:
-                raise BudgetError(f"its calls are not whole: {done.truncated}.")
-        except (BudgetError, JudgeError, RecipeError) as error:
-            self.notes.append(f"{arm.name} was not measured: {error}")
-            return None
+            raise RecipeError("it does not fit this judge.")
+        if sum(self.costs) + asks * self.quote(arm, held_out=held_out) > cap:
+            raise BudgetError("the cap has no room for it.")
+        given = {**self.options, "replicates": asks * arm.policy.replicates}
+        given |= {"fresh_after": self.moment if held_out else None}
+        given |= {"max_usd": None if self.judge.model_judge is None else cap}
+        done = evaluate(*changed, run_name=f"{arm.name}, {('searched', 'held out')[held_out]}", **given)
+        self.costs += [] if done.cost_usd is None else [done.cost_usd]
+        if done.truncated:
+            raise BudgetError(f"its calls are not whole: {done.truncated}.")
         if not arm.changes:
-            self.same[suite.sha256] = (done.calls, done.run_id)
+            self.same[held_out] = done.calls, done.run_id
         return done.calls, done.run_id
-
-
-def _measured(
-    asking: _ArmBudget,
-    run: LoggedRun,
-    arms: list[RepairArm],
-    halves: tuple[Suite, Suite],
-    moment: Moment,
-    **reading: Any,
-) -> dict[str, Any]:
-    """Search one half, and decide on the other; return what a `Repair` has of both."""
-    search, holdout = halves
-    asking.set_aside(arms, search, holdout)
-    if not run.truncated:
-        # The run's own answers may choose, and never decide; each item as often as the arms are asked.
-        most = run.calls["suite_item"].map({item.id: item.replicates for item in search.items})
-        asking.same[search.sha256] = run.calls[run.calls["replicate"] < most].reset_index(drop=True), run.run_id
-    base = asking.ask(RepairArm(), search)
-    if base is None:
-        return {}
-    tried = mending.search_arms(base, arms, ask=partial(asking.ask, suite=search), **reading)
-    chosen, made = mending.finalists(tried), {"tried": tried}
-    ask = partial(asking.ask, suite=holdout, fresh_after=moment, asks=asking.held_out_asks(chosen, holdout))
-    if chosen and (unchanged := ask(RepairArm())) is not None:
-        asked = [own for own in map(ask, chosen) if own is not None]
-        made["decisions"] = mending.decide_arms(mending.Mending(unchanged=unchanged, arms=asked, **reading))
-    return made
 
 
 class _RuleEvidence(NamedTuple):
@@ -410,12 +371,10 @@ class _RuleEvidence(NamedTuple):
         return replace(check, state=rule.state(reading), estimate=reading.value, n_clusters=reading.n_clusters)
 
 
-def _registered(
-    asking: _ArmBudget, best: ReadArm, suite: Suite, name: str | None, *, moves_alias: bool, uri: str
-) -> dict[str, Any]:
+def _registered(asking: _ArmBudget, best: ReadArm, name: str | None, *, moves_alias: bool, uri: str) -> dict[str, Any]:
     """Return the repaired judge as data, and register its prompt with both runs linked to it."""
     arm, unchanged = best.asked.arm, asking.judge
-    judge, shown = arm.applied(unchanged, suite) or (unchanged, suite)
+    judge, shown = arm.applied(unchanged, asking.halves[True]) or (unchanged, asking.halves[True])
     judge.begin(shown)
     settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text}
     settings |= {"replicates": arm.policy.replicates, "orders": arm.policy.orders}
@@ -442,12 +401,6 @@ def _registered(
 # --- what people see
 
 
-def change_state(change: AxisChange) -> str:
-    """Say what was decided, and without a difference how large a loss may be all the same."""
-    is_open = change.state == "no difference shown" and change.largest_loss is not None
-    return f"{change.state}; a loss of {number_text(change.largest_loss)} at most" if is_open else change.state
-
-
 CHANGES: Table[AxisChange] = Table.of(
     field_column("arm", str, head="change", brief=True),
     field_column("axis", axis_name, brief=True, words=True),
@@ -456,8 +409,9 @@ CHANGES: Table[AxisChange] = Table.of(
     Column("gain", lambda row: number_text(row.gain, signed=True), value=lambda row: row.gain),
     Column("95 % by task", lambda row: interval_text(row.low, row.high, signed=True), brief=True),
     field_column("p_adjusted", p_text, head="p, adjusted"),
-    Column("decided", change_state, brief=True, words=True),
-    *map(field_column, ("low", "high", "state", "bound", "n", "n_clusters")),
+    field_column("state", str, head="decided", brief=True, words=True),
+    field_column("largest_loss", number_text, head="largest loss", brief=True),
+    *map(field_column, ("low", "high", "bound", "n", "n_clusters")),
 )
 
 
@@ -497,25 +451,6 @@ def front_points(done: Repair) -> list[FrontPoint]:
     return points
 
 
-def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
-    """Draw what 1,000 judgments cost against what is mended, by file name; nothing where no price is known."""
-    # What is decided comes first and is drawn last: the searched half often has the same place.
-    dots = [
-        Dot(
-            label=f"{point.asked.arm.name} ({point.half})",
-            value=point.mended,
-            usd=point.asked.usd_per_1k,
-            on_front=point.on_front and point.half == points[0].half,
-            held_out=point.half == "held out",
-            search=point.mended,
-        )
-        for point in reversed(points)
-        if point.asked.usd_per_1k is not None
-    ]
-    figure = pareto_map(dots, title="Cost and problems", ylabel="problems mended", legend=_SAYS["legend"])
-    return {} if figure is None else {"cost_and_problems.png": figure}
-
-
 # --- sentences
 
 
@@ -541,10 +476,9 @@ def recommending(best: ReadArm, left: Sequence[str]) -> list[str]:
     }
     lines = [_SAYS["mends"].format(**says), *left]
     lines += [_SAYS["also"].format(axes=", ".join(_in_words(change.axis) for change in more))] if more else []
-    undecided = [change for change in best.changes if change.state == "no difference shown" and change.largest_loss]
-    if undecided:
-        most = max(undecided, key=lambda change: change.largest_loss or 0.0)
-        lines.append(_SAYS["open"].format(loss=number_text(most.largest_loss), axis=axis_name(most.axis)))
+    losses = {row.largest_loss or 0.0: row.axis for row in best.changes if row.state == "no difference shown"}
+    if most := max(losses, default=0.0):
+        lines.append(_SAYS["open"].format(loss=number_text(most), axis=axis_name(losses[most])))
     return lines
 
 

@@ -335,12 +335,12 @@ class Dot:
 
     label: str
     value: float
-    low: float | None = None
-    high: float | None = None
+    low: float | None
+    high: float | None
     usd: float
     """Dollars of 1,000 judgments."""
     on_front: bool
-    tied: bool = False
+    tied: bool
     """Not told from the best."""
     held_out: bool
     """Measured on the held-out half; otherwise the value is the search's."""
@@ -358,8 +358,8 @@ def sweep_figures(dots: Sequence[Dot], points: Sequence[OperatingPoint], *, titl
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def pareto_map(dots: Sequence[Dot], *, title: str, ylabel: str = "reliability", legend: str = _LEGEND) -> Figure | None:
-    """What is gained against dollars per 1,000 judgments, with intervals by task, and the front as searched."""
+def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
+    """Held-out reliability against dollars per 1,000 judgments, with intervals by task, and the front as searched."""
     if not dots:
         return None
     front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
@@ -370,11 +370,11 @@ def pareto_map(dots: Sequence[Dot], *, title: str, ylabel: str = "reliability", 
     spots = [Spot(x=dot.usd, y=dot.value, words=_dot_text(dot)) for dot in dots]
     # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
     steps = [dot.usd for dot in front], list(accumulate((dot.search for dot in front), max))
-    figure, axes = numbered_map(spots, named, steps, foot=[legend])
+    figure, axes = numbered_map(spots, named, steps, foot=[_LEGEND])
     for dot in dots:
         _draw(axes, dot)
     spread_prices(axes)
-    axes.set(xlabel="dollars per 1,000 judgments", ylabel=ylabel)
+    axes.set(xlabel="dollars per 1,000 judgments", ylabel="reliability")
     axes.set_title(short(title, most=80), loc="left")
     return figure
 

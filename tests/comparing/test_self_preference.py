@@ -262,26 +262,9 @@ def test_a_third_model_rewrites_both_answers_and_judges_are_asked_again(monkeypa
     assert done.rewriter == "openai/rewriter"
 
 
-def test_a_blunt_judge_of_a_better_author_is_named_and_its_other_explanation_given():
-    rng = np.random.default_rng(0)
-
-    def judged(at, rater, slope):
-        sign = (-1) ** at
-        wins = rng.random() < expit(sign * slope * (1.5 + qualities[at]))
-        names = [A, C][::sign]
-        return {"id": at, "judge": rater, "winner": "1" if wins else "2"} | dict(zip(AUTHORS, names, strict=True))
-
-    qualities = rng.normal(0, 1.0, 300)
-    sharpness = {A: 0.2, B: 1.5, "human": 1.5}
-    table = pd.DataFrame([judged(at, rater, slope) for at in range(300) for rater, slope in sharpness.items()])
-    done = jrh.self_preference(table, log=False)
-    assert done.estimates[EXCESS].cluster_high < 0
-    lead, *more = done.verdict.sentences
-    assert A in lead
-    assert any("less sharply" in sentence for sentence in more)
-    # Where others find both authors equally good, sharpness explains nothing.
-    even = read({A: planted(A, 2.0), B: planted(B, 0.0), C: planted(C, 0.0)})
-    assert not any("sharply" in sentence for sentence in even.verdict.sentences)
+def test_what_is_assumed_is_said_beside_the_number():
+    done = read({A: planted(A, 2.0), B: planted(B, 0.0), C: planted(C, 0.0)})
+    assert any("sharply" in sentence for sentence in done.verdict.sentences)
 
 
 def test_names_of_authors_are_shown_as_text_and_never_come_to_life():
@@ -294,9 +277,9 @@ def test_names_of_authors_are_shown_as_text_and_never_come_to_life():
 def test_the_measure_takes_judgments_alone():
     judgments = pd.DataFrame(
         [
-            ("as written", f"i{at}", who, "judge", order, "verdict", float(who == A or (at + ord(who[0])) % 3 > 0))
-            + (f"i{at}", A, B)
+            ("as written", f"i{at}", who, "judge", order, "verdict", float(who == A or (at + ord(who[0])) % 3 > 0), *of)
             for at in range(30)
+            for of in [(f"i{at}", A, B)]
             for who in (A, C)
             for order in ("uv", "vu")
         ],

@@ -32,7 +32,7 @@ from jrh_mlflow.sweeps.mending import (
     recommended,
     search_arms,
 )
-from jrh_mlflow.sweeps.repair import FrontPoint, _ArmBudget, front_figures, not_mended
+from jrh_mlflow.sweeps.repair import _ArmBudget, not_mended
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/gpt-4o-mini"
@@ -277,9 +277,10 @@ def test_the_held_out_half_is_asked_as_often_as_the_cap_allows_where_answers_var
     suite = jrh.datasheet_suite(n_tasks=4, depth=1)
 
     def asks(temperature: float, times: float) -> int:
-        asking = _ArmBudget(judge=jrh.PromptedJudge(MODEL, temperature=temperature), max_usd=1, budget="x", options={})
-        round_usd = 1.2 * 2 * asking.quote(RepairArm(), suite)
-        return replace(asking, max_usd=times * round_usd).held_out_asks([arm("temperature 0")], suite)
+        judge = jrh.PromptedJudge(MODEL, temperature=temperature)
+        asking = _ArmBudget(judge=judge, halves=(suite, suite), max_usd=1, moment="", options={})
+        round_usd = 1.2 * 2 * asking.quote(RepairArm())
+        return replace(asking, max_usd=times * round_usd).held_out_asks([arm("temperature 0")])
 
     assert [asks(0.7, times) for times in (0.5, 1.5, 2.5, 9)] == [1, 1, 2, 3]
     assert asks(0, 9) == 1
@@ -350,17 +351,6 @@ def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(sui
     data = json.loads(json.dumps(done.to_dict(), default=str))
     assert data["runs"] == {"before": unchanged, "after": done.recommended.asked.run_id}
     assert "<script" not in done.page.to_html() + done._repr_html_()
-
-
-@pytest.mark.drawn
-def test_the_half_that_decides_is_drawn_over_the_other_and_nothing_without_prices():
-    asked = AskedArm(arm=RepairArm(), records=pd.DataFrame(), usd_per_1k=0.5)
-    points = [
-        FrontPoint(asked=asked, mended=0.5, outcome="", half=half, on_front=True) for half in ("held out", "searched")
-    ]
-    (axes,) = front_figures(points)["cost_and_problems.png"].axes
-    assert [dot.lines[0].get_markerfacecolor() == "white" for dot in axes.containers[-2:]] == [True, False]
-    assert front_figures([point._replace(asked=replace(asked, usd_per_1k=None)) for point in points]) == {}
 
 
 def loopback_reply(lover: PaddingLover):
