@@ -37,7 +37,6 @@ SCHEMA, VERSION = "jrh-judge-card", 1
 _TOLD = ("model", "kind", "prompt", "prompt_sha256", "tie_criterion", "temperature", "reasoning_effort", "answer_style")
 """Settings of a judge that a card has: names, numbers and hashes, never texts and addresses."""
 _SAYS: Mapping[str, str] = WORDS["card"]
-_NEEDED = ("judge", "suite", "run", "verdict", "headline", "readings", "limits", "reproduce")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,24 +49,16 @@ class PublishedCard(ShownResult):
     def _page(self) -> Page:
         """Return what was measured, when, on what, the verdict, the readings, limits and how to measure again."""
         data, sheet = self.data, self.shown.sheet
-        judge, suite, run = data["judge"], data["suite"], data["run"]
-        facts = {
-            "measured": run["started"],
-            "suite": f"{suite['name']} ({suite['items']:,} items, {suite['tasks']:,} tasks)",
-            "sha256 of the suite": suite["sha256"],
-            "calls": f"{run['calls']:,} ({sheet.ended})",
-            "run": run["run_id"],
-            "jrh-mlflow": data["jrh_version"],
-            **{name: judge[name] for name in _TOLD if name in judge},
-        }
+        facts = {f"{part} {name}": fact for part in ("judge", "suite", "run") for name, fact in data[part].items()}
+        known = {name: fact for name, fact in facts.items() if not isinstance(fact, dict)}
         leading, _ = sheet_sections(sheet)
         return Page(
-            title=f"Judge card: {judge['name']}",
+            title=f"Judge card: {data['judge']['name']}",
             lead=sheet.verdict.sentences[0],
             sentences=sheet.verdict.sentences[1:],
             marks=self.shown.marks,
             sections=[
-                Section(heading="What was measured", blocks=[Facts(facts)]),
+                Section(heading="What was measured", blocks=[Facts({**known, "jrh-mlflow": data["jrh_version"]})]),
                 Section(heading="Findings", blocks=[FINDINGS(sheet.verdict.findings)]),
                 Section(heading="Readings", blocks=[summary_table(sheet)]),
                 *leading,
@@ -92,7 +83,9 @@ def judge_card(run: str, *, tracking_uri: str | None = None) -> PublishedCard:
     """
     logged = logged_evaluation(tracking_uri or active_uri(), run)
     shown, suite, version = shown_run(logged), logged.manifest, logged.tags.get(keys.TAG_VERSION, "")
-    sheet, judge = shown.sheet, shown.judge
+    sheet, judge, run_id = shown.sheet, shown.judge, logged.run_id
+    command = judged_by(judge, suite["name"], run_id).whole(but=("--rubric", "--api-base"))
+    again = _SAYS["again" if command else "code again"].format(command=command, run=run_id)
     # Ability is no headline metric, but what a judge is there for.
     headline = [axis for axis in (*headline_axes(), "ability") if axis in sheet.estimates]
     data = {
@@ -101,41 +94,17 @@ def judge_card(run: str, *, tracking_uri: str | None = None) -> PublishedCard:
         "jrh_version": version,
         "judge": {"name": judge.label, "simulated": judge.simulated, "recorded": bool(judge.recorded)}
         | {name: judge.settings[name] for name in _TOLD if judge.settings.get(name) is not None},
-        "suite": {"items": suite["n_items"], "tasks": suite["n_tasks"]}
-        | {name: suite[name] for name in ("name", "sha256", "conditions")},
-        "run": {"run_id": logged.run_id, "started": logged.started, "calls": len(shown.calls)}
-        | {"outcomes": sheet.outcomes, "truncated": shown.truncated},
+        "suite": {name: suite[name] for name in ("name", "sha256", "n_items", "n_tasks", "conditions")},
+        "run": {"run_id": run_id, "started": logged.started, "calls": len(shown.calls), "outcomes": sheet.outcomes},
+        "truncated": shown.truncated,
         "verdict": sheet.verdict,
         "profile": sheet.profile,
         "headline": headline if isinstance(sheet, Datasheet) else list(sheet.headline),
         "readings": sheet.estimates,
-        "limits": _limits(shown),
-        "reproduce": _again(shown, logged.run_id, version),
+        "limits": [*shown.notes, *sheet.few_notes, _SAYS["holds"], _SAYS["intervals"].format(cluster=sheet.cluster)],
+        "reproduce": [_SAYS["replay"].format(version=version, run=run_id), again],
     }
     return PublishedCard(data=plain_data(data), shown=shown)
-
-
-def _limits(shown: ShownRun) -> list[str]:
-    sheet = shown.sheet
-    open_ = [axis_name(finding.axis) for finding in sheet.verdict.findings if finding.state == "cannot tell"]
-    return [
-        *shown.notes,
-        *sheet.few_notes,
-        *([f"Not decided by these calls: {', '.join(open_)}."] if open_ else []),
-        *(f"Withheld: {axis_name(axis)}: {reason}." for axis, reason in sheet.withheld.items()),
-        _SAYS["holds"],
-        _SAYS["intervals"].format(clusters=f"{sheet.cluster}s"),
-    ]
-
-
-def _again(shown: ShownRun, run_id: str, version: str) -> list[str]:
-    """Say how the numbers are read again from the run's calls, and how the judge is asked again."""
-    context = judged_by(shown.judge, shown.suite["name"], run_id)
-    rubric = " with the rubric that the run keeps in `judge/prompt.txt`" if "--rubric" in context.options else ""
-    command = context.whole(but=("--rubric", "--api-base"))
-    code = f", measure the same code or prompt with `--suite runs:/{run_id}/suite`"
-    again = f"To ask the judge again{f'{rubric}: `{command}`' if command else code}."
-    return [_SAYS["replay"].format(version=version, run=run_id), again]
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
@@ -144,19 +113,20 @@ def read_card(path: str | Path) -> dict[str, Any]:
     Raises:
         RecipeError: for what is no card, or one of a version that this one does not know.
     """
-    place = Path(path)
     try:
-        data = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecipeError(f"{place} cannot be read as a judge card: {error}.") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        raise RecipeError(f"{place} is no judge card: `jrh card RUN` writes one.")
-    if data.get("schema_version") != VERSION:
-        told = f"{place} is a judge card of version {data.get('schema_version')!r}, and this jrh-mlflow knows {VERSION}"
-        raise RecipeError(f"{told}. Make it again, or upgrade.")
-    if missing := [name for name in _NEEDED if name not in data]:
-        raise RecipeError(f"{place} is a judge card without {', '.join(missing)}: it was cut or edited.")
+        data: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA or data["schema_version"] != VERSION:
+            raise ValueError(f"it is {data['schema']} of version {data['schema_version']!r}, not {SCHEMA} of {VERSION}")
+        card_readings(data)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        told = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise RecipeError(f"{path} cannot be read as a judge card: {told}. `jrh card RUN` writes one.") from error
     return data
+
+
+def card_readings(card: Mapping[str, Any]) -> dict[str, Reading]:
+    """Return the readings by which cards are compared."""
+    return {axis: read_reading(card["readings"][axis]) for axis in card["headline"]}
 
 
 class CardDifference(NamedTuple):
@@ -198,7 +168,7 @@ class CardComparison(ShownResult):
                 _SAYS["no calls"].format(runs=runs),
                 *bounds_note(own for row in rows for own in (row.a, row.b))[:1],
             ],
-            facts={"suite": f"{suite['name']} ({suite['items']:,} items)", "sha256": suite["sha256"]},
+            facts={"suite": f"{suite['name']} ({suite['n_items']:,} items)", "sha256": suite["sha256"]},
             sections=[
                 Section(heading="Verdicts", blocks=[Facts(dict(zip(self.names, verdicts, strict=True)))]),
                 Section(heading="Readings", blocks=[_differences(a, b)(rows)]),
@@ -235,18 +205,11 @@ def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
     if len(suites) > 1:
         told = ", ".join(f"{path} of {name} (sha256 {sha256[:12]})" for sha256, (path, name) in suites.items())
         raise RecipeError(_SAYS["other suites"].format(suites=told))
-    a, b = map(_headline, cards)
+    a, b = map(card_readings, cards)
     shared = [axis for axis in a if axis in b]
     # All differences share the error: at 95 % one of twenty equal readings would be called different.
     level = 1 - 0.05 / max(1, len(shared))
     return CardComparison(cards=cards, differences=[_difference(axis, a[axis], b[axis], level) for axis in shared])
-
-
-def _headline(card: Mapping[str, Any]) -> dict[str, Reading]:
-    try:
-        return {axis: read_reading(card["readings"][axis]) for axis in card["headline"] if axis in card["readings"]}
-    except (KeyError, TypeError) as error:
-        raise RecipeError(f"A reading of a card is none: {error!r}. Make the card again.") from error
 
 
 def _difference(axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
