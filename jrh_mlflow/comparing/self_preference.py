@@ -25,7 +25,7 @@ from scipy.special import expit
 
 from jrh_mlflow.comparing import answer_pairs
 from jrh_mlflow.comparing.answer_pairs import AS_WRITTEN, AUTHORS, COLUMNS, JUDGE, LABEL, PAIR_COLUMNS
-from jrh_mlflow.comparing.comparison_view import filled_frames, reading_values
+from jrh_mlflow.comparing.comparison_view import reading_values
 from jrh_mlflow.comparing.recommendation import closing_section, short_name
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.calls import Quote
@@ -353,7 +353,7 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
     lean = 0.5 * np.sign(own - own.groupby(judgments["pair"]).transform("mean"))
     completed = [_fit(judgments, scores.mask(lost, 0.5 + way * lean)) for way in (1, -1) if lost.any()]
     fits = [fit, *filter(None, completed)]
-    shares, ends = [_excess_share(each.value) for each in fits], [partial(_ends, each) for each in fits]
+    shares, ends = [float(expit(each.value)) - 0.5 for each in fits], [partial(_ends, each) for each in fits]
     return Estimate(
         value=shares[0],
         **counts,
@@ -369,13 +369,9 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
     )
 
 
-def _excess_share(log_odds: float) -> float:
-    return float(expit(log_odds) - 0.5)
-
-
 def _ends(fit: ConditionalFit, level: float, *, clustered: bool = True) -> Interval:
-    low, high = fit.interval(level, clustered=clustered)
-    return _excess_share(low), _excess_share(high)
+    low, high = expit(fit.interval(level, clustered=clustered)) - 0.5
+    return float(low), float(high)
 
 
 def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | None:
@@ -544,9 +540,9 @@ class SelfPreference(ShownResult):
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """What there is to tabulate, by name."""
-        own = filled_frames({"readings": self.shown_readings, "judges_and_authors": CELLS(self.cells)})
         texts = pd.DataFrame(self.rewritten.items(), columns=["answer", "rewritten"])
-        return {**own, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
+        tables = {"readings": self.to_frame(), "judges_and_authors": CELLS(self.cells).to_frame()}
+        return {**tables, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each reading, of all judges and of each."""

@@ -170,6 +170,11 @@ class Mending:
         return {axis: own for axis, own in every.items() if not _is_withheld(own, self.unchanged)}
 
     @property
+    def name(self) -> str:
+        """Of the half."""
+        return "held out" if self.decides else "searched"
+
+    @property
     def able(self) -> str:
         """The axis of which no more than a little may be lost; empty: this suite tells no ability."""
         return next((axis for axis in ABLE if axis in self.table.axis), "")
@@ -333,8 +338,9 @@ class ReadArm:
     @property
     def outcome(self) -> str:
         """What came of it, in words."""
-        promise = "promising" if self.is_promising else "not promising"
-        return (self.refusal or "mends, and no loss was seen") if self.half.decides else promise
+        if self.half.decides:
+            return self.refusal or "mends, and no loss was seen"
+        return "promising" if self.is_promising else "not promising"
 
 
 def decide_arms(mending: Mending) -> list[ReadArm]:

@@ -53,9 +53,7 @@ from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
 from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, Mending, ReadArm, decide_arms
 from jrh_mlflow.sweeps.sweep import suite_halves
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
-from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.outbox import outbox_key
-from jrh_mlflow.tracking.runs.read import LoggedRun, load_runs, run_id_of
+from jrh_mlflow.tracking.runs import keys, outbox, read
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish, shown_content
 
 REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
@@ -122,17 +120,20 @@ class Repair(ShownResult):
     def _page(self) -> Page:
         lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
-        counts = {"tried": len(self.tried), "decided": len(self.decisions)}
+        facts = {"run": self.repaired_run[:8], "tried": len(self.tried), "decided": len(self.decisions)}
         problems = [finding.text for finding in self.problems]
         return Page(
             title=f"Repair of {self.judge}",
             lead=lead,
             sentences=sentences,
-            notes=[*(["Simulated judge, not a model."] * self.simulated), *self.notes],
-            facts={"run": self.repaired_run[:8], **counts, "cost": money_text(self.cost_usd)},
+            notes=self.notes,
+            marks=["simulated"] * self.simulated,
+            facts={**facts, "cost": money_text(self.cost_usd)},
             sections=[
                 Section(heading="What the held-out half decides", blocks=[self.changes]),
-                Section(heading="Cost and problems", blocks=[_SAYS["front"], ARMS(front_points(self))]),
+                Section(
+                    heading="Cost and problems", blocks=[_SAYS["front"], ARMS(front_points(self.decisions, self.tried))]
+                ),
                 Section(heading="What was required", blocks=rules, always=True),
                 Section(heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=True),
             ],
@@ -151,7 +152,7 @@ class Repair(ShownResult):
             "recommended": best and list(best.asked.arm.names),
             "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
             "changes": self.changes.records(),
-            "arms": ARMS(front_points(self)).records(),
+            "arms": ARMS(front_points(self.decisions, self.tried)).records(),
         }
 
 
@@ -196,7 +197,7 @@ def repair(
     """
     own = {option: as_evaluate.pop(option, None) for option in ("experiment", "run_name", "tags", "tracking_uri")}
     uri = getattr(run, "tracking_uri", None) or own["tracking_uri"]
-    (loaded,) = load_runs([run_id_of(run)], tracking_uri=uri, purpose="repaired")
+    (loaded,) = read.load_runs([read.run_id_of(run)], tracking_uri=uri, purpose="repaired")
     asked, rules = judge_again(loaded, judge, purpose="repaired", tracking_uri=uri), parse_rules(require or ())
     people = None if labels is None else _people(labels, loaded.suite)
     context = JudgeContext(offers_tie=asked.tie_criterion.offers_tie)
@@ -211,7 +212,7 @@ def repair(
     store, title = Store(uri, place["experiment"]), own["run_name"] or f"repair: {loaded.judge}"
     with open_run(store, "repair", title, simulated=loaded.simulated, tags=own["tags"]) as parent:
         options = {"progress": False, "seed": seed, **as_evaluate, **place, "parent_run_id": parent}
-        options["budget"] = outbox_key("repair", loaded.run_id, moment)
+        options["budget"] = outbox.outbox_key("repair", loaded.run_id, moment)
         asking = _ArmBudget(judge=asked, halves=halves, max_usd=max_usd, moment=moment, options=options)
         made: dict[str, Any] = {}
         if arms:
@@ -274,7 +275,7 @@ class _ArmBudget:
     same: dict[bool, tuple[pd.DataFrame, str]] = field(default_factory=dict)
     """Half to the calls of the unchanged judge and their run."""
 
-    def search_and_decide(self, run: LoggedRun, arms: Sequence[RepairArm], **reading: Any) -> dict[str, Any]:
+    def search_and_decide(self, run: read.LoggedRun, arms: Sequence[RepairArm], **reading: Any) -> dict[str, Any]:
         """Search one half, and decide on the other; return what a `Repair` has of both."""
         self._set_aside(arms[0])
         if not run.truncated:
@@ -416,38 +417,33 @@ CHANGES: Table[AxisChange] = Table.of(
 
 
 class FrontPoint(NamedTuple):
-    """An arm by its price and by what it mends."""
+    """An arm on one half, and whether none that costs no more mends more there."""
 
-    asked: AskedArm
-    mended: float
-    """Sum of the gains on the problems; on the held-out half of those that are shown."""
-    outcome: str
-    half: str
+    arm: ReadArm
     on_front: bool
 
 
 ARMS: Table[FrontPoint] = Table.of(
-    field_column(
-        "asked.arm.name", str, head="change", brief=True, link=lambda row: FROM_RUN.run(row.asked.run_id or "")
-    ),
-    field_column("half", str, brief=True),
-    field_column("mended", number_text, head="problems mended", brief=True),
-    field_column("asked.usd_per_1k", money_text, head="per 1,000 judgments", brief=True),
-    field_column("asked.calls_per_judgment", str, head="calls per judgment"),
+    field_column("arm.asked.arm.name", str, head="change", brief=True, link=lambda row: _run_address(row.arm.asked)),
+    field_column("arm.half.name", str, head="half", brief=True),
+    field_column("arm.mended", number_text, head="problems mended", brief=True),
+    field_column("arm.asked.usd_per_1k", money_text, head="per 1,000 judgments", brief=True),
+    field_column("arm.asked.calls_per_judgment", str, head="calls per judgment"),
     field_column("on_front", lambda is_on: "yes" if is_on else "no", head="on front"),
-    field_column("outcome", str, words=True),
+    field_column("arm.outcome", str, words=True),
 )
 
 
-def front_points(done: Repair) -> list[FrontPoint]:
-    """Return every arm with its price and what it mends; the front is that of the half it is read on."""
+def _run_address(asked: AskedArm) -> str | None:
+    return FROM_RUN.run(asked.run_id) if asked.run_id else None
+
+
+def front_points(*halves: Sequence[ReadArm]) -> list[FrontPoint]:
+    """Return every arm beside the front of cost and problems of its half, on which the unchanged judge may be."""
     points: list[FrontPoint] = []
-    for half, rows in (("held out", done.decisions), ("searched", done.tried)):
-        if rows:
-            own = [(row.asked, row.mended, row.outcome) for row in rows]
-            own.insert(0, (rows[0].half.unchanged, 0.0, "as it was"))
-            front = pareto(np.array([[asked.cost, mended] for asked, mended, _ in own]), (-1, 1))
-            points += [FrontPoint(*point, half, bool(on)) for point, on in zip(own, front, strict=True)]
+    for rows in filter(None, halves):
+        costs = [[rows[0].half.unchanged.cost, 0.0], *([row.asked.cost, row.mended] for row in rows)]
+        points += map(FrontPoint, rows, pareto(np.array(costs), (-1, 1))[1:].tolist())
     return points
 
 
