@@ -117,8 +117,13 @@ class Judge(ABC):
 
     def with_criterion(self, spec: str | Criterion) -> Self:
         """Return the same judge under another tie criterion."""
+        return self.with_settings(tie_criterion=criterion(spec))
+
+    def with_settings(self, **settings: Any) -> Self:
+        """Return the same judge with other attributes; nothing about them is checked."""
         other = copy.copy(self)
-        other.tie_criterion = criterion(spec)
+        for name, value in settings.items():
+            setattr(other, name, value)
         return other
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,11 +70,8 @@ class PointwiseJudge(Judge):
 
     def with_inner(self, inner: Judge) -> PointwiseJudge:
         """Return the same judge with another one inside."""
-        other = copy.copy(self)
-        other.inner = inner
-        if self.name == f"{self.inner.name}, pointwise":
-            other.name = f"{inner.name}, pointwise"
-        return other
+        named = {"name": f"{inner.name}, pointwise"} if self.name == f"{self.inner.name}, pointwise" else {}
+        return self.with_settings(inner=inner, **named)
 
     def begin(self, suite: Suite) -> None:
         """Refuse what is no pair, and let the inner judge get ready for the contents."""

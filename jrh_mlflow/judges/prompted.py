@@ -217,11 +217,8 @@ class PromptedJudge(ModelJudge):
 
     def with_prompt(self, prompt: RegisteredPrompt) -> Self:
         """Return the same judge with a prompt that was read from, or written to, MLflow's registry."""
-        other = copy.copy(self)
-        other._loaded = rendering.load_template(prompt)
-        other.used = (other._loaded,)
-        other.prompt_uri, other.prompt_version = prompt.uri, prompt.version
-        return other
+        loaded = rendering.load_template(prompt)
+        return self.with_settings(_loaded=loaded, used=(loaded,), prompt_uri=prompt.uri, prompt_version=prompt.version)
 
     @property
     def name(self) -> str:

@@ -6,7 +6,6 @@ the calls (both orders, several asks and a vote). What does not fit a judge, or 
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,14 +141,6 @@ Changed = tuple[Judge, Suite] | None
 """Judge and suite with a change; None where it does not fit, or changes nothing."""
 
 
-def _with(judge: Judge, **settings: Any) -> Judge:
-    """Return the judge with other settings."""
-    other = copy.copy(judge)
-    for name, value in settings.items():
-        setattr(other, name, value)
-    return other
-
-
 def has_template(judge: Judge) -> TypeGuard[PromptedJudge]:
     """Whether its prompt is a template of this package's form, which fences contents and asks for the reason first."""
     return isinstance(judge, PromptedJudge) and not isinstance(judge, RawJudge)
@@ -159,12 +150,12 @@ def _with_sentence(judge: Judge, suite: Suite, sentence: str) -> Changed:
     if isinstance(judge, RawJudge):
         return _with_messages(judge, suite, lambda text: f"{text}\n\n{sentence}")
     if has_template(judge):
-        begun = copy.copy(judge)
+        begun = judge.with_settings()
         begun.begin(suite)
         if len(begun.used) != 1:
             return None
         template = load_template(_RUBRIC.sub(lambda match: f"{match[0]}\n\n{sentence}", begun.used[0].text))
-        return _with(begun, template=template, used=(template,), prompt_uri=None, prompt_version=None), suite
+        return begun.with_settings(template=template, used=(template,), prompt_uri=None, prompt_version=None), suite
     # A judge of code finds the tie criterion behind the rubric of a pair, and the sentence with it.
     if isinstance(judge, AnsweringJudge) and not isinstance(judge, PointwiseJudge) and suite.has_pairs:
         own = judge.tie_criterion
@@ -178,7 +169,7 @@ def _with_messages(judge: RawJudge, suite: Suite, written: Callable[[str], str])
         return None
     messages = [*judge.messages]
     messages[last] = {**messages[last], "content": written(content)}
-    return _with(judge, messages=messages), suite
+    return judge.with_settings(messages=messages), suite
 
 
 def _with_fences(judge: Judge, suite: Suite, sentence: str) -> Changed:
@@ -200,7 +191,7 @@ def _with_tie_criterion(judge: Judge, suite: Suite, spec: str) -> Changed:
 
 def _with_answer_style(judge: Judge, suite: Suite, style: str) -> Changed:
     fits = has_template(judge) and suite.has_pairs and judge.answer_style != style
-    return (_with(judge, answer_style=style), suite) if fits else None
+    return (judge.with_settings(answer_style=style), suite) if fits else None
 
 
 def _with_temperature(judge: Judge, suite: Suite, value: float) -> Changed:
@@ -208,7 +199,7 @@ def _with_temperature(judge: Judge, suite: Suite, value: float) -> Changed:
     if not isinstance(judge, PromptedJudge) or judge.temperature in (None, value):
         return None
     fields = {"fields": {**judge.fields, "temperature": value}} if isinstance(judge, RawJudge) else {}
-    return _with(judge, temperature=value, **fields), suite
+    return judge.with_settings(temperature=value, **fields), suite
 
 
 def _with_reference(judge: Judge, suite: Suite, head: str) -> Changed:

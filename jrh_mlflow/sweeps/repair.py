@@ -68,14 +68,12 @@ _SLOTS = {"1": "u", "first": "u", "2": "v", "second": "v"}
 """How people may name the contents of a pair."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Repair(ShownResult):
     """What mends a judge, or that nothing is shown to."""
 
-    repaired_run: str
+    repaired: read.LoggedRun
     """The evaluation whose problems were to be mended."""
-    judge: str
-    simulated: bool
     problems: tuple[Finding, ...]
     tried: Sequence[ReadArm] = ()
     """On the searched half, the best first."""
@@ -87,7 +85,7 @@ class Repair(ShownResult):
     """The version that was registered: `prompts:/name/3`."""
     alias: str | None = None
     """That now points to it; None: none was moved."""
-    repaired: Mapping[str, Any] | None = None
+    definition: Mapping[str, Any] | None = None
     """The recommended judge as data: changes, settings, definition."""
     cost_usd: float | None = None
     notes: Sequence[str] = ()
@@ -120,14 +118,14 @@ class Repair(ShownResult):
     def _page(self) -> Page:
         lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
-        facts = {"run": self.repaired_run[:8], "tried": len(self.tried), "decided": len(self.decisions)}
+        facts = {"run": self.repaired.run_id[:8], "tried": len(self.tried), "decided": len(self.decisions)}
         problems = [finding.text for finding in self.problems]
         return Page(
-            title=f"Repair of {self.judge}",
+            title=f"Repair of {self.repaired.judge}",
             lead=lead,
             sentences=sentences,
             notes=self.notes,
-            marks=["simulated"] * self.simulated,
+            marks=["simulated"] * self.repaired.simulated,
             facts={**facts, "cost": money_text(self.cost_usd)},
             sections=[
                 Section(heading="What the held-out half decides", blocks=[self.changes]),
@@ -146,8 +144,9 @@ class Repair(ShownResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         best = self.recommended
-        names = ("verdict", "repaired_run", "judge", "simulated", "prompt", "alias", "cost_usd", "notes", "checks")
+        names = ("verdict", "prompt", "alias", "cost_usd", "notes", "checks")
         return {
+            "repaired": self.repaired.facts,
             **{name: plain_data(getattr(self, name)) for name in names},
             "recommended": best and list(best.asked.arm.names),
             "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
@@ -225,9 +224,7 @@ def repair(
         done = Repair(
             run_id=parent,
             link=store.link(parent),
-            repaired_run=loaded.run_id,
-            judge=loaded.judge,
-            simulated=loaded.simulated,
+            repaired=loaded,
             problems=problems,
             cost_usd=sum(asking.costs) if asking.costs else None,
             notes=asking.notes,
@@ -236,7 +233,7 @@ def repair(
         content = shown_content(
             done,
             REPAIR_JSON,
-            more={REPAIRED_FILE: done.repaired} if done.repaired else {},
+            more={REPAIRED_FILE: done.definition} if done.definition else {},
             points=repair_points(done),
             params={"repair": {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}},
         )
@@ -380,7 +377,7 @@ def _registered(asking: _ArmBudget, best: ReadArm, name: str | None, *, moves_al
     settings = {**judge.settings(), "tie_criterion_text": judge.tie_criterion.text}
     settings |= {"replicates": arm.policy.replicates, "orders": arm.policy.orders}
     changes = [{change.what: change.value} for change in arm.changes]
-    made = {"repaired": {"changes": changes, "settings": settings, "definition": judge.definition()}}
+    made = {"definition": {"changes": changes, "settings": settings, "definition": judge.definition()}}
     if not has_template(judge) or len(judge.used) != 1:
         asking.notes.append(f"The judge has no prompt of its own in the registry: {REPAIRED_FILE} has its settings.")
         return made

@@ -67,7 +67,7 @@ def test_a_judge_is_mended(here: World, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(repair, "arms_for", lambda *given: arms_for(*given)[:1])
     run = jrh.evaluate("openai/gpt-4o-mini", suite, traces="none")
     page = Printed("docs/howto/repair.md", here, words={"RUN": run.run_id}).run()
-    assert page.names["mended"].repaired_run == page.names["done"].run_id
+    assert page.names["mended"].repaired.run_id == page.names["done"].run_id
 
 
 def test_judge_cards(here: World) -> None:
