@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import asked_run, force_option, price_from_option, seed_option, shown_as
+from jrh_mlflow.cli.options import asked_run, force_option, seed_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_quotes, print_result
 
 
@@ -29,7 +29,6 @@ def attack(
     judge: str,
     passing: tuple[str, ...],
     transfer: tuple[str, ...],
-    price: tuple[str, ...],
     no_texts: bool,
     no_log: bool,
     dry_run: bool,
@@ -52,9 +51,7 @@ def attack(
     from jrh_mlflow.attacks.attack import price_attack
     from jrh_mlflow.measuring.asked_items import NextBatchError
 
-    prices = {name: pair for text in price for name, pair in (price_from_option(judge, text) or {}).items()}
-    given = {name: value for name, value in options.items() if value is not None}
-    given |= {"passing": passing or None, "transfer": transfer, "prices": prices or None}
+    given = typed_options(options, judge) | {"passing": passing or None, "transfer": transfer}
     if dry_run:
         print_quotes(price_attack(judge, **given), as_json=as_json)
         return

@@ -284,15 +284,15 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
     return {model: (given, made)}
 
 
-def prices_from_options(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Read `MODEL=IN,OUT`, dollars per million tokens."""
+def typed_options(options: dict[str, Any], model: str = "") -> dict[str, Any]:
+    """Return the options that were typed, each `price` as a part of `prices`; one that names no model is of `model`."""
+    given = {name: value for name, value in options.items() if name != "price" and value is not None}
     prices: dict[str, tuple[float, float]] = {}
-    for text in texts:
-        model, sign, amounts = text.rpartition("=")
-        if not sign or not model:
+    for text in options.get("price", ()):
+        if not (model or text.rpartition("=")[0]):
             raise click.UsageError(f"--price takes MODEL=IN,OUT, dollars per million tokens, but got {text!r}.")
-        prices |= price_from_option(model, amounts) or {}
-    return prices
+        prices |= price_from_option(model, text) or {}
+    return {**given, "prices": prices} if prices else given
 
 
 def extra_fields(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import from_model, paid_run, prices_from_options, seed_option, shown_as
+from jrh_mlflow.cli.options import from_model, paid_run, seed_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_result
 from jrh_mlflow.options import RunOptions
 
@@ -25,7 +25,6 @@ def repair(
     run: str,
     policy: str | None,
     require: tuple[str, ...],
-    price: tuple[str, ...],
     as_json: bool,
     markdown: bool,
     **options: Any,
@@ -43,7 +42,7 @@ def repair(
     from jrh_mlflow.sweeps.repair import repair as run_repair
     from jrh_mlflow.yaml_files import Document
 
-    given = {name: value for name, value in options.items() if value is not None}
+    given = typed_options(options)
     if policy is not None:
         written = dict(Document.read(policy, ("max_usd", "require", "labels")).data)
         rules = written.pop("require", None) or ()
@@ -51,5 +50,4 @@ def repair(
         given = {**written, **given}
     if "max_usd" not in given:
         raise click.UsageError("Give --max-usd: ten times what the run has cost is a good cap.")
-    given["prices"] = prices_from_options(price) or None
     print_result(run_repair(run, require=require, **given), as_json=as_json, markdown=markdown)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, asked_run, extra_fields, force_option, from_model, price_from_option
+from jrh_mlflow.cli.options import as_json, asked_run, extra_fields, force_option, from_model, typed_options
 from jrh_mlflow.cli.printing import print_quotes
 from jrh_mlflow.options import AskedRunOptions, JudgeOptions
 
@@ -34,7 +34,6 @@ def respond(
     prompts: str,
     models: tuple[str, ...],
     output: str | None,
-    price: tuple[str, ...],
     extra: tuple[str, ...],
     dry_run: bool,
     export_to: str | None,
@@ -55,9 +54,7 @@ def respond(
     from jrh_mlflow.generation.respond import respond as run
     from jrh_mlflow.suites.spreadsheets import checked_output, write_table
 
-    prices = {name: pair for text in price for name, pair in (price_from_option(models[0], text) or {}).items()}
-    given = {name: value for name, value in options.items() if value is not None}
-    given |= {"prices": prices or None, "extra": extra_fields(extra) or None}
+    given = typed_options(options, models[0]) | {"extra": extra_fields(extra) or None}
     if dry_run or export_to:
         of_judge = {name: given.pop(name) for name in _RESPONDER if name in given}
         responding = prepare_responding(prompts, models, AskedRunOptions.checked(given), dry=True, **of_judge)

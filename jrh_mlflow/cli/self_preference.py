@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import asked_run, pairs_option, prices_from_options, shown_as
+from jrh_mlflow.cli.options import asked_run, pairs_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_quotes, print_result
 
 
@@ -30,7 +30,6 @@ from jrh_mlflow.cli.printing import print_quotes, print_result
 def self_preference(
     table: str,
     judges: tuple[str, ...],
-    price: tuple[str, ...],
     dry_run: bool,
     no_log: bool,
     as_json: bool,
@@ -51,8 +50,7 @@ def self_preference(
     from jrh_mlflow.comparing.self_preference import price_self_preference
     from jrh_mlflow.comparing.self_preference import self_preference as run
 
-    given = {name: value for name, value in options.items() if value is not None}
-    given["prices"] = prices_from_options(price) or None
+    given = typed_options(options)
     # A judge that is not said to be an author is called as it is typed.
     asked = {author: judge or author for author, _, judge in (text.partition("=") for text in judges)} or None
     if not dry_run:

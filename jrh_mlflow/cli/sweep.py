@@ -16,10 +16,10 @@ from jrh_mlflow.cli.options import (
     allow_code,
     from_model,
     limits,
-    prices_from_options,
     shown_as,
     suite_option,
     tracking,
+    typed_options,
 )
 from jrh_mlflow.cli.printing import print_lines, print_result, shown_when_stopped
 from jrh_mlflow.errors import BudgetError
@@ -57,7 +57,6 @@ def sweep(
     dry_run: bool,
     no_early_stop: bool,
     max_replicates: int,
-    price: tuple[str, ...],
     as_json: bool,
     markdown: bool,
     **options: Any,
@@ -73,9 +72,7 @@ def sweep(
              jrh sweep space.yaml --n-trials 20 --max-usd 5
              jrh sweep space.yaml --journal postgresql://… --storage postgresql://… --worker
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if price:
-        given["prices"] = prices_from_options(price)
+    given = typed_options(options)
     if dry_run:
         _print_quote(space, given, as_json=as_json)
     elif worker:

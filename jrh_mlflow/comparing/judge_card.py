@@ -215,9 +215,9 @@ def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
 def _difference(axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
     if not isinstance(a, Estimate) or not isinstance(b, Estimate) or "curve" in (a.unit, b.unit):
         return CardDifference(axis, a, b)
-    usual, strict = _ends(a, b, 0.95), _ends(a, b, level)
+    (low, high), strict = _ends(a, b, 0.95) or (None, None), _ends(a, b, level)
     differs = strict is not None and not strict[0] <= 0 <= strict[1]
-    return CardDifference(axis, a, b, b.value - a.value, *(usual or (None, None)), differs)
+    return CardDifference(axis, a, b, b.value - a.value, low, high, differs)
 
 
 def _ends(a: Estimate, b: Estimate, level: float) -> Interval | None:

@@ -207,7 +207,7 @@ class _Judging:
         if self.options.rewriter is not None and len(pairs := self._rewritten_pairs()):
             said = pd.concat([said, self._judged(pairs, "rewritten")], ignore_index=True)
         done = measure_self_preference(said, judges=self.authors, families=self.options.families or {})
-        asked = {"rewriter": self.options.rewriter, "rewritten": self.rewritten, "paid": self.paid}
+        asked: dict[str, Any] = {"rewriter": self.options.rewriter, "rewritten": self.rewritten, "paid": self.paid}
         return replace(done, notes=self.notes, simulated=self.simulated, **asked)
 
     def _rewritten_pairs(self) -> pd.DataFrame:
@@ -408,7 +408,7 @@ READINGS: Table[Row] = Table.of(
     Column("judge", itemgetter(0), value=itemgetter(0), as_code=True, brief=True),
     Column("axis", lambda row: axis_name(f"{PREFIX}{row[1]}"), value=itemgetter(1), words=True, brief=True),
     Column("excess", lambda row: reading_cell(row[2]), brief=True),
-    *reading_values(itemgetter(2)),
+    *reading_values(lambda row: row[2]),
     Column("pairs", lambda row: f"{row[2].n:,}", brief=True),
     Column("calls left out", lambda row: f"{row[2].excluded:,}"),
     Column("why not", lambda row: getattr(row[2], "reason", ""), words=True),
@@ -451,12 +451,6 @@ class SelfPreference(ShownResult):
         return {f"{PREFIX}{name}": reading for name, reading in self.readings.items()}
 
     @property
-    def main(self) -> str:
-        """The reading that a verdict is about: own answers, or those of the family where no own one was judged."""
-        own, family = (isinstance(self.readings[name], Estimate) for name in (EXCESS, FAMILY_EXCESS))
-        return FAMILY_EXCESS if family and not own else EXCESS
-
-    @property
     def labels(self) -> list[str]:
         """Columns of people's or gold labels."""
         return list(self.judgments.loc[self.judgments["kind"] == LABEL, "rater"].unique())
@@ -488,15 +482,17 @@ class SelfPreference(ShownResult):
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the judges prefer their own answers, by whose word the quality goes, and what to do."""
-        found = {name: self._finding(name) for name in self.readings}
-        finding, sentences = found[self.main], [found[self.main].text]
+        found = [self._finding(name) for name in self.readings]
+        # Answers of the family where no own one was judged.
+        finding = next((each for each in found[:2] if isinstance(each.reading, Estimate)), found[0])
+        sentences = [finding.text]
         if isinstance(finding.reading, Estimate):
             by = [*(["all judges"] if len(self.judges) > 1 else []), *(f"the labels {name}" for name in self.labels)]
             sentences.append(_SAYS["quality"].format(by=" and ".join(by)))
             alone = [getattr(reading, "reason", "") for own in self.by_judge.values() for reading in own.values()]
             sentences += [_SAYS["mean"]] if {*alone} == {_SAYS["why"]["no outsider"]} else []
         sentences += [f"What to do: {finding.advice}"] if finding.advice else []
-        return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found.values()))
+        return Verdict(sentences=tuple(sentences[:4]), findings=tuple(found))
 
     def _finding(self, name: str) -> Finding:
         reading, staked = self.readings[name], [judge for judge, own in self.by_judge.items() if name in own]

@@ -296,6 +296,11 @@ class ReadArm:
         return next((change for change in self.changes if change.axis == self.half.able), None)
 
     @property
+    def ability_loss(self) -> float | None:
+        """Under which the loss of ability is."""
+        return self.ability.bound if self.ability else None
+
+    @property
     def mended(self) -> float:
         """Sum of the gains on the problems; on the held-out half of what is shown to be better."""
         return sum(change.gain for change in (self.better if self.half.decides else self.on_problems))
@@ -325,13 +330,12 @@ class ReadArm:
     @property
     def refusal(self) -> str:
         """Why it is not recommended; empty where it is."""
-        bound = self.ability.bound if self.ability else None
         reasons = {
             f"it is worse on {', '.join(axis_name(change.axis) for change in self.worse)}": self.worse,
             "too many of its calls gave no usable answer": self.withheld,
             "no problem is shown to be better": not self.better,
-            "this suite does not tell what ability it costs": bound is None,
-            f"it may lose {number_text(bound)} of ability": bound is not None and bound >= MOST_LOST,
+            "this suite does not tell what ability it costs": self.ability_loss is None,
+            f"it may lose {number_text(self.ability_loss)} of ability": (self.ability_loss or 0.0) >= MOST_LOST,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 

@@ -33,14 +33,14 @@ from jrh_mlflow.measures.verdict import JudgeContext, findings
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.resolve import judge_again
 from jrh_mlflow.options import Moment
-from jrh_mlflow.schema.estimates import Ends, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show.cards import ShownResult
 from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text, reading_text
+from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
@@ -454,18 +454,16 @@ def _in_words(axis: str) -> str:
 def recommending(best: ReadArm, left: Sequence[str]) -> list[str]:
     """Say what mends the judge and by how much, what is `left`, and the largest loss that is not excluded."""
     first, *more = best.better
-    change, reading = (
-        " and ".join(change.text for change in best.asked.arm.changes),
-        best.asked.readings.get(first.axis),
-    )
+    change, reading = " and ".join(own.text for own in best.asked.arm.changes), best.asked.readings.get(first.axis)
+    ends = reading.cluster_interval if isinstance(reading, Estimate) else None
     says = {
         "change": f"{change[0].upper()}{change[1:]}",
         "cut": "cut" if abs(first.after) < abs(first.before) else "raised",
         "axis": _in_words(first.axis),
         "before": number_text(first.before),
-        "after": reading_text(reading) if reading else number_text(first.after),
+        "after": f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}",
         "able": _in_words(best.half.able),
-        "loss": number_text(best.ability and best.ability.bound),
+        "loss": number_text(best.ability_loss),
     }
     lines = [_SAYS["mends"].format(**says), *left]
     lines += [_SAYS["also"].format(axes=", ".join(_in_words(change.axis) for change in more))] if more else []
@@ -479,12 +477,12 @@ def not_mended(problems: Sequence[Finding], after: Mapping[str, Reading]) -> lis
     """Say which problems of the run the repaired judge still shows: what it cannot tell first, and how many more."""
     before = {finding.axis for finding in problems}
     left = [finding for finding in findings(after) if finding.axis in before and finding.state == "problem"]
-    # What it cannot tell first.
-    texts = [finding.text for finding in sorted(left, key=lambda finding: finding.axis != "ability")]
-    is_blunt = any(finding.axis == "ability" for finding in left)
-    says = [f"{text[0].lower()}{text[1:]}" for text in texts[:1]] + [_SAYS["another"]] * is_blunt
-    says += [_SAYS["more"].format(n=len(texts))] if texts[1:] else []
-    return [f"Not mended: {' '.join(says)}"] if texts else []
+    if not left:
+        return []
+    first = min(left, key=lambda finding: finding.axis != "ability")
+    says = [f"Not mended: {first.text[0].lower()}{first.text[1:]}"]
+    says += [_SAYS["another"]] * (first.axis == "ability") + [_SAYS["more"].format(n=len(left))] * (len(left) > 1)
+    return [" ".join(says)]
 
 
 def refusing(decisions: Sequence[ReadArm], n_tried: int) -> list[str]:
@@ -509,5 +507,5 @@ def repair_points(done: Repair) -> list[keys.Point]:
     for change in best.better if best else ():
         ends = {"gain": change.gain, "gain_ci_low": change.low, "gain_ci_high": change.high}
         values |= {f"{change.axis}/{name}": value for name, value in ends.items()}
-    values["ability_loss_at_most"] = best and best.ability and best.ability.bound
+    values["ability_loss_at_most"] = best.ability_loss if best else None
     return keys.known_points({f"repair/{name}": value for name, value in values.items()})
