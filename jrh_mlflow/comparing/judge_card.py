@@ -18,25 +18,22 @@ from jrh_mlflow.measuring.evaluation import judged_by
 from jrh_mlflow.measuring.run_page import ShownRun, shown_run
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data, read_reading
 from jrh_mlflow.scoring.ledger import deciding_interval
+from jrh_mlflow.show import glossary, results
 from jrh_mlflow.show.cards import ShownResult
-from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import bounds_note, interval_text, number_text, reading_text
 from jrh_mlflow.show.page import Facts, Page, Section
 from jrh_mlflow.show.readings import FINDINGS, MISSING, missing_rows
-from jrh_mlflow.show.results import Datasheet
 from jrh_mlflow.show.sheets import sheet_sections, summary_table
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.proportions import newcombe
-from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import logged_evaluation
-from jrh_mlflow.tracking.runs.store import active_uri
+from jrh_mlflow.tracking.runs import keys, read, store
 
 SCHEMA, VERSION = "jrh-judge-card", 1
 _TOLD = ("model", "kind", "prompt", "prompt_sha256", "tie_criterion", "temperature", "reasoning_effort", "answer_style")
 """Settings of a judge that a card has: names, numbers and hashes, never texts and addresses."""
-_SAYS: Mapping[str, str] = WORDS["card"]
+_SAYS: Mapping[str, str] = glossary.WORDS["card"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -81,7 +78,7 @@ def judge_card(run: str, *, tracking_uri: str | None = None) -> PublishedCard:
         RecipeError: when there is no such run, it is no evaluation, or did not finish.
         TrackingError: when MLflow cannot be reached.
     """
-    logged = logged_evaluation(tracking_uri or active_uri(), run)
+    logged = read.logged_evaluation(tracking_uri or store.active_uri(), run)
     shown, suite, version = shown_run(logged), logged.manifest, logged.tags.get(keys.TAG_VERSION, "")
     sheet, judge, run_id = shown.sheet, shown.judge, logged.run_id
     command = judged_by(judge, suite["name"], run_id).whole(but=("--rubric", "--api-base"))
@@ -99,7 +96,7 @@ def judge_card(run: str, *, tracking_uri: str | None = None) -> PublishedCard:
         "truncated": shown.truncated,
         "verdict": sheet.verdict,
         "profile": sheet.profile,
-        "headline": headline if isinstance(sheet, Datasheet) else list(sheet.headline),
+        "headline": headline if isinstance(sheet, results.Datasheet) else list(sheet.headline),
         "readings": sheet.estimates,
         "limits": [*shown.notes, *sheet.few_notes, _SAYS["holds"], _SAYS["intervals"].format(cluster=sheet.cluster)],
         "reproduce": [_SAYS["replay"].format(version=version, run=run_id), again],

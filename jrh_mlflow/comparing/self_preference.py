@@ -43,10 +43,9 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, interva
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
 from jrh_mlflow.scoring.ledger import deciding_interval, hull_at
-from jrh_mlflow.show.cards import ShownResult
+from jrh_mlflow.show import cards, glossary
 from jrh_mlflow.show.figures.canvas import cell_table, write_cell
 from jrh_mlflow.show.figures.svg import draw
-from jrh_mlflow.show.glossary import WORDS
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
@@ -66,7 +65,7 @@ _BEFORE = {AS_WRITTEN: "", "rewritten": "rewritten_"}
 MAX_LOST = 0.05
 PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
-_SAYS: Mapping[str, Any] = WORDS["self_preference"]
+_SAYS: Mapping[str, Any] = glossary.WORDS["self_preference"]
 _SCORES = {"u": 1.0, "v": 0.0, "tie": 0.5, "abstain": 0.5}
 """What a choice is worth to the first answer."""
 _MARKS = {"own": "● ", "family": "○ ", "": ""}
@@ -424,7 +423,7 @@ CELLS: Table[JudgeAndAuthor] = Table.of(
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SelfPreference(ShownResult):
+class SelfPreference(cards.ShownResult):
     """How much judges prefer their own answers, and where it is logged."""
 
     judgments: pd.DataFrame

@@ -36,13 +36,10 @@ from jrh_mlflow.options import Moment
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
-from jrh_mlflow.show.cards import ShownResult
-from jrh_mlflow.show.glossary import WORDS
-from jrh_mlflow.show.html import FROM_RUN
+from jrh_mlflow.show import cards, glossary, html, results
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
 from jrh_mlflow.show.page import Page, Section
-from jrh_mlflow.show.results import measure
 from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
 from jrh_mlflow.suites.dataset import DatasetTable
 from jrh_mlflow.suites.labels import most_frequent
@@ -61,7 +58,7 @@ REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 TAG_SETTINGS, TAG_BEFORE, TAG_AFTER = "jrh.repair.settings", "jrh.repair.before", "jrh.repair.after"
 """Tags of the prompt version: settings of the judge beside its prompt, and the runs of both datasheets."""
 _ALIAS = "repaired"
-_SAYS: Mapping[str, Any] = WORDS["repair"]
+_SAYS: Mapping[str, Any] = glossary.WORDS["repair"]
 _SPARE = 1.2
 """Times the usual price that is set aside for the held-out half: answers differ in length."""
 _SLOTS = {"1": "u", "first": "u", "2": "v", "second": "v"}
@@ -69,7 +66,7 @@ _SLOTS = {"1": "u", "first": "u", "2": "v", "second": "v"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Repair(ShownResult):
+class Repair(cards.ShownResult):
     """What mends a judge, or that nothing is shown to."""
 
     repaired: read.LoggedRun
@@ -200,7 +197,7 @@ def repair(
     asked, rules = judge_again(loaded, judge, purpose="repaired", tracking_uri=uri), parse_rules(require or ())
     people = None if labels is None else _people(labels, loaded.suite)
     context = JudgeContext(offers_tie=asked.tie_criterion.offers_tie)
-    sheet = measure(loaded.calls, labels=loaded.suite.labels, judged=context)
+    sheet = results.measure(loaded.calls, labels=loaded.suite.labels, judged=context)
     for rule in rules:
         rule.check_known(sheet.estimates)
     problems = tuple(sheet.verdict.problems)
@@ -432,7 +429,7 @@ ARMS: Table[FrontPoint] = Table.of(
 
 
 def _run_address(asked: AskedArm) -> str | None:
-    return FROM_RUN.run(asked.run_id) if asked.run_id else None
+    return html.FROM_RUN.run(asked.run_id) if asked.run_id else None
 
 
 def front_points(*halves: Sequence[ReadArm]) -> list[FrontPoint]:
