@@ -43,7 +43,7 @@ def compare(
     what differs. Differences are tested on the deciding (primary) axes; the others are exploratory. The comparison is
     logged as a run of its own with Markdown, HTML, tables and figures.
 
-    Two or more cards (.json files of `jrh card`) are put side by side instead, where they are of one suite.
+    Two cards (.json files of `jrh card`) are put side by side instead, where they are of one suite.
 
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
