@@ -13,7 +13,7 @@ the own of two equally good answers wins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -261,21 +261,6 @@ def _suite(pairs: pd.DataFrame) -> Suite:
 # --- what is read of judgments
 
 
-@dataclass(frozen=True)
-class JudgeAndAuthor:
-    """How often an author's answers win with a judge, and with the others on the same pairs."""
-
-    judge: str
-    author: str
-    share: float
-    others: float | None
-    """None where nobody else judged them."""
-    n: int
-    """Pairs."""
-    stake: str
-    """`own` or `family` where the answers are the judge's own or its family's."""
-
-
 def measure_self_preference(
     judgments: pd.DataFrame, *, judges: Mapping[str, str], families: Mapping[str, str]
 ) -> SelfPreference:
@@ -304,7 +289,7 @@ def measure_self_preference(
         families=known,
         readings={name: read_excess(table, name) for name, table in staked.items()},
         by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
-        cells=list(_cells(tables[""], judges, list(kins.values()))),
+        cells=_cells(tables[""], judges, list(kins.values())),
     )
 
 
@@ -381,21 +366,24 @@ def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | 
     return conditional_logistic(rows["score"].to_numpy(float), terms, strata, clusters)
 
 
-def _cells(
-    judgments: pd.DataFrame, judges: Mapping[str, str], kins: Sequence[Mapping[str, str]]
-) -> Iterator[JudgeAndAuthor]:
-    """Yield how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
+def _cells(judgments: pd.DataFrame, judges: Mapping[str, str], kins: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    """Return how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
     sides = [
         judgments.assign(author=judgments[author], won=(judgments["score"] - lost).abs())
         for lost, author in enumerate(AUTHORS)
     ]
     won = pd.concat(sides).dropna(subset="won").groupby(["author", "pair", "rater"])["won"].mean().reset_index()
+    cells = []
     for (author, judge), mine in won[won["rater"].isin(judges)].groupby(["author", "rater"]):
         rest = won[(won["author"] == author) & (won["rater"] != judge) & won["pair"].isin(mine["pair"])]
         others = None if rest.empty else float(rest.groupby("pair")["won"].mean().mean())
         own, family = (kin[judges[judge]] == kin[author] for kin in kins)
         stake = "own" if own else "family" if family else ""
-        yield JudgeAndAuthor(judge, author, float(mine["won"].mean()), others, len(mine), stake)
+        cells.append((judge, author, float(mine["won"].mean()), others, len(mine), stake))
+    frame: pd.DataFrame = pd.DataFrame(
+        cells, columns=["judge", "author", "share", "others", "n", "stake"], dtype=object
+    )
+    return frame
 
 
 # --- what people see of it
@@ -412,7 +400,7 @@ READINGS: Table[Row] = Table.of(
     Column("calls left out", lambda row: f"{row[2].excluded:,}"),
     Column("why not", lambda row: getattr(row[2], "reason", ""), words=True),
 )
-CELLS: Table[JudgeAndAuthor] = Table.of(
+CELLS: Table[Any] = Table.of(
     field_column("judge", str, as_code=True),
     field_column("author", str, as_code=True, words=True),
     field_column("stake", str, words=True),
@@ -436,7 +424,9 @@ class SelfPreference(cards.ShownResult):
     """Of all judges together."""
     by_judge: Mapping[str, Mapping[str, Reading]]
     """Judge to its own readings."""
-    cells: Sequence[JudgeAndAuthor]
+    cells: pd.DataFrame
+    """How often an author's answers win with a judge (`share` of `n` pairs), with the `others` on the same pairs (None:
+    nobody else judged them), and the `stake` of the judge: `own`, `family` or none."""
     notes: Sequence[str] = ()
     rewriter: str | None = None
     rewritten: Mapping[str, str] = field(default_factory=dict)
@@ -527,7 +517,7 @@ class SelfPreference(cards.ShownResult):
             sections=[
                 Section(heading="Readings", blocks=[self.shown_readings, _SAYS["how"]]),
                 Section(heading="Figures", blocks=[drawings], media=("html",)),
-                Section(heading="Who wins with whom", blocks=[CELLS(self.cells), _SAYS["how cells"]]),
+                Section(heading="Who wins with whom", blocks=[CELLS(self.cells.itertuples()), _SAYS["how cells"]]),
                 closing_section(lead),
             ],
         )
@@ -536,7 +526,7 @@ class SelfPreference(cards.ShownResult):
     def tables(self) -> dict[str, pd.DataFrame]:
         """What there is to tabulate, by name."""
         texts = pd.DataFrame(self.rewritten.items(), columns=["answer", "rewritten"])
-        tables = {"readings": self.to_frame(), "judges_and_authors": CELLS(self.cells).to_frame()}
+        tables = {"readings": self.to_frame(), "judges_and_authors": CELLS(self.cells.itertuples()).to_frame()}
         return {**tables, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
 
     def to_frame(self) -> pd.DataFrame:
@@ -546,26 +536,26 @@ class SelfPreference(cards.ShownResult):
     @property
     def figures(self) -> dict[str, Figure]:
         """Judges × authors: how much more often the author wins with the judge than with the others."""
-        if not self.cells:
+        if self.cells.empty:
             return {}
-        judges, authors = (sorted({getattr(cell, name) for cell in self.cells}) for name in ("judge", "author"))
+        judges, authors = (sorted(self.cells[name].unique()) for name in ("judge", "author"))
         figure, axes = cell_table(judges, authors, title=_SAYS["figure"], foot=_SAYS["figure foot"])
-        for cell in self.cells:
+        for cell in self.cells.itertuples():
             _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
         return {"judges_and_authors.png": figure}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         names = ("run_id", "link", "simulated", "rewriter", "judges", "families", "labels", "readings", "by_judge")
-        own = {name: plain_data(getattr(self, name)) for name in (*names, "cells", "notes", "metrics")}
-        return {"verdict": self.verdict.to_dict(), **own, **self.counts}
+        own = {name: plain_data(getattr(self, name)) for name in (*names, "notes", "metrics")}
+        return {"verdict": self.verdict.to_dict(), **own, **self.counts, "cells": self.cells.to_dict("records")}
 
 
 def _percent(excess: float) -> str:
     return f"{50 + 100 * excess:.0f} %"
 
 
-def _draw_cell(axes: Any, column: int, row: int, cell: JudgeAndAuthor) -> None:
+def _draw_cell(axes: Any, column: int, row: int, cell: Any) -> None:
     wins, more, others, place = number_text(cell.share), "–", "nobody else judged them", 0.5
     if cell.others is not None:
         more, others = number_text(cell.share - cell.others, signed=True), f"{number_text(cell.others)} with the others"

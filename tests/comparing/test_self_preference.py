@@ -148,7 +148,7 @@ def test_calls_that_gave_no_answer_are_never_a_verdict_and_too_many_withhold_the
 
 def test_ties_are_half_a_win_for_each():
     tied = read({A: lambda shown: "tie", C: lambda shown: "tie", B: lambda shown: "tie"})
-    assert all(cell.share == 0.5 for cell in tied.cells)
+    assert set(tied.cells["share"]) == {0.5}
     reading = tied.estimates[EXCESS]
     assert reading.value == pytest.approx(0, abs=1e-9)
     assert reading.cluster_low < 0 < reading.cluster_high
@@ -287,4 +287,4 @@ def test_the_measure_takes_judgments_alone():
     )
     report = measure_self_preference(judgments, judges={A: A, C: C}, families={})
     assert report.readings["excess"].value > 0
-    assert {(cell.judge, cell.author): cell.stake for cell in report.cells}[A, A] == "own"
+    assert report.cells.set_index(["judge", "author"])["stake"][A, A] == "own"
