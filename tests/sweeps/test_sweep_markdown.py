@@ -32,7 +32,7 @@ def member(dot: Dot) -> dict[str, object]:
         **{"configuration": dot.label, "label": dot.label, "on_front": dot.on_front, "reliability": reading},
         **{"parts": {}, "search_value": dot.search, "holdout_value": dot.value if dot.held_out else None},
         **{"usd_per_1k_judgments": dot.usd, "keeps_constraints": True, "ahead_of_best": False},
-        **{"runs": {"search": "r1", "holdout": "r1" if dot.held_out else None}, **told, **unknown},
+        **{"runs": {"search": dot.label, "holdout": dot.label if dot.held_out else None}, **told, **unknown},
     }
 
 

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.drawn
 
 def test_only_what_was_measured_again_is_tied_with_the_best_or_not() -> None:
     dots = [
-        dot("best", 0.9, 0.3, run_id="best", tied=True),
-        dot("worse", 0.7, 0.2, run_id="worse"),
-        dot("searched", 0.6, 0.1, run_id="searched", held_out=False),
+        dot("best", 0.9, 0.3, tied=True),
+        dot("worse", 0.7, 0.2),
+        dot("searched", 0.6, 0.1, held_out=False),
     ]
     told = re.findall(r'<td[^>]*>([^<]*)</td>\s*<td data-head="run" class="mono">(\w+)', page_of(dots))
     assert {run: tie.partition(" (")[0] for tie, run in told} == {"best": "yes", "worse": "no", "searched": "–"}
