@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,9 +37,11 @@ from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, p
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show import cards, glossary, html, results
+from jrh_mlflow.show.figures.canvas import PALETTE, Spot, spread_prices
+from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
-from jrh_mlflow.show.page import Page, Section
+from jrh_mlflow.show.page import Drawing, Only, Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table, field_column
 from jrh_mlflow.suites.dataset import DatasetTable
 from jrh_mlflow.suites.labels import most_frequent
@@ -49,9 +51,13 @@ from jrh_mlflow.sweeps.front import pareto
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
 from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, Mending, ReadArm, decide_arms
 from jrh_mlflow.sweeps.sweep import suite_halves
+from jrh_mlflow.sweeps.sweep_view import numbered_map
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
 from jrh_mlflow.tracking.runs import keys, outbox, read
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish, shown_content
+
+if TYPE_CHECKING:
+    from jrh_mlflow.show.figures.canvas import Figure
 
 REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 """Artifacts of its run."""
@@ -112,11 +118,16 @@ class Repair(cards.ShownResult):
         """What the held-out half says of every arm and axis."""
         return CHANGES(change for row in self.decisions for change in row.changes)
 
-    def _page(self) -> Page:
+    @property
+    def points(self) -> list[FrontPoint]:
+        """Every arm beside the front of cost and problems of its half."""
+        return front_points(self.decisions, self.tried)
+
+    def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
         facts = {"run": self.repaired.run_id[:8], "tried": len(self.tried), "decided": len(self.decisions)}
-        problems = [finding.text for finding in self.problems]
+        problems, drawn = [finding.text for finding in self.problems], Only(("html",), drawings)
         return Page(
             title=f"Repair of {self.repaired.judge}",
             lead=lead,
@@ -126,9 +137,7 @@ class Repair(cards.ShownResult):
             facts={**facts, "cost": money_text(self.cost_usd)},
             sections=[
                 Section(heading="What the held-out half decides", blocks=[self.changes]),
-                Section(
-                    heading="Cost and problems", blocks=[_SAYS["front"], ARMS(front_points(self.decisions, self.tried))]
-                ),
+                Section(heading="Cost and problems", blocks=[_SAYS["front"], drawn, ARMS(self.points)]),
                 Section(heading="What was required", blocks=rules, always=True),
                 Section(heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=True),
             ],
@@ -148,7 +157,7 @@ class Repair(cards.ShownResult):
             "recommended": best and list(best.asked.arm.names),
             "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
             "changes": self.changes.records(),
-            "arms": ARMS(front_points(self.decisions, self.tried)).records(),
+            "arms": ARMS(self.points).records(),
         }
 
 
@@ -230,6 +239,7 @@ def repair(
         content = shown_content(
             done,
             REPAIR_JSON,
+            drawings=draw(front_figures(done.points)),
             more={REPAIRED_FILE: done.definition} if done.definition else {},
             points=repair_points(done),
             params={"repair": {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}},
@@ -416,6 +426,12 @@ class FrontPoint(NamedTuple):
     arm: ReadArm
     on_front: bool
 
+    @property
+    def spot(self) -> Spot:
+        """Its place on the map."""
+        words = f"{self.arm.asked.arm.name} ({self.arm.half.name}): {number_text(self.arm.mended)}"
+        return Spot(x=self.arm.asked.cost, y=self.arm.mended, words=words)
+
 
 ARMS: Table[FrontPoint] = Table.of(
     field_column("arm.asked.arm.name", str, head="change", brief=True, link=lambda row: _run_address(row.arm.asked)),
@@ -439,6 +455,30 @@ def front_points(*halves: Sequence[ReadArm]) -> list[FrontPoint]:
         costs = [[rows[0].half.unchanged.cost, 0.0], *([row.asked.cost, row.mended] for row in rows)]
         points += map(FrontPoint, rows, pareto(np.array(costs), (-1, 1))[1:].tolist())
     return points
+
+
+def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
+    """Draw what a judgment costs against what is mended, by file name; the front is that of the first half."""
+    if not points:
+        return {}
+    halves, unchanged = [point.arm.half for point in points], points[0].arm.half.unchanged
+    spots = [point.spot for point in points]
+    named = [
+        spot for spot, point, half in zip(spots, points, halves, strict=True) if point.on_front and half is halves[0]
+    ]
+    steps = sorted([(unchanged.cost, 0.0), *((spot.x, spot.y) for spot in named)])
+    figure, axes = numbered_map(spots, named, list(zip(*steps, strict=True)), foot=[_SAYS["map"]])
+    axes.plot([unchanged.cost], [0.0], marker="s", markersize=8, color=PALETTE[6])
+    # What is decided comes first and is drawn last: the searched half often has the same place.
+    for spot, half in reversed(list(zip(spots, halves, strict=True))):
+        face = PALETTE[0] if half.decides else "white"
+        axes.plot([spot.x], [spot.y], marker="o", markersize=8, color=PALETTE[0], markerfacecolor=face)
+    if is_priced := unchanged.usd_per_1k is not None:
+        spread_prices(axes)
+    else:
+        axes.locator_params("x", integer=True, min_n_ticks=1)
+    axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel="problems mended")
+    return {"cost_and_problems.png": figure}
 
 
 # --- sentences

@@ -32,7 +32,7 @@ from jrh_mlflow.sweeps.mending import (
     recommended,
     search_arms,
 )
-from jrh_mlflow.sweeps.repair import _ArmBudget, not_mended
+from jrh_mlflow.sweeps.repair import _ArmBudget, front_figures, front_points, not_mended
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/gpt-4o-mini"
@@ -218,6 +218,18 @@ def test_an_arm_that_costs_ability_or_breaks_answers_is_refused():
     )
     assert broken.withheld == ["padding_lean"]
     assert "no usable answer" in broken.refusal
+
+
+@pytest.mark.drawn
+def test_what_is_decided_is_drawn_over_what_was_searched_and_calls_are_whole_numbers():
+    base, cured = asked(CURED, RepairArm(), 1), asked(CURED, arm("order says nothing"), 2)
+    halves = [
+        decide_arms(Mending(unchanged=base, arms=[cured], problems=["slot_lean"], decides=decides))
+        for decides in (True, False)
+    ]
+    (axes,) = front_figures(front_points(*halves))["cost_and_problems.png"].axes
+    assert [dot.get_markerfacecolor() == "white" for dot in axes.lines[-2:]] == [True, False]
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
 def test_of_arms_that_mend_alike_the_cheaper_is_recommended_and_then_the_simpler():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from jrh_mlflow.errors import CallsError, check_known
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -82,12 +82,12 @@ def plain_texts(figure: Figure, **settings: Any) -> Iterator[list[Artist]]:
     import matplotlib as mpl
     from matplotlib.text import Text
 
-    artists = _artists(figure)
+    artists, drawn_with = _artists(figure), {"text.parse_math": False, **settings}
     # Texts have taken the setting over when they were made; the context below is for those made while drawing.
     for text in artists:
         if isinstance(text, Text):
             text.set_parse_math(False)
-    with mpl.rc_context({"text.parse_math": False, **settings}), warnings.catch_warnings():
+    with mpl.rc_context(cast("Any", drawn_with)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield artists
 
