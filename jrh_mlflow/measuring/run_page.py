@@ -90,7 +90,7 @@ class ShownRun:
     @cached_property
     def drawings(self) -> list[Drawing]:
         """What there is to draw of it, by name."""
-        figures = sheet_figures(self.sheet, self.calls, self.judge.label)
+        figures = sheet_figures(self.sheet, self.calls, self.judge.label, beside_tables=True)
         return sorted(draw(figures), key=lambda drawing: drawing.name)
 
     def page(self) -> str:
@@ -235,11 +235,11 @@ def _facts(run: ShownRun) -> Mapping[str, str]:
     return facts
 
 
-def sheet_figures(sheet: Report, calls: pd.DataFrame, label: str) -> Figures:
-    """Draw what there is to draw of one judge, by file name."""
+def sheet_figures(sheet: Report, calls: pd.DataFrame, label: str, *, beside_tables: bool = False) -> Figures:
+    """Draw what there is to draw of one judge, by file name; `beside_tables` without what its tables show."""
     figures = calibration_figures(sheet.estimates, calls, label)
     if isinstance(sheet, Datasheet):
-        return {**datasheet_figures({label: sheet.estimates}), **figures}
+        return {**datasheet_figures({label: sheet.estimates}, beside_tables=beside_tables), **figures}
     return {**report_figures(sheet, calls, label), **figures}
 
 

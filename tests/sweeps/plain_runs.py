@@ -14,7 +14,7 @@ from jrh_mlflow.measuring import run_page
 def without_figures() -> Iterator[None]:
     """Draw none for the runs of evaluations; those of the sweep itself stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_page, "sheet_figures", lambda sheet, calls, label: {})
+        patch.setattr(run_page, "sheet_figures", lambda *_, **__: {})
         yield
 
 

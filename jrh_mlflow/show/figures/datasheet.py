@@ -71,16 +71,22 @@ def no_calls(_judge: str, _key: str) -> None:
     """Lead nowhere: a file has no pages beside it."""
 
 
-def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
-    """Draw every figure for which there is something to draw, by file name."""
+def datasheet_figures(sheets: Sheets, *, beside_tables: bool = False) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name.
+
+    Args:
+        sheets: Judge to its readings.
+        beside_tables: Without the map of the axes, where there is another figure: tables of a judge draw its intervals.
+    """
     figures = {
         "psychometric_curve.png": psychometric(sheets),
         "delta_0_decomposition.png": decomposition(sheets),
         "answer_by_level.png": answer_by_level(sheets),
         "separation.png": separation(sheets),
-        "axes_map.png": axes_map(sheets),
         "variation.png": variation(sheets),
     }
+    if not (beside_tables and any(figures.values())):
+        figures["axes_map.png"] = axes_map(sheets)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
