@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from typing import Any
 
@@ -122,20 +123,23 @@ def presentation_of(item: Item, order: Order, criterion: Criterion) -> Presentat
     )
 
 
-_SHOWN = fields(Presentation)
+_SHOWN = sorted(field.name for field in fields(Presentation))
+_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+_QUOTED = lru_cache(maxsize=256)(_JSON)
+"""Texts as JSON: both orders and all steps of a task show some of the same."""
 
 
 def presentation_sha256(presentation: Presentation) -> str:
-    """Hash what a judge is shown."""
-    shown = {field.name: getattr(presentation, field.name) for field in _SHOWN}
-    if presentation.transcript:
-        shown["transcript"] = [asdict(message) for message in presentation.transcript]
-    for name in ("context", "rubrics"):
+    """Hash what a judge is shown, as JSON with sorted names."""
+    parts = []
+    for name in _SHOWN:
+        shown = getattr(presentation, name)
+        if name == "transcript" and shown:
+            shown = [asdict(message) for message in shown]
         # The hashes of what has neither are those of versions that knew none.
-        if shown[name] is None:
-            del shown[name]
-    text = json.dumps(shown, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if shown is not None or name not in ("context", "rubrics"):
+            parts.append(f'"{name}":{_QUOTED(shown) if isinstance(shown, str) else _JSON(shown)}')
+    return hashlib.sha256(f"{{{','.join(parts)}}}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Numbering:

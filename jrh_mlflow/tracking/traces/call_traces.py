@@ -206,10 +206,10 @@ def log_traces(store: Store, run_id: str, traced: TracedCalls) -> int:
     which = checked_traces(traced.traces).removesuffix(BESIDE_RUN)
     if which == "none":
         return 0
-    calls = traced.calls
-    judged = calls.assign(failure=failures(calls, traced.criterion), position=range(len(calls)))
+    place, reason, judged = store, _why_none(store, traced, which), traced.calls
+    if not reason or which == "failures":
+        judged = judged.assign(failure=failures(judged, traced.criterion), position=range(len(judged)))
     wanted = judged[judged["failure"] != ""] if which == "failures" else judged
-    place, reason = store, _why_none(store, traced, which)
     if not reason and len(wanted) and not traced.traces.endswith(BESIDE_RUN):
         place, reason = _calls_store(store)
     chosen = judged[:0] if reason else wanted
