@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
 from jrh_mlflow.scoring.ledger import deciding_interval, hull_at
 from jrh_mlflow.show import cards, glossary
-from jrh_mlflow.show.figures.canvas import cell_table, write_cell
+from jrh_mlflow.show.figures.canvas import Figures, cell_table, write_cell
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import money_text, number_text
@@ -55,9 +55,6 @@ from jrh_mlflow.stats.conditional import ConditionalFit, conditional_logistic
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import Store, log_paid, open_run, publish, shown_content
-
-if TYPE_CHECKING:
-    from jrh_mlflow.show.figures.canvas import Figure
 
 EXCESS, FAMILY_EXCESS = "excess", "family_excess"
 _BEFORE = {AS_WRITTEN: "", "rewritten": "rewritten_"}
@@ -228,11 +225,8 @@ class _Judging:
             for name, prepared in self.judges.items()
             for record in self._records(name, replace(prepared, suite=suite))
         ]
-        said += [
-            (version, pair, label, LABEL, "", "verdict", score)
-            for label in pairs.columns.drop(list(PAIR_COLUMNS))
-            for pair, score in pairs[label].dropna().items()
-        ]
+        for name in pairs.columns.drop(list(PAIR_COLUMNS)):
+            said += [(version, pair, name, LABEL, "", "verdict", own) for pair, own in pairs[name].dropna().items()]
         frame: pd.DataFrame = pd.DataFrame(said, columns=list(COLUMNS[:-3])).join(pairs[list(COLUMNS[-3:])], on="pair")
         return frame
 
@@ -279,17 +273,15 @@ def measure_self_preference(
     kins = {EXCESS: models, FAMILY_EXCESS: {name: of_models.get(model, model) for name, model in models.items()}}
     tables = {_BEFORE[str(version)]: table for version, table in judgments.groupby("version", sort=False)}
     staked = {f"{when}{name}": _staked(table, judges, kins[name]) for when, table in tables.items() for name in kins}
-    by_judge = {
-        judge: {name: reading for name, table in staked.items() if (reading := _excess_of(judge, table, name))}
-        for judge in judges
-    }
+    by_judge = {judge: {name: _excess_of(judge, table, name) for name, table in staked.items()} for judge in judges}
+    told = {judge: {name: reading for name, reading in own.items() if reading} for judge, own in by_judge.items()}
     return SelfPreference(
         judgments=judgments,
         judges=dict(judges),
         families=known,
         readings={name: read_excess(table, name) for name, table in staked.items()},
-        by_judge={judge: of_judge for judge, of_judge in by_judge.items() if of_judge},
-        cells=_cells(tables[""], judges, list(kins.values())),
+        by_judge={judge: own for judge, own in told.items() if own},
+        cells=_cells(tables[""], judges, {"own": kins[EXCESS], "family": kins[FAMILY_EXCESS]}),
     )
 
 
@@ -366,23 +358,23 @@ def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | 
     return conditional_logistic(rows["score"].to_numpy(float), terms, strata, clusters)
 
 
-def _cells(judgments: pd.DataFrame, judges: Mapping[str, str], kins: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+def _cells(judgments: pd.DataFrame, judges: Mapping[str, str], kins: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
     """Return how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
     sides = [
         judgments.assign(author=judgments[author], won=(judgments["score"] - lost).abs())
         for lost, author in enumerate(AUTHORS)
     ]
     won = pd.concat(sides).dropna(subset="won").groupby(["author", "pair", "rater"])["won"].mean().reset_index()
-    cells = []
-    for (author, judge), mine in won[won["rater"].isin(judges)].groupby(["author", "rater"]):
-        rest = won[(won["author"] == author) & (won["rater"] != judge) & won["pair"].isin(mine["pair"])]
-        others = None if rest.empty else float(rest.groupby("pair")["won"].mean().mean())
-        own, family = (kin[judges[judge]] == kin[author] for kin in kins)
-        stake = "own" if own else "family" if family else ""
-        cells.append((judge, author, float(mine["won"].mean()), others, len(mine), stake))
-    frame: pd.DataFrame = pd.DataFrame(
-        cells, columns=["judge", "author", "share", "others", "n", "stake"], dtype=object
-    )
+    of_pair = won.groupby(["author", "pair"])["won"]
+    # Nobody else: 0 / 0 is missing.
+    won["others"] = (of_pair.transform("sum") - won["won"]) / (of_pair.transform("count") - 1)
+    mine = won[won["rater"].isin(judges)].rename(columns={"rater": "judge"}).groupby(["author", "judge"])
+    cells = mine.agg(share=("won", "mean"), others=("others", "mean"), n=("won", "count")).reset_index()
+    cells["stake"] = [
+        next((stake for stake, kin in kins.items() if kin[judges[judge]] == kin[author]), "")
+        for author, judge in zip(cells["author"], cells["judge"], strict=True)
+    ]
+    frame: pd.DataFrame = cells.astype(object).where(cells.notna(), None)
     return frame
 
 
@@ -462,11 +454,11 @@ class SelfPreference(cards.ShownResult):
         return keys.last_values(self.points)
 
     @property
-    def settings(self) -> dict[str, str | None]:
-        """Who judged, by what labels, and which families are known."""
-        related = ", ".join(f"{name}: {family}" for name, family in self.families.items())
-        judges, labels = (", ".join(names) for names in (self.judges, self.labels))
-        return {"judges": judges, "labels": labels or None, "families": related or None, "rewriter": self.rewriter}
+    def settings(self) -> dict[str, str]:
+        """Who judged, by what labels, which families are known, and who rewrote the answers."""
+        families = [f"{name}: {family}" for name, family in self.families.items()]
+        every = {"judges": self.judges, "labels": self.labels, "families": families, "rewriter": [self.rewriter or ""]}
+        return {name: text for name, texts in every.items() if (text := ", ".join(texts))}
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -493,7 +485,7 @@ class SelfPreference(cards.ShownResult):
         low, high = deciding_interval(reading) or _WIDEST
         state: State = "problem" if low > LIMIT else "ok" if high <= LIMIT else "cannot tell"
         form = "open" if 0 < low <= LIMIT else "against" if high < 0 else state
-        shares = _SAYS["shares"].format(*map(_percent, (reading.value, low, high)))
+        shares = _SAYS["shares"].format(*(50 + 100 * excess for excess in (reading.value, low, high)))
         advice = _SAYS.get(f"advice {state}", "")
         return finding(state=state, text=_SAYS[form].format(**says, shares=shares), advice=advice)
 
@@ -506,14 +498,13 @@ class SelfPreference(cards.ShownResult):
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         lead, *more = self.verdict.sentences
         others = [finding.text for finding in self.verdict.findings if isinstance(finding.reading, Estimate)]
-        facts = {**self.counts, **self.settings, "cost": money_text(self.paid.usd)}
         return Page(
             title=f"Self-preference of {', '.join(self.judges)}",
             lead=lead,
             sentences=[*more, *(text for text in others if text != lead)],
             notes=self.notes,
             marks=["simulated"] * self.simulated,
-            facts={name: fact for name, fact in facts.items() if fact is not None},
+            facts={**self.counts, **self.settings, "cost": money_text(self.paid.usd)},
             sections=[
                 Section(heading="Readings", blocks=[self.shown_readings, _SAYS["how"]]),
                 Section(heading="Figures", blocks=[drawings], media=("html",)),
@@ -534,14 +525,20 @@ class SelfPreference(cards.ShownResult):
         return self.shown_readings.to_frame()
 
     @property
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> Figures:
         """Judges × authors: how much more often the author wins with the judge than with the others."""
         if self.cells.empty:
             return {}
         judges, authors = (sorted(self.cells[name].unique()) for name in ("judge", "author"))
         figure, axes = cell_table(judges, authors, title=_SAYS["figure"], foot=_SAYS["figure foot"])
         for cell in self.cells.itertuples():
-            _draw_cell(axes, authors.index(cell.author), judges.index(cell.judge), cell)
+            gap = None if cell.others is None else cell.share - cell.others
+            # The ends of the scale are left out: they would hide the digits.
+            place = 0.5 + 0.35 * float(np.clip(2 * (gap or 0.0), -1, 1))
+            value, wins, others = number_text(gap, signed=True), number_text(cell.share), number_text(cell.others)
+            texts = {"value": f"{_MARKS[cell.stake]}{value}", "below": f"{wins}, n {cell.n:,}"}
+            texts["words"] = _SAYS["cell"].format(cell=cell, wins=wins, others=others)
+            write_cell(axes, authors.index(cell.author), judges.index(cell.judge), scale="RdBu_r", place=place, **texts)
         return {"judges_and_authors.png": figure}
 
     def to_dict(self) -> dict[str, Any]:
@@ -549,18 +546,3 @@ class SelfPreference(cards.ShownResult):
         names = ("run_id", "link", "simulated", "rewriter", "judges", "families", "labels", "readings", "by_judge")
         own = {name: plain_data(getattr(self, name)) for name in (*names, "notes", "metrics")}
         return {"verdict": self.verdict.to_dict(), **own, **self.counts, "cells": self.cells.to_dict("records")}
-
-
-def _percent(excess: float) -> str:
-    return f"{50 + 100 * excess:.0f} %"
-
-
-def _draw_cell(axes: Any, column: int, row: int, cell: Any) -> None:
-    wins, more, others, place = number_text(cell.share), "–", "nobody else judged them", 0.5
-    if cell.others is not None:
-        more, others = number_text(cell.share - cell.others, signed=True), f"{number_text(cell.others)} with the others"
-        # The ends of the scale are left out: they would hide the digits.
-        place += 0.35 * max(-1.0, min(1.0, 2 * (cell.share - cell.others)))
-    value = f"{_MARKS[cell.stake]}{more}"
-    words = f"{cell.author} with {cell.judge}: wins {wins} of {cell.n:,} pairs, {others}"
-    write_cell(axes, column, row, scale="RdBu_r", place=place, value=value, below=f"{wins}, n {cell.n:,}", words=words)
