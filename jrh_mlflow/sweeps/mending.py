@@ -35,6 +35,7 @@ from jrh_mlflow.sweeps.interventions import RepairArm
 ABILITY, AGREEMENT = "ability/all_steps", "agreement/accuracy"
 LEANS = tuple(axis.name for axis in AXES if axis.signed)
 """Axes with two bad ends; their pairs have values from -1 to 1."""
+_mirror = "{} (mirrored)".format
 _VALUES = (*LEANS, ABILITY, "matched_ability")
 """Axes whose units count by halves: they are paired by value, others as the shares that they are."""
 _OF_PAIRS = ("dark_current", "raw_false_preference", "miss_by_tie/delta_1", "matched_ability", "natural/accuracy")
@@ -62,7 +63,8 @@ class AskedArm:
     usd_per_1k: float | None = None
     """Dollars of 1,000 judgments; None where a price is unknown."""
     calls_per_judgment: int = 1
-    run_id: str | None = None
+    run_id: str = ""
+    """Empty where it was not logged."""
 
     @property
     def cost(self) -> float:
@@ -174,11 +176,6 @@ class Mending:
         """Of the half."""
         return "held out" if self.decides else "searched"
 
-    @property
-    def able(self) -> str:
-        """The axis of which no more than a little may be lost; empty: this suite tells no ability."""
-        return next((axis for axis in ABLE if axis in self.table.axis), "")
-
     def changes(self) -> list[AxisChange]:
         """Decide every axis of every arm, whatever lost calls would have been; while searching nothing is decided."""
         n_resamples = 2000 if self.decides else 1
@@ -258,10 +255,6 @@ def _is_withheld(scores: ScoreTable, asked: AskedArm) -> bool:
     return bool(np.isnan(scores.scores[asked.arm.name]).mean() > MAX_EXCLUDED)
 
 
-def _mirror(name: str) -> str:
-    return f"{name} (mirrored)"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReadArm:
     """What one half of the tasks says of an arm: the searched one chooses and proves nothing, the other decides."""
@@ -269,6 +262,8 @@ class ReadArm:
     asked: AskedArm
     changes: Sequence[AxisChange]
     half: Mending
+    on_front: bool = False
+    """Whether nothing on this half that costs no more mends more (`front_points`)."""
 
     @property
     def on_problems(self) -> list[AxisChange]:
@@ -292,13 +287,9 @@ class ReadArm:
 
     @property
     def ability(self) -> AxisChange | None:
-        """The change of what may not be lost."""
-        return next((change for change in self.changes if change.axis == self.half.able), None)
-
-    @property
-    def ability_loss(self) -> float | None:
-        """Under which the loss of ability is."""
-        return self.ability.bound if self.ability else None
+        """The change of what may not be lost; None where this suite does not tell it."""
+        able = next((axis for axis in ABLE if axis in self.half.table.axis), "")
+        return next((change for change in self.changes if change.axis == able), None)
 
     @property
     def mended(self) -> float:
@@ -330,12 +321,13 @@ class ReadArm:
     @property
     def refusal(self) -> str:
         """Why it is not recommended; empty where it is."""
+        loss = self.ability and self.ability.bound
         reasons = {
             f"it is worse on {', '.join(axis_name(change.axis) for change in self.worse)}": self.worse,
             "too many of its calls gave no usable answer": self.withheld,
             "no problem is shown to be better": not self.better,
-            "this suite does not tell what ability it costs": self.ability_loss is None,
-            f"it may lose {number_text(self.ability_loss)} of ability": (self.ability_loss or 0.0) >= MOST_LOST,
+            "this suite does not tell what ability it costs": loss is None,
+            f"it may lose {number_text(loss)} of ability": (loss or 0.0) >= MOST_LOST,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
@@ -366,7 +358,7 @@ def search_arms(
     """Try every arm, then pairs of them, the most promising first, while there is money; the best comes first."""
 
     def tried(some: Iterable[RepairArm]) -> list[ReadArm]:
-        asked = [own for own in map(ask, some) if own is not None]
+        asked = [*filter(None, map(ask, some))]
         return decide_arms(Mending(unchanged=unchanged, arms=asked, problems=problems, decides=False, **reading))
 
     single = sorted(tried(arms), key=lambda row: -row.score)

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,9 +36,10 @@ from jrh_mlflow.options import Moment
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
-from jrh_mlflow.show import cards, glossary, html, results
-from jrh_mlflow.show.figures.canvas import PALETTE, Spot, spread_prices
+from jrh_mlflow.show import cards, glossary, results
+from jrh_mlflow.show.figures.canvas import PALETTE, Figures, Spot, spread_prices
 from jrh_mlflow.show.figures.svg import draw
+from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import interval_text, money_text, number_text, p_text
 from jrh_mlflow.show.page import Drawing, Only, Page, Section
@@ -55,9 +56,6 @@ from jrh_mlflow.sweeps.sweep_view import numbered_map
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
 from jrh_mlflow.tracking.runs import keys, outbox, read
 from jrh_mlflow.tracking.runs.store import Store, open_run, publish, shown_content
-
-if TYPE_CHECKING:
-    from jrh_mlflow.show.figures.canvas import Figure
 
 REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 """Artifacts of its run."""
@@ -101,10 +99,8 @@ class Repair(cards.ShownResult):
     @property
     def verdict(self) -> Verdict:
         """What to change and what that does, or that nothing is recommended and what would tell."""
-        if not self.problems:
-            lines = [_SAYS["fine"]]
-        elif not self.tried:
-            lines = [_SAYS["untried"]]
+        if not self.tried:
+            lines = [_SAYS["untried" if self.problems else "fine"]]
         elif (best := self.recommended) is None:
             lines = refusing(self.decisions, len(self.tried))
         else:
@@ -119,7 +115,7 @@ class Repair(cards.ShownResult):
         return CHANGES(change for row in self.decisions for change in row.changes)
 
     @property
-    def points(self) -> list[FrontPoint]:
+    def points(self) -> list[ReadArm]:
         """Every arm beside the front of cost and problems of its half."""
         return front_points(self.decisions, self.tried)
 
@@ -281,7 +277,13 @@ class _ArmBudget:
 
     def search_and_decide(self, run: read.LoggedRun, arms: Sequence[RepairArm], **reading: Any) -> dict[str, Any]:
         """Search one half, and decide on the other; return what a `Repair` has of both."""
-        self._set_aside(arms[0])
+        if self.judge.model_judge is not None:
+            checked_cap(self.max_usd, self.judge, self.options.get("prices"))
+        # The price of the held-out half is kept.
+        once = _SPARE * self.quote(RepairArm())
+        self.aside = min(self.max_usd, (1 + mending.MOST_DECIDED) * once)
+        if self.max_usd < (least := 2 * once + self.quote(arms[0], held_out=False)):
+            raise BudgetError(_SAYS["small cap"].format(cap=money_text(self.max_usd), least=money_text(least)))
         if not run.truncated:
             # The run's own answers may choose, and never decide; each item as often as the arms are asked.
             most = run.calls["suite_item"].map({item.id: item.replicates for item in self.halves[0].items})
@@ -293,8 +295,8 @@ class _ArmBudget:
         ask = partial(self.ask, held_out=True, asks=self.held_out_asks(chosen))
         if not chosen or (unchanged := ask(RepairArm())) is None:
             return {"tried": tried}
-        asked = [own for own in map(ask, chosen) if own is not None]
-        return {"tried": tried, "decisions": decide_arms(Mending(unchanged=unchanged, arms=asked, **reading))}
+        half = Mending(unchanged=unchanged, arms=[*filter(None, map(ask, chosen))], **reading)
+        return {"tried": tried, "decisions": decide_arms(half)}
 
     def quote(self, arm: RepairArm, *, held_out: bool = True) -> float:
         """Return the usual price of an arm on a half; 0 where calls have none beforehand."""
@@ -303,15 +305,6 @@ class _ArmBudget:
         judge, suite = arm.applied(self.judge, self.halves[held_out]) or (self.judge, self.halves[held_out])
         given = {name: self.options[name] for name in ("prices", "journal") if name in self.options}
         return dry_prepared(judge, suite, replicates=arm.policy.replicates, **given).quote(afresh=True).usd or 0.0
-
-    def _set_aside(self, first: RepairArm) -> None:
-        """Keep the price of the held-out half; refuse a cap that has no room for one change."""
-        if self.judge.model_judge is not None:
-            checked_cap(self.max_usd, self.judge, self.options.get("prices"))
-        once = _SPARE * self.quote(RepairArm())
-        self.aside = min(self.max_usd, (1 + mending.MOST_DECIDED) * once)
-        if self.max_usd < (least := 2 * once + self.quote(first, held_out=False)):
-            raise BudgetError(_SAYS["small cap"].format(cap=money_text(self.max_usd), least=money_text(least)))
 
     def held_out_asks(self, arms: Sequence[RepairArm]) -> int:
         """Return how often each presentation is asked there; once where no price is known, or answers would repeat."""
@@ -420,59 +413,42 @@ CHANGES: Table[AxisChange] = Table.of(
 )
 
 
-class FrontPoint(NamedTuple):
-    """An arm on one half, and whether none that costs no more mends more there."""
-
-    arm: ReadArm
-    on_front: bool
-
-    @property
-    def spot(self) -> Spot:
-        """Its place on the map."""
-        words = f"{self.arm.asked.arm.name} ({self.arm.half.name}): {number_text(self.arm.mended)}"
-        return Spot(x=self.arm.asked.cost, y=self.arm.mended, words=words)
-
-
-ARMS: Table[FrontPoint] = Table.of(
-    field_column("arm.asked.arm.name", str, head="change", brief=True, link=lambda row: _run_address(row.arm.asked)),
-    field_column("arm.half.name", str, head="half", brief=True),
-    field_column("arm.mended", number_text, head="problems mended", brief=True),
-    field_column("arm.asked.usd_per_1k", money_text, head="per 1,000 judgments", brief=True),
-    field_column("arm.asked.calls_per_judgment", str, head="calls per judgment"),
+ARMS: Table[ReadArm] = Table.of(
+    field_column("asked.arm.name", str, head="change", brief=True, link=lambda row: FROM_RUN.run(row.asked.run_id)),
+    Column("half", lambda row: row.half.name, value=lambda row: row.half.name, brief=True),
+    field_column("mended", number_text, head="problems mended", brief=True),
+    field_column("asked.usd_per_1k", money_text, head="per 1,000 judgments", brief=True),
+    field_column("asked.calls_per_judgment", str, head="calls per judgment"),
     field_column("on_front", lambda is_on: "yes" if is_on else "no", head="on front"),
-    field_column("arm.outcome", str, words=True),
+    field_column("outcome", str, words=True),
 )
 
 
-def _run_address(asked: AskedArm) -> str | None:
-    return html.FROM_RUN.run(asked.run_id) if asked.run_id else None
-
-
-def front_points(*halves: Sequence[ReadArm]) -> list[FrontPoint]:
-    """Return every arm beside the front of cost and problems of its half, on which the unchanged judge may be."""
-    points: list[FrontPoint] = []
+def front_points(*halves: Sequence[ReadArm]) -> list[ReadArm]:
+    """Mark who is on the front of cost and problems of each half, on which the unchanged judge may be."""
+    points: list[ReadArm] = []
     for rows in filter(None, halves):
         costs = [[rows[0].half.unchanged.cost, 0.0], *([row.asked.cost, row.mended] for row in rows)]
-        points += map(FrontPoint, rows, pareto(np.array(costs), (-1, 1))[1:].tolist())
+        on_front = pareto(np.array(costs), (-1, 1))[1:].tolist()
+        points += [replace(row, on_front=is_on) for row, is_on in zip(rows, on_front, strict=True)]
     return points
 
 
-def front_figures(points: Sequence[FrontPoint]) -> dict[str, Figure]:
+def front_figures(points: Sequence[ReadArm]) -> Figures:
     """Draw what a judgment costs against what is mended, by file name; the front is that of the first half."""
     if not points:
         return {}
-    halves, unchanged = [point.arm.half for point in points], points[0].arm.half.unchanged
-    spots = [point.spot for point in points]
-    named = [
-        spot for spot, point, half in zip(spots, points, halves, strict=True) if point.on_front and half is halves[0]
-    ]
+    first, unchanged = points[0].half.name, points[0].half.unchanged
+    words = [f"{row.asked.arm.name} ({row.half.name}): {number_text(row.mended)}" for row in points]
+    spots = [Spot(x=row.asked.cost, y=row.mended, words=says) for row, says in zip(points, words, strict=True)]
+    named = [spot for spot, row in zip(spots, points, strict=True) if row.on_front and row.half.name == first]
     steps = sorted([(unchanged.cost, 0.0), *((spot.x, spot.y) for spot in named)])
     figure, axes = numbered_map(spots, named, list(zip(*steps, strict=True)), foot=[_SAYS["map"]])
     axes.plot([unchanged.cost], [0.0], marker="s", markersize=8, color=PALETTE[6])
     # What is decided comes first and is drawn last: the searched half often has the same place.
-    for spot, half in reversed(list(zip(spots, halves, strict=True))):
-        face = PALETTE[0] if half.decides else "white"
-        axes.plot([spot.x], [spot.y], marker="o", markersize=8, color=PALETTE[0], markerfacecolor=face)
+    for row in reversed(points):
+        face = PALETTE[0] if row.half.decides else "white"
+        axes.plot([row.asked.cost], [row.mended], marker="o", markersize=8, color=PALETTE[0], markerfacecolor=face)
     if is_priced := unchanged.usd_per_1k is not None:
         spread_prices(axes)
     else:
@@ -490,7 +466,7 @@ def _in_words(axis: str) -> str:
 
 def recommending(best: ReadArm, left: Sequence[str]) -> list[str]:
     """Say what mends the judge and by how much, what is `left`, and the largest loss that is not excluded."""
-    first, *more = best.better
+    (first, *more), ability = best.better, best.ability
     change, reading = " and ".join(own.text for own in best.asked.arm.changes), best.asked.readings.get(first.axis)
     ends = reading.cluster_interval if isinstance(reading, Estimate) else None
     says = {
@@ -499,8 +475,8 @@ def recommending(best: ReadArm, left: Sequence[str]) -> list[str]:
         "axis": _in_words(first.axis),
         "before": number_text(first.before),
         "after": f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}",
-        "able": _in_words(best.half.able),
-        "loss": number_text(best.ability_loss),
+        "able": _in_words(ability.axis) if ability else "",
+        "loss": number_text(ability and ability.bound),
     }
     lines = [_SAYS["mends"].format(**says), *left]
     lines += [_SAYS["also"].format(axes=", ".join(_in_words(change.axis) for change in more))] if more else []
@@ -544,5 +520,5 @@ def repair_points(done: Repair) -> list[keys.Point]:
     for change in best.better if best else ():
         ends = {"gain": change.gain, "gain_ci_low": change.low, "gain_ci_high": change.high}
         values |= {f"{change.axis}/{name}": value for name, value in ends.items()}
-    values["ability_loss_at_most"] = best.ability_loss if best else None
+    values["ability_loss_at_most"] = best.ability.bound if best and best.ability else None
     return keys.known_points({f"repair/{name}": value for name, value in values.items()})
